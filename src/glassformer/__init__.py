@@ -1,0 +1,1 @@
+"""Glassformer: change one thing in a Transformer, and know whether it mattered."""

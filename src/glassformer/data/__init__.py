@@ -1,0 +1,1 @@
+"""Data: texts -> documents -> tokens -> batches. Knows no model."""

@@ -1,0 +1,97 @@
+"""The interface of every tokenizer, the slot they are named in, and their files.
+
+A tokenizer's config is trained on texts (``train``) and gives a tokenizer: text -> ids -> text. Saved as one JSON file,
+never pickle. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import write_json
+from glassformer.foundation.registry import Slot, VariantConfig
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes of text done since the last call."""
+
+
+class Tokenizer(ABC):
+    """Text to ids and back. Immutable once made; equal files encode equally."""
+
+    kind: ClassVar[str]
+    start_id: int | None = None
+    stop_id: int | None = None
+    unknown_id: int | None = None
+    pad_id: int | None = None
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many ids there are: 0 to size - 1."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """The ids of ``text`` alone: no start or stop marks."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ``ids``; an id out of range is a ``DataError``."""
+
+    @abstractmethod
+    def token_text(self, token_id: int) -> str:
+        """How one token is shown to a person."""
+
+    @abstractmethod
+    def byte_lengths(self) -> np.ndarray:
+        """float64 [size]: the UTF-8 bytes each id stands for; NaN where that is not fixed (UNK), 0 for marks."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Everything ``from_settings`` needs, as plain JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Tokenizer: ...
+
+    def encode_document(self, text: str) -> list[int]:
+        """The ids of one whole document, with the start and stop marks where the kind has them."""
+        ids = self.encode(text)
+        before = [] if self.start_id is None else [self.start_id]
+        after = [] if self.stop_id is None else [self.stop_id]
+        return [*before, *ids, *after] if before or after else ids
+
+    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """Many documents at once; a kind with a fast path replaces this."""
+        return [self.encode_document(text) for text in texts]
+
+    def save(self, file: Path) -> None:
+        write_json(file, {"schema": 1, "glassformer_tokenizer": self.kind, "settings": self.settings()})
+
+    def check_ids(self, ids: Sequence[int]) -> None:
+        for token_id in ids:
+            if not 0 <= token_id < self.size:
+                raise DataError(f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}.")
+
+
+class TokenizerConfig(VariantConfig):
+    """How a tokenizer comes to be. ``train`` reads the training texts once, or twice when the kind needs it."""
+
+    def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:
+        """A tokenizer for ``texts()`` (a function, so that a kind may read them again)."""
+        raise NotImplementedError
+
+
+class _TokenizerSlot(Slot[TokenizerConfig]):
+    def parse(self, value: Any) -> Any:
+        if isinstance(value, dict) and "file" in value and "kind" not in value:
+            value = {"kind": "file", **value}  # `tokenizer: {file: tok.json}` says enough
+        return super().parse(value)
+
+
+TOKENIZERS: Slot[TokenizerConfig] = _TokenizerSlot("tokenizer", "text to ids and back", "glassformer.data.tokenizers")

@@ -1,0 +1,1 @@
+"""Figures: arrays -> matplotlib figures that people can restyle and publish. Knows nothing of runs."""

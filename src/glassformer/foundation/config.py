@@ -1,0 +1,126 @@
+"""Plain mappings -> frozen, typed configs; dotted overrides; differences; fingerprints.
+
+A config holds choices and never sizes that the data decide. Wrong keys and values are refused with the dotted field,
+the value, the rule and the nearest valid name. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from glassformer.foundation.errors import ConfigError, did_you_mean
+from glassformer.foundation.yaml_text import parse_yaml
+
+
+class Config(BaseModel):
+    """Base of everything a recipe says: frozen, strict about types, refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, values: Any, *, at: str = "") -> Self:
+        """A config from a plain mapping; ``at`` is the dotted place the mapping has in the whole recipe."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{at or cls.__name__} must be a mapping of keys to values, not {values!r}.")
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise ConfigError(_sentence(cls, error, at)) from None
+
+    def plain(self) -> dict[str, Any]:
+        """Strings, numbers, lists and mappings only: what is written to disk."""
+        return self.model_dump(mode="json")
+
+
+def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:
+    """The first few problems, each as field, value, rule and remedy."""
+    sentences = []
+    for problem in error.errors()[:3]:
+        where = [str(part) for part in problem["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
+        field = ".".join(filter(None, [at, *where]))
+        if problem["type"] == "extra_forbidden":
+            known = _keys_at(config, where[:-1])
+            sentences.append(f"There is no key {field!r}.{did_you_mean(where[-1], known)} Known here: {', '.join(known)}.")
+        elif problem["type"] == "missing":
+            sentences.append(f"{field} is missing.")
+        elif problem["type"] == "value_error":
+            cause = problem.get("ctx", {}).get("error")
+            sentences.append(f"{field + ': ' if field else ''}{cause or problem['msg']}")
+        else:
+            rule = problem["msg"][0].lower() + problem["msg"][1:]
+            sentences.append(f"{field}={problem['input']!r} is not accepted: {rule}.")
+    return " ".join(sentences)
+
+
+def _keys_at(config: type[BaseModel], path: Sequence[str]) -> list[str]:
+    for part in path:
+        field = config.model_fields.get(part)
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        config = inner
+    return sorted(config.model_fields)
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """``"model.width=64"`` -> ``("model.width", 64)``; the value is read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {text!r} is not of the form key=value, for example model.width=64.")
+    return key.strip(), parse_yaml(value, f"the value of {key.strip()}")
+
+
+def override(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` with each dotted key of ``changes`` replaced; nothing is changed in place.
+
+    A key inside a variant given by name alone works: with ``mixer: dot``, ``model.mixer.bias=false`` keeps ``dot``.
+    """
+    result = dict(values)
+    for dotted, value in changes.items():
+        result = _replace(result, dotted.split("."), value, dotted)
+    return result
+
+
+def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str) -> dict[str, Any]:
+    result, (key, *rest) = dict(values), path
+    if not key:
+        raise ConfigError(f"{dotted!r} is not a dotted key such as model.width.")
+    if not rest:
+        result[key] = value
+        return result
+    inner = result.get(key)
+    if isinstance(inner, str):
+        inner = {"kind": inner}
+    if inner is not None and not isinstance(inner, Mapping):
+        raise ConfigError(f"{dotted!r} cannot be set: {key} is {inner!r}, which has no parts.")
+    result[key] = _replace(inner or {}, rest, value, dotted)
+    return result
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings -> dotted keys; an empty mapping stays as it is."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The dotted keys whose values differ, as ``{key: (old, new)}``; absent counts as None."""
+    before, after = flatten(old), flatten(new)
+    keys = [*before, *(key for key in after if key not in before)]
+    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+
+
+def fingerprint(values: Any) -> str:
+    """A sha256 of plain values that does not depend on the order of keys."""
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

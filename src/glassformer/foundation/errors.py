@@ -1,0 +1,107 @@
+"""One tree of errors: what can go wrong for a user, each with the exit code the command line ends with.
+
+A message is one sentence (or two) that names the field or file, the value, the rule and the remedy. Programming
+mistakes of ours are ``assert``, never one of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+
+class GlassformerError(Exception):
+    """Anything a user can meet. ``exit_code`` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(GlassformerError):
+    """The command or one of its flags is wrong."""
+
+    exit_code = 2
+
+
+class ConfigError(GlassformerError):
+    """A recipe, a plan or a setting is wrong. Raised before anything starts."""
+
+    exit_code = 2
+
+
+class UnknownName(ConfigError):
+    """A name that nothing answers to; offers the nearest one that exists."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        self.name, self.known = name, names
+        super().__init__(f"{what} has no {name!r}.{did_you_mean(name, names)} Known: {', '.join(names)}.")
+
+
+class DataError(GlassformerError):
+    """A text, a table or a token file cannot be used. Says the file and, where there is one, the line."""
+
+    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None) -> None:
+        self.file, self.line = file, line
+        where = "" if file is None else (f"{file}: " if line is None else f"{file}, line {line}: ")
+        super().__init__(where + message)
+
+
+class RunError(GlassformerError):
+    """A run folder, or a file in it, is missing, used, or damaged."""
+
+
+class DamagedCheckpoint(RunError):
+    """Bytes of a checkpoint are not the bytes that were written."""
+
+
+class DiskFull(RunError):
+    """There is no room to write; what was durable before stays."""
+
+
+class OutOfMemory(GlassformerError):
+    """The model or batch does not fit; the message says what to change."""
+
+
+class MissingDependency(GlassformerError):
+    """An optional package is needed; the message says which extra installs it."""
+
+
+class CheckFailed(GlassformerError):
+    """A law is broken by the actual model, so no figure is printed."""
+
+    exit_code = 3
+
+
+class Diverged(GlassformerError):
+    """The loss is not a finite number any more."""
+
+    exit_code = 4
+
+
+class Interrupted(GlassformerError):
+    """A signal ended the run after the current step was saved. ``exit_code`` is 130 or 143."""
+
+    def __init__(self, message: str, *, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+    @property
+    def code(self) -> int:
+        return 128 + self.signal_number
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The exit code the command line gives for ``error``."""
+    if isinstance(error, Interrupted):
+        return error.code
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    return error.exit_code if isinstance(error, GlassformerError) else 1

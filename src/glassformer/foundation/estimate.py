@@ -1,0 +1,47 @@
+"""A number with its uncertainty, as it appears everywhere: in JSON, in tables, on pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``value`` with a 95 % interval from ``n`` independent pieces of evidence.
+
+    ``low`` and ``high`` are None when nothing can be said (n below 2). ``value`` is None when the figure has no
+    meaning for this model or text; ``reason`` then says why.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    reason: str | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """The JSON form of the contract: value, low, high, n (and the reason when there is one)."""
+        document: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
+        if self.reason is not None:
+            document["reason"] = self.reason
+        return document
+
+    @classmethod
+    def from_plain(cls, document: dict[str, Any]) -> Estimate:
+        return cls(**{key: document.get(key) for key in ("value", "low", "high")}, n=document.get("n", 0), reason=document.get("reason"))
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"not defined ({self.reason})" if self.reason else "not defined"
+        if self.low is None or self.high is None:
+            return _digits(self.value)
+        return f"{_digits(self.value)} [{_digits(self.low)}, {_digits(self.high)}]"
+
+
+def _digits(number: float) -> str:
+    """Four significant digits without an exponent for the sizes people meet."""
+    if number == 0 or 1e-4 <= abs(number) < 1e7:
+        digits = 4 if number == 0 else max(0, 4 - len(f"{int(abs(number))}") + (1 if abs(number) < 1 else 0))
+        return f"{number:.{digits}f}"
+    return f"{number:.3e}"

@@ -1,0 +1,93 @@
+"""Writing so that a reader sees the old file or the new one, never half of one; and checksums.
+
+Every durable file of the project goes through here. Knows nothing of what the files mean.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.errors import DiskFull, RunError
+
+# EFBIG comes from a file-size limit (ulimit -f), EDQUOT from a quota: for the user all three mean "no room".
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def room_on_disk(target: Path) -> Iterator[None]:
+    """Turns the operating system's "no room" into a sentence that names ``target``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskFull(
+                f"No room to write {target} ({error.strerror}); free some space and start again with --resume. "
+                "What was saved before is untouched."
+            ) from error
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in ``folder`` durable (a rename is only safe once its folder is on disk)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Replaces ``path`` in one step: draft beside it, fsync, rename, fsync of the folder."""
+    payload = content.encode() if isinstance(content, str) else content
+    with room_on_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(payload)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(draft, 0o666 & ~_umask())
+            os.replace(draft, path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """One JSON document, readable by people and by strict parsers (no NaN)."""
+    write_atomically(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The document at ``path``; a damaged one is a sentence, not a traceback."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{path} does not exist.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise RunError(f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.") from error
+
+
+def sha256_of_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

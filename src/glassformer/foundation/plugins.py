@@ -1,0 +1,49 @@
+"""A user's own variants: Python files, run because the user named them on the command line or in Python.
+
+Never run because a saved run or a recipe names them: a run records which plugins it used, and loading it asks for them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.files import sha256_of_file
+
+_loaded: dict[str, dict[str, str]] = {}
+
+
+def load_plugins(files: Iterable[str | Path]) -> None:
+    """Imports each file once; its decorators register the variants."""
+    for file in files:
+        _load(Path(file))
+
+
+def loaded_plugins() -> list[dict[str, str]]:
+    """What was loaded in this process, as ``{"file", "sha256"}``, for the record of a run."""
+    return [dict(record) for record in _loaded.values()]
+
+
+def _load(file: Path) -> None:
+    if file.suffix != ".py" or not file.is_file():
+        raise UsageError(f"--plugin {file}: not a Python file that exists.")
+    key, digest = str(file.resolve()), sha256_of_file(file)
+    if _loaded.get(key, {}).get("sha256") == digest:
+        return
+    name = f"glassformer_plugin_{file.stem}_{digest[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # pydantic resolves annotations through the module's name
+    try:
+        spec.loader.exec_module(module)
+    except GlassformerError:
+        del sys.modules[name]
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        raise UsageError(f"--plugin {file}: running it failed with {type(error).__name__}: {error}.") from error
+    _loaded[key] = {"file": str(file), "sha256": digest}

@@ -1,0 +1,98 @@
+"""Slots and their variants: a name in a recipe -> the config class that answers to it.
+
+A variant is one decorated config class in one file of the slot's package; the slot finds the files by itself. Names are
+listed, misspelt ones get the nearest, and a name taken twice is refused. Saved runs hold the short name, so files can move.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import model_serializer
+
+from glassformer.foundation.config import Config
+from glassformer.foundation.errors import ConfigError, UnknownName
+
+
+class VariantConfig(Config):
+    """One named choice for a slot, with its settings. Subclasses are final and sit above the class they build."""
+
+    kind: ClassVar[str]
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {"kind": type(self).kind, **inner(self)}
+
+    @classmethod
+    def one_line(cls) -> str:
+        """The first line of the docstring: what lists and tables show."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+
+V = TypeVar("V", bound=VariantConfig)
+D = TypeVar("D", bound=type[VariantConfig])
+
+
+class Slot(Generic[V]):
+    """The variants of one part. ``path`` is the recipe key; ``package`` holds one file per variant."""
+
+    every: ClassVar[dict[str, Slot[Any]]] = {}
+
+    def __init__(self, path: str, about: str, package: str) -> None:
+        self.path, self.about, self.package = path, about, package
+        self._variants: dict[str, type[V]] = {}
+        self._discovered = False
+        Slot.every[path] = self
+
+    def variant(self, name: str) -> Callable[[D], D]:
+        """Decorator: the class answers to ``name`` in this slot."""
+
+        def register(config: D) -> D:
+            taken = self._variants.get(name)
+            if taken is not None and (taken.__module__, taken.__qualname__) != (config.__module__, config.__qualname__):
+                raise ConfigError(
+                    f"{self.path} already has a variant {name!r} (class {taken.__name__} of {taken.__module__}); choose another name."
+                )
+            if not (config.__doc__ or "").strip():
+                raise ConfigError(f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.")
+            config.kind = name
+            self._variants[name] = config  # type: ignore[assignment]
+            return config
+
+        return register
+
+    def names(self) -> list[str]:
+        self._discover()
+        return sorted(self._variants)
+
+    def get(self, name: str) -> type[V]:
+        self._discover()
+        if name not in self._variants:
+            raise UnknownName(self.path, name, self._variants)
+        return self._variants[name]
+
+    def parse(self, value: Any) -> Any:
+        """A name, or a mapping with ``kind`` and settings -> the variant's config. A config passes through."""
+        if isinstance(value, VariantConfig):
+            return value
+        if isinstance(value, str):
+            value = {"kind": value}
+        if value is None:  # YAML reads `positions: none` as text, but `positions:` and `null` as nothing
+            value = {"kind": "none"}
+        if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
+            raise ConfigError(
+                f"{self.path}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}."
+            )
+        settings = {key: setting for key, setting in value.items() if key != "kind"}
+        return self.get(value["kind"]).parse(settings, at=self.path)
+
+    def _discover(self) -> None:
+        if self._discovered:
+            return
+        self._discovered = True
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")

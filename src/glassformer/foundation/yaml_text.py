@@ -1,0 +1,90 @@
+"""YAML text -> plain Python values, bounded: hostile or mistaken files are refused with a sentence.
+
+Stricter than YAML: no aliases (a small file could describe a huge or endless one), no tags, no duplicate keys, at most
+1 MiB and 32 levels. More helpful than PyYAML: ``5e-4`` is a number.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from glassformer.foundation.errors import ConfigError
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that counts depth and refuses what a recipe never needs."""
+
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text)
+        self.source, self.depth = source, 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            self.refuse("aliases (*name) are not allowed; write the value out", event.start_mark)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.refuse(f"more than {MAX_DEPTH} levels of nesting", event.start_mark)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                self.refuse(f"the key {key!r} is not text", key_node.start_mark)
+            if key in seen:
+                self.refuse(f"the key {key!r} is given twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+    def refuse(self, rule: str, mark: Any) -> None:
+        raise ConfigError(f"{self.source}, line {mark.line + 1}: {rule}.")
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in ("tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$"),
+    list("-+0123456789."),
+)
+
+
+def parse_yaml(text: str, source: str = "YAML") -> Any:
+    """The value of one YAML document. ``source`` is how messages call it."""
+    if len(text) > MAX_BYTES:
+        raise ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.")
+    loader = None
+    try:
+        loader = _Loader(text, source)
+        return loader.get_single_data()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{source}{where}: not valid YAML ({getattr(error, 'problem', None) or error}).") from error
+    except RecursionError:
+        raise ConfigError(f"{source}: more than {MAX_DEPTH} levels of nesting.") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def dump_yaml(value: Any) -> str:
+    """YAML text that ``parse_yaml`` reads back to the same value."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)

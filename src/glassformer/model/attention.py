@@ -1,0 +1,36 @@
+"""The mathematics of attention as functions: scores, pattern, mixing. Used by the mixers and by attention by hand.
+
+These are the definitions. Fast paths stand beside them in the mixers and are held equal by tests. Shapes: B batch,
+H heads, T queries, S keys, E head width; every function also takes fewer leading dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def attention_scores(q_HTE: Tensor, k_HSE: Tensor, *, scale: float | None = None) -> Tensor:
+    """Dot products of every query with every key, times ``scale`` (1/sqrt(E) unless told, Vaswani et al. 2017)."""
+    factor = 1.0 / math.sqrt(q_HTE.shape[-1]) if scale is None else scale
+    return (q_HTE * factor) @ k_HSE.transpose(-1, -2)
+
+
+def causal_visibility(query_at: Tensor, num_keys: int) -> Tensor:
+    """True where a key may be seen: keys stand at 0, 1, ...; a query at t sees the keys up to and with t."""
+    return torch.arange(num_keys, device=query_at.device) <= query_at.unsqueeze(-1)
+
+
+def attention_pattern(scores_HTS: Tensor, visible_HTS: Tensor | None = None) -> Tensor:
+    """Softmax over the visible keys. A query that may see nothing gets zeros, not NaN."""
+    if visible_HTS is None:
+        return torch.softmax(scores_HTS, dim=-1)
+    pattern_HTS = torch.softmax(scores_HTS.masked_fill(~visible_HTS, -torch.inf), dim=-1)
+    return pattern_HTS.masked_fill(~visible_HTS.any(dim=-1, keepdim=True), 0.0)
+
+
+def attend(q_HTE: Tensor, k_HSE: Tensor, v_HSE: Tensor, visible_HTS: Tensor | None = None, *, scale: float | None = None) -> Tensor:
+    """Each query's mean of the visible values, weighted by the pattern."""
+    return attention_pattern(attention_scores(q_HTE, k_HSE, scale=scale), visible_HTS) @ v_HSE

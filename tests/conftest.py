@@ -1,0 +1,25 @@
+"""Fixtures for all tests: one thread, no writing into the user's cache, real data only when it is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small tests in parallel: more threads only wait for each other
+os.environ.setdefault("MPLBACKEND", "agg")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["GLASSFORMER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of real data sets; skips with the reason when it is not there."""
+    folder = os.environ.get("GLASSFORMER_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("GLASSFORMER_DATA is not set to a folder of real data sets")
+    return Path(folder)
