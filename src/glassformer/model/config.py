@@ -36,13 +36,15 @@ class ModelConfig(Config):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     bias: bool = True
     causal: bool = True
-    positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = Field(default="learned")
-    mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = Field(default="dot")
-    merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = Field(default="concat")
-    norm: Annotated[SerializeAsAny[NormConfig], BeforeValidator(NORMS.parse)] = Field(default="layer")
-    feedforward: Annotated[SerializeAsAny[FeedforwardConfig], BeforeValidator(FEEDFORWARDS.parse)] = Field(default="gelu")
-    block: Annotated[SerializeAsAny[BlockConfig], BeforeValidator(BLOCKS.parse)] = Field(default="pre")
-    head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = Field(default="tied")
+    positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = POSITIONS.default("learned")
+    mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = MIXERS.default("dot")
+    merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = MERGES.default("concat")
+    norm: Annotated[SerializeAsAny[NormConfig], BeforeValidator(NORMS.parse)] = NORMS.default("layer")
+    feedforward: Annotated[SerializeAsAny[FeedforwardConfig], BeforeValidator(FEEDFORWARDS.parse)] = FEEDFORWARDS.default(
+        "gelu"
+    )
+    block: Annotated[SerializeAsAny[BlockConfig], BeforeValidator(BLOCKS.parse)] = BLOCKS.default("pre")
+    head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

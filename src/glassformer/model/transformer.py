@@ -7,7 +7,7 @@ the mathematics, model/mixers/ the variants.
 from __future__ import annotations
 
 import math
-from typing import cast, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class Attention(nn.Module):
 
     def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
         z_BHTE = self.heads(self.mixer(x_BTD, scene, positions, memory))
-        return cast(Tensor, self.output(self.merged(self.merge(z_BHTE))))
+        return self.output(self.merged(self.merge(z_BHTE)))
 
 
 @final
@@ -67,7 +67,7 @@ class Transformer(nn.Module):
         memory: Memory | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
-        return cast(Tensor, self.head(self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory)))
+        return self.head(self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory))
 
     def features(
         self,
