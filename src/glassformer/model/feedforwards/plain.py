@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, final
 
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -58,7 +56,7 @@ class Plain(nn.Module):
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.bend: Callable[[Tensor], Tensor] = {"relu": F.relu, "gelu": F.gelu}[bend]
+        self.bend = {"relu": nn.ReLU, "gelu": nn.GELU}[bend]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:
