@@ -110,7 +110,7 @@ def bf16_works(device_type: str) -> bool:
 def be_deterministic() -> None:
     """The same inputs give the same bits on the same build, device and number of threads."""
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # costs time and changes no result of ours
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time and changes no result of ours
     torch.backends.cudnn.benchmark = False
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -117,11 +116,14 @@ def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+def discard_after(run: RunDirectory, step: int) -> None:
+    """Removes the checkpoints beyond ``step``: damaged ones that a resumed run is about to write again."""
+    for later in run.steps():
+        if later > step:
+            shutil.rmtree(run.checkpoint(later))
+
+
 def sums_of(run: RunDirectory, step: int) -> dict[str, str]:
     """The sha256 of weights and optimizer state at ``step``: what two equal runs share."""
     sums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
     return {name: sums[name] for name in (MODEL, OPTIMIZER)}
-
-
-def tensors_to(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    return {name: tensor.to(device) for name, tensor in tensors.items()}
