@@ -132,10 +132,10 @@ class Trainer:
             self.around.record({"step": step, "loss": loss, "gradient": gradient, "lr": self.training.lr * factor})
             if not math.isfinite(loss) or not math.isfinite(gradient):
                 self._pending = []
-                what = "loss" if not math.isfinite(loss) else "length of the gradient"
+                what = f"loss is {loss}" if not math.isfinite(loss) else f"length of the gradient is {gradient}"
                 raise Diverged(
-                    f"Diverged at step {step}: the {what} is {loss if what == 'loss' else gradient}. The last good checkpoint is "
-                    f"kept; try a smaller training.lr (it is {self.training.lr:g}), a warm-up, or training.clip."
+                    f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
+                    f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
                 )
         if self._pending:
             self._show(*self._pending[-1][:2])
