@@ -46,8 +46,8 @@ class TrainingState:
 class Surroundings:
     """What the trainer asks of the layers above it."""
 
-    evaluate: Callable[[], dict[str, float]]
-    """Validation figures of the model as it stands; must have ``validation_loss``."""
+    evaluate: Callable[[], dict[str, float]] | None
+    """Validation figures of the model as it stands, ``validation_loss`` among them; None: there is no validation text."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
     evaluated_already: Callable[[int], bool] = lambda step: False
@@ -147,10 +147,11 @@ class Trainer:
         self.around.watch.progress("training", step, self.steps, facts)
 
     def _evaluation_due(self, step: int) -> bool:
-        return step % self.evaluate_every == 0 or step == self.steps
+        return self.around.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _evaluate(self, state: TrainingState) -> bool:
         """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
+        assert self.around.evaluate is not None
         self._fetch()
         try:
             figures = self.around.evaluate()
