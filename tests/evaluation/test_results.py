@@ -55,10 +55,13 @@ def test_positions_of_one_window_have_no_error(found: Evaluation) -> None:
 
 def test_the_table_names_every_figure_beside_the_baselines(found: Evaluation) -> None:
     header, *rows = found.rows()
-    assert header == ["figure", "model", "uniform", "what it is"]
+    assert header == ["figure", "model", "uniform"]
+    assert found.rows(full=True)[0] == [*header, "what it is"]
     assert [row[0] for row in rows] == list(LANGUAGE_METRICS)
     assert rows[4][1] == "-"
     assert rows[0][1].startswith("4.000 [")
+    assert rows[1][2] == "3.000"
+    assert found.rows(full=True)[2][2] == "3.000 [3.000, 3.000]"
     text = str(found)
     assert "bits_per_byte is not defined: 14.3% of the tokens are UNK" in text
     assert "validation at step 1,200: 7 predicted tokens in 3 documents" in text

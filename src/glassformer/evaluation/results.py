@@ -128,16 +128,21 @@ class Evaluation:
             positions=curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"])),
         )
 
-    def rows(self) -> list[list[str]]:
-        """A header, then one row per figure: its name, the model's, each baseline's, what it is."""
-        header = ["figure", "model", *self.baselines, "what it is"]
-        return [
-            header,
-            *(
-                [name, _cell(estimate), *(_cell(theirs.get(name)) for theirs in self.baselines.values()), _meaning(name)]
-                for name, estimate in self.metrics.items()
-            ),
+    def rows(self, *, full: bool = False) -> list[list[str]]:
+        """A header, then one row per figure: its name, the model's, each baseline's.
+
+        ``full`` adds the intervals of the baselines and what each figure is: too wide for a terminal.
+        """
+        header = ["figure", "model", *self.baselines]
+        body = [
+            [name, _cell(estimate), *(_cell(theirs.get(name), interval=full) for theirs in self.baselines.values())]
+            for name, estimate in self.metrics.items()
         ]
+        if full:
+            header.append("what it is")
+            for row in body:
+                row.append(LANGUAGE_METRICS.get(row[0], ""))
+        return [header, *body]
 
     def reasons(self) -> list[str]:
         """Why a figure of the model is not defined, one sentence each."""
@@ -157,7 +162,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         banner = f"<p><strong>Tainted:</strong> {html.escape(self.tainted)}</p>" if self.tainted else ""
-        header, *body = self.rows()
+        header, *body = self.rows(full=True)
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in (*self.reasons(), *self.notes))
@@ -171,26 +176,20 @@ class Evaluation:
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of equal length as aligned text; the first is the header, and the first and last columns are left-aligned."""
+    """Rows of equal length as aligned text; the first is the header; the first column is left-aligned, numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    last = len(widths) - 1
 
     def line(row: Sequence[str]) -> str:
-        cells = (cell.ljust(w) if i in (0, last) else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-        return "  ".join(cells).rstrip()
+        return "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
 
     header, *body = rows
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *(line(row) for row in body)])
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _cell(estimate: Estimate | None, *, interval: bool = True) -> str:
     if estimate is None or estimate.value is None:
         return "-"
-    return str(estimate)
-
-
-def _meaning(name: str) -> str:
-    return LANGUAGE_METRICS.get(name, "")
+    return str(estimate if interval else Estimate(estimate.value))
 
 
 def _figures(document: Mapping[str, Any]) -> Figures:
