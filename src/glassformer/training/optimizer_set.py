@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import final
+from typing import Self, final
 
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint
+from glassformer.training.config import TrainingConfig
 from glassformer.training.slots import OptimizerConfig
 
 
@@ -20,6 +21,11 @@ class OptimizerSet:
         self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
+
+    @classmethod
+    def of(cls, training: TrainingConfig, model: nn.Module) -> Self:
+        """The optimizers that a recipe's training section asks for."""
+        return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay)
 
     def set_factor(self, factor: float) -> None:
         """Every group's rate is its own base rate times ``factor``."""
