@@ -119,7 +119,7 @@ def test_overrides_by_hand() -> None:
 
 
 def test_a_change_inside_something_without_parts() -> None:
-    with pytest.raises(ConfigError, match="'seed.a' cannot be set: seed is 3, which has no parts"):
+    with pytest.raises(ConfigError, match=r"'seed\.a' cannot be set: seed is 3, which has no parts"):
         override({"seed": 3}, {"seed.a": 1})
     with pytest.raises(ConfigError, match="is not a dotted key"):
         override({}, {"model..width": 1})

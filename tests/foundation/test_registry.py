@@ -75,7 +75,7 @@ def test_unknown_names_keep_what_was_known(slot) -> None:
 
 def test_a_name_taken_twice_is_refused(slot) -> None:
     taken = slot.get("wood")
-    with pytest.raises(ConfigError, match="kitchen.spoon already has a variant 'wood'"):
+    with pytest.raises(ConfigError, match=r"kitchen\.spoon already has a variant 'wood'"):
 
         @slot.variant("wood")
         class Other(VariantConfig):

@@ -33,7 +33,7 @@ def test_bf16_on_a_cpu_is_tried_in_a_child_process(monkeypatch) -> None:
     precision, notes = choose_precision("bf16", CPU)
     assert len(started) == 1
     assert started[0][0] == sys.executable
-    assert (precision, notes) == ("bf16", []) if bf16_works("cpu") else (precision == "float32" and len(notes) == 1)
+    assert (precision, len(notes)) == (("bf16", 0) if bf16_works("cpu") else ("float32", 1))
     choose_precision("bf16", CPU)
     assert len(started) == 1  # asked once
 
@@ -81,7 +81,7 @@ def test_a_gpu_number_that_is_not_there(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert choose_device("cuda:1") == torch.device("cuda:1")
     assert choose_device("auto") == torch.device("cuda")
-    with pytest.raises(ConfigError, match="training.device=cuda:2 is not on this machine"):
+    with pytest.raises(ConfigError, match=r"training\.device=cuda:2 is not on this machine"):
         choose_device("cuda:2")
 
 
