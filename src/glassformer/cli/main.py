@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -19,7 +20,7 @@ VERBS = ("recipes", "train", "evaluate", "generate", "runs", "verify_resume")
 GROUPS = ()
 """Modules that define a typer ``app`` with verbs of its own."""
 
-UsageMistake = typer.BadParameter.__mro__[2]
+UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
 """The parser's base of wrong words and flags; typer gives its children a public name, but not it."""
 
 app = typer.Typer(
