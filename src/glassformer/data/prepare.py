@@ -17,7 +17,7 @@ from glassformer.data.cache import kept_folder
 from glassformer.data.config import DataConfig
 from glassformer.data.corpus import Document, Skipped, Source, read
 from glassformer.data.repeats import repeats_of
-from glassformer.data.sets import Parts
+from glassformer.data.sets import Parts, find_set
 from glassformer.data.sources import STANDARD_INPUT, find_parts, fingerprint_of, size_of, source_at, stamp_of
 from glassformer.data.splits import Assignment, Survey, survey
 from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
@@ -73,15 +73,17 @@ def tokens_of_text(tokenizer: Tokenizer, texts: str | Sequence[str], *, name: st
 
 def tokens_of_file(
     tokenizer: Tokenizer,
-    path: str,
+    path: Path | str,
+    reading: DataConfig | None = None,
     *,
-    reading: Mapping[str, Any] | None = None,
     name: str = "file",
     progress: Report | None = None,
 ) -> TokenSplit:
-    """The tokens of all of a file (a folder, standard input), read as ``reading`` says: ``Prepared.record["reading"]``."""
-    config = DataConfig.parse({"path": path, **(reading or {})}, at="data")
-    source = source_at(path, config)
+    """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
+    reading = reading or DataConfig(path=str(path))
+    source = source_at(str(path), reading)
+    if reading.set is not None and reading.document is None:
+        source = replace(source, document=find_set(reading.set).train.document)
     return _Job(source, fingerprint_of(source), (name,), None, {}).splits(tokenizer, progress or _silent)[name]
 
 

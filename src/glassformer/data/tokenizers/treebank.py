@@ -15,15 +15,15 @@ RULES = 1  # raised when the same text would be cut differently; saved with ever
 
 # Words whose period belongs to them. Not here: words that end sentences more often than they are cut short (No., Sat.).
 _ABBREVIATIONS = (
-    "Mr Mrs Ms Messrs Dr Prof Rev Hon Gov Sen Rep Pres Gen Col Lt Maj Capt Sgt Cmdr Adm Supt St Mt Ft Jr Sr "
-    "Inc Ltd Corp Bros Dept Univ Assn Ave Blvd Rd vs etc al cf ca approx ed eds vol vols pp fig figs "
-    "Jan Feb Apr Aug Sept Oct Nov Dec Calif Mass Conn Penn Ariz Tex Fla Va Wash Ph.D"
+    r"Mr|Mrs|Ms|Messrs|Dr|Prof|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Col|Lt|Maj|Capt|Sgt|Cmdr|Adm|Supt|St|Mt|Ft|Jr|Sr|"
+    r"Inc|Ltd|Corp|Bros|Dept|Univ|Assn|Ave|Blvd|Rd|vs|etc|al|cf|ca|approx|ed|eds|vol|vols|pp|fig|figs|"
+    r"Jan|Feb|Apr|Aug|Sept|Oct|Nov|Dec|Calif|Mass|Conn|Penn|Ariz|Tex|Fla|Va|Wash|Ph\.D"
 )
 
 _TOKEN = regex.compile(
     rf"""
       <unk> | @[-.,]@                                      # as in wikitext, which is already cut
-    | (?:{regex.escape(_ABBREVIATIONS).replace(r"\ ", "|")})\.(?![\w.])
+    | (?:{_ABBREVIATIONS})\.(?![\w.])
     | (?:\p{{L}}\.){{2,}}(?!\w)                             # U.S. and e.g.
     | (?<![\w'’])(?!I\.)\p{{Lu}}\.(?=\P{{L}}*$)            # the J. of a name; but I. ends a sentence
     | \.{{2,}} | …
