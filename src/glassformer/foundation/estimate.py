@@ -29,7 +29,11 @@ class Estimate:
 
     @classmethod
     def from_plain(cls, document: dict[str, Any]) -> Estimate:
-        return cls(**{key: document.get(key) for key in ("value", "low", "high")}, n=document.get("n", 0), reason=document.get("reason"))
+        return cls(
+            **{key: document.get(key) for key in ("value", "low", "high")},
+            n=document.get("n", 0),
+            reason=document.get("reason"),
+        )
 
     def __str__(self) -> str:
         if self.value is None:

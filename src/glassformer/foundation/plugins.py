@@ -35,7 +35,8 @@ def _load(file: Path) -> None:
         return
     name = f"glassformer_plugin_{file.stem}_{digest[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # pydantic resolves annotations through the module's name
     try:
