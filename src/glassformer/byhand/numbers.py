@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from glassformer.byhand.arrays import Array
 from glassformer.foundation.errors import ConfigError, DataError
+
+Array = NDArray[np.float64]
 
 MAX_ROWS, MAX_COLUMNS, MAX_BYTES = 1000, 512, 16 << 20  # paper size, and far beyond
 MAX_SIZE = 1e9  # larger entries leave float64 no digits for differences of scores

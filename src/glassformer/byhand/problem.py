@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
-from glassformer.byhand.numbers import as_matrix, as_number, as_vector
+from glassformer.byhand.numbers import Array, as_matrix, as_number, as_vector
 from glassformer.foundation.errors import ConfigError, UnknownName
 
 GOALS = ("select", "identity", "average", "weights")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.model.attention import attend, attention_pattern, attention_scores
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 
 
 def number(x: float) -> str:
@@ -14,7 +14,7 @@ def number(x: float) -> str:
     if x == 0:
         return "0"
     if 0.9999 < x < 1 - 1e-12:
-        return f"{x:.{2 - math.floor(math.log10(1 - x))}f}"  # two digits of what is missing to 1
+        return f"{x:.{1 - math.floor(math.log10(1 - x))}f}"  # two digits of what is missing to 1
     if 1e-4 <= abs(x) < 1e5:
         text = f"{x:.4g}"
         return text if "e" not in text else f"{x:.0f}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, print_table, say
+from glassformer.cli.console import out, print_json, say
 from glassformer.cli.options import Json, changes_of
 from glassformer.foundation.errors import UsageError
 
@@ -22,7 +22,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[PROBLEM...]",
-            help="A goal (select 1, average 1,2, identity, weights .5,.5,0), an exploration, or a YAML file. Nothing: the list.",
+            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration, or a YAML file; without one, the list.",
         ),
     ] = None,
     keys: Annotated[
@@ -81,9 +81,10 @@ def _print_catalogue(everything: dict[str, Any], json: bool) -> None:
     if json:
         print_json(everything)
         return
-    print_table("Goals, with --keys", ["goal", "what"], [[row["name"], row["about"]] for row in everything["goals"]])
-    rows = [
-        [row["name"], row["question"], " ".join(f"{name}={value}" for name, value in row["settings"].items())]
-        for row in everything["explorations"]
-    ]
-    print_table("Explorations", ["name", "question", "settings, for --set"], rows)
+    out().print("Goals, with --keys:", style="bold")
+    for row in everything["goals"]:
+        out().print(f"  {row['about']}", markup=False)
+    out().print("Explorations, with settings for --set:", style="bold")
+    for row in everything["explorations"]:
+        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
+        out().print(f"  {row['name']}: {row['question']}  ({settings})", markup=False)

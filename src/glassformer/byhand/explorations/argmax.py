@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.explorations.base import Exploration, exploration, within
 from glassformer.byhand.wording import number, vector
 from glassformer.foundation.errors import UnknownName

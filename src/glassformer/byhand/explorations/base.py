@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.result import Result
 from glassformer.foundation.errors import ConfigError, UnknownName
 

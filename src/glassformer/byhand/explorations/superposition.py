@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.explorations.base import Exploration, exploration, orthonormal_rows, within
 from glassformer.byhand.weights import output_of
 from glassformer.byhand.wording import number

@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.solving.exact import as_fractions
 from glassformer.byhand.solving.margin import ROUNDING, spread
 from glassformer.byhand.wording import combination, number, some_keys, vector

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 
 Integers = list[list[int]]
 

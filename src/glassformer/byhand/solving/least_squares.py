@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.solving.nearest import kl_from_scores
 from glassformer.byhand.weights import scores_of, weights_of
 
@@ -52,8 +52,10 @@ def made_up_logits(goal: Array) -> Array:
 
 
 def fit(keys: Array, logits: Array, scale: float) -> Array:
-    """The shortest query among those with the smallest |scale K q - logits|."""
-    return np.asarray(np.linalg.lstsq(scale * keys, logits, rcond=None)[0])
+    """The shortest query among those with the smallest |scale K q - logits|; rounding around 0 is 0."""
+    query = np.asarray(np.linalg.lstsq(scale * keys, logits, rcond=None)[0])
+    size = scale * float(np.linalg.norm(keys, 2)) * float(np.linalg.norm(query))
+    return query if size > 1e-12 * float(np.linalg.norm(logits)) else np.zeros_like(query)
 
 
 def least_squares(keys: Array, goal: Array, scale: float, length: float, logits: Array | None = None) -> LeastSquares:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 
 ROUNDING = 1e-10  # lengths below this share of the keys' own spread count as zero
 

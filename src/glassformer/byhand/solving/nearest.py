@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 
 MAX_STEPS = 400
 _LARGEST_EXPONENT = 600.0  # exp overflows at 709

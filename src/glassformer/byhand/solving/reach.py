@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.solving.certificate import Certificate, FixedProportion, Mixture
 from glassformer.byhand.solving.exact import Mixed, Separated, as_fractions, as_integers, dependences, separate
 from glassformer.byhand.solving.margin import ROUNDING, Margin, row_space, spread, widest_margin

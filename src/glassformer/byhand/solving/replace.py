@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
-from glassformer.byhand.numbers import as_vector
+from glassformer.byhand.numbers import Array, as_vector
 from glassformer.byhand.problem import Problem, as_length, key_number, make_problem
 from glassformer.byhand.solving.certificate import Certificate, FixedProportion, Mixture
 from glassformer.byhand.solving.margin import row_space

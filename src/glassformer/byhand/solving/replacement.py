@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.problem import Problem
 from glassformer.byhand.result import Result
 from glassformer.byhand.solving.certificate import Certificate

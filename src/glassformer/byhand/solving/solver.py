@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from glassformer.byhand.arrays import Array
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.problem import Problem, make_problem
 from glassformer.byhand.result import Result
 from glassformer.byhand.solving.least_squares import LeastSquares, least_squares, made_up_logits, with_length
@@ -262,8 +262,8 @@ def best_query(keys: Array, goal: Array, scale: float, bound: float, starts: lis
 def measured(keys: Array, goal: Array, scale: float, bound: float, query: Array) -> Best:
     """The query as it will be printed, with the figures of exactly that query."""
     length = float(np.linalg.norm(query))
-    if length > bound:
-        query = query * (bound / length) * (1 - 1e-16)
+    if length > bound * (1 + 1e-14):
+        query = query * (bound / length)
     scores = scores_of(query, keys, scale)
     kl = kl_from_scores(scores, goal)
     gradient = scale * (keys - goal @ keys).T @ excess_from_scores(scores, goal)
