@@ -62,7 +62,7 @@ def train(
         raise ConfigError(
             f"tokenizer.vocab={vocab} is smaller than the base alphabet: {len(tokens) - len(special)} {level.name} symbols and "
             f"{len(special)} special tokens; use vocab {len(tokens)} or more"
-            + ("." if level.name == "byte" else ", or level: byte, which needs 256 symbols for any text.")
+            + ("." if level.complete else ", or level: byte, which needs 256 symbols for any text.")
         )
     ids = {token: token_id for token_id, token in enumerate(tokens)}
     spelled = [_spell(level.symbols(word), ids) for word in words]
