@@ -73,11 +73,10 @@ class RunDirectory:
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
             raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
 
-    def claim(self) -> None:
-        """Takes a fresh folder; a used one is refused."""
+    def refuse_if_used(self) -> None:
+        """A fresh run takes an empty folder or a new one."""
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
-        self.root.mkdir(parents=True, exist_ok=True)
 
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))

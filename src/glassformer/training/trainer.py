@@ -46,8 +46,8 @@ class TrainingState:
 class Surroundings:
     """What the trainer asks of the layers above it."""
 
-    evaluate: Callable[[], dict[str, float]]
-    """Validation figures of the model as it stands; must have ``validation_loss``."""
+    evaluate: Callable[[], dict[str, float]] | None
+    """Validation figures of the model as it stands, ``validation_loss`` among them; None: there is no validation text."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
     evaluated_already: Callable[[int], bool] = lambda step: False
@@ -132,10 +132,10 @@ class Trainer:
             self.around.record({"step": step, "loss": loss, "gradient": gradient, "lr": self.training.lr * factor})
             if not math.isfinite(loss) or not math.isfinite(gradient):
                 self._pending = []
-                what = "loss" if not math.isfinite(loss) else "length of the gradient"
+                what = f"loss is {loss}" if not math.isfinite(loss) else f"length of the gradient is {gradient}"
                 raise Diverged(
-                    f"Diverged at step {step}: the {what} is {loss if what == 'loss' else gradient}. The last good checkpoint is "
-                    f"kept; try a smaller training.lr (it is {self.training.lr:g}), a warm-up, or training.clip."
+                    f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
+                    f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
                 )
         if self._pending:
             self._show(*self._pending[-1][:2])
@@ -147,10 +147,11 @@ class Trainer:
         self.around.watch.progress("training", step, self.steps, facts)
 
     def _evaluation_due(self, step: int) -> bool:
-        return step % self.evaluate_every == 0 or step == self.steps
+        return self.around.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _evaluate(self, state: TrainingState) -> bool:
         """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
+        assert self.around.evaluate is not None
         self._fetch()
         try:
             figures = self.around.evaluate()

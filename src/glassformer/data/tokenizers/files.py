@@ -1,14 +1,11 @@
-"""A tokenizer's file -> the tokenizer: one of ours, or any Hugging Face tokenizer.json.
+"""One JSON file -> the tokenizer that was saved in it, whatever its kind.
 
-What is read is told by the document's keys, never by the file's name. Damaged, foreign and huge files are refused with
-a sentence. Nothing is downloaded and nothing in a file is run.
+A file of ours says ``glassformer_tokenizer``; one of Hugging Face's says ``model``. Never runs code from a file.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,75 +14,81 @@ from glassformer.data.tokenizers.bpe import BPETokenizer, from_document
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
 from glassformer.foundation.errors import DataError, did_you_mean
 
-MAX_BYTES = 256 << 20
-"""The largest vocabularies in use (a quarter of a million tokens) take about 40 MB."""
-
-FILE_NAME = "tokenizer.json"
+FOLDER_FILE = "tokenizer.json"
+MAX_BYTES = 256 << 20  # the largest vocabularies in use take some tens of MiB
 
 
-def load_tokenizer(file: str | Path) -> Tokenizer:
-    """The tokenizer in ``file``, or in the ``tokenizer.json`` of a folder (a run, or a model of Hugging Face's)."""
-    path = Path(file)
-    path = path / FILE_NAME if path.is_dir() else path
-    document = _read(path)
-    try:
-        if "glassformer_tokenizer" in document:
-            return _ours(document)
-        if isinstance(document.get("model"), dict):
-            pairs = from_document(document)
-            return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
-    except DataError as error:
-        raise DataError(str(error), file=path) from error
+def load_tokenizer(file: Path | str) -> Tokenizer:
+    """The tokenizer of a file, or of the ``tokenizer.json`` in a folder (a run's, or a model's of Hugging Face).
+
+    A damaged or foreign file is a sentence that says what is wrong with it.
+    """
+    file = Path(file)
+    file = file / FOLDER_FILE if file.is_dir() else file
+    document = _read(file)
+    if "glassformer_tokenizer" in document:
+        return _ours(document, file)
+    if isinstance(document.get("model"), dict):
+        return _hugging_face(document, file)
     raise DataError(
-        "is JSON but no tokenizer: it has neither 'glassformer_tokenizer' nor a Hugging Face 'model'; "
+        "is JSON but no tokenizer: neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's tokenizer.json); "
         "make one with `glassformer tokenizer train`.",
-        file=path,
+        file=file,
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    remedy = "make it again with `glassformer tokenizer train`, or fetch it again."
+def _read(file: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB, which no tokenizer is; give the tokenizer.json.", file=path)
-        document = json.loads(path.read_bytes().decode("utf-8"))
+        if file.stat().st_size > MAX_BYTES:
+            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; this is no tokenizer.", file=file)
+        document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}); give the path of a tokenizer's JSON file.", file=file) from None
+    except (ValueError, RecursionError) as error:
         raise DataError(
-            f"cannot be read ({error.strerror or error}); give a tokenizer's file or its folder.", file=path
+            f"is not valid JSON ({error}); it is damaged or no tokenizer: make it or fetch it again.", file=file
         ) from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"is damaged or no tokenizer: byte {error.start} is not UTF-8; {remedy}", file=path) from None
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"is damaged or no tokenizer: not valid JSON ({error.msg}); {remedy}", file=path, line=error.lineno
-        ) from None
-    except RecursionError:
-        raise DataError(f"is damaged or no tokenizer: nested too deeply; {remedy}", file=path) from None
     if not isinstance(document, dict):
-        raise DataError(f"is damaged or no tokenizer: a JSON {type(document).__name__}, not an object; {remedy}", file=path)
+        raise DataError("is JSON but not an object; this is no tokenizer.", file=file)
     return document
 
 
-def _ours(document: dict[str, Any]) -> Tokenizer:
-    kind, settings, schema = str(document["glassformer_tokenizer"]), document.get("settings"), document.get("schema")
-    if schema != 1:
-        raise DataError(f"has the schema {schema!r}; this version of Glassformer reads schema 1, so update it.")
-    TOKENIZERS.names()  # imports the kinds that are there
-    kinds = {tokenizer.kind: tokenizer for tokenizer in _subclasses(Tokenizer) if not inspect.isabstract(tokenizer)}
+def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
+    kinds = _tokenizers()
+    kind, settings = str(document["glassformer_tokenizer"]), document.get("settings")
+    if document.get("schema") != 1:
+        raise DataError(f"has schema {document.get('schema')!r}; this version of glassformer reads schema 1.", file=file)
     if kind not in kinds:
-        near = did_you_mean(kind, kinds)
-        raise DataError(
-            f"holds a tokenizer of the kind {kind!r}, which is not known.{near} If it is a plugin's, load the plugin."
-        )
+        known = ", ".join(sorted(kinds))
+        raise DataError(f"holds a tokenizer of kind {kind!r}.{did_you_mean(kind, kinds)} Known: {known}.", file=file)
     if not isinstance(settings, dict):
-        raise DataError(f"has no settings for its tokenizer of the kind {kind!r}; it is damaged, so make it again.")
+        raise DataError("has no settings; it is damaged.", file=file)
     try:
         return kinds[kind].from_settings(settings)
+    except DataError as error:
+        raise DataError(str(error), file=file) from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"has settings that a tokenizer of the kind {kind!r} cannot use ({error!r}); make it again.") from error
+        raise DataError(
+            f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged.", file=file
+        ) from None
 
 
-def _subclasses(of: Any) -> Iterator[type[Tokenizer]]:
-    for tokenizer in of.__subclasses__():
-        yield tokenizer
-        yield from _subclasses(tokenizer)
+def _tokenizers() -> dict[str, type[Tokenizer]]:
+    """The tokenizer classes by kind, also those of plugins."""
+    TOKENIZERS.names()  # imports every file of the package
+    found: dict[str, type[Tokenizer]] = {}
+    waiting: list[type[Tokenizer]] = [Tokenizer]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            if "kind" in vars(kind):
+                found[kind.kind] = kind
+    return found
+
+
+def _hugging_face(document: dict[str, Any], file: Path) -> Tokenizer:
+    try:
+        pairs = from_document(document)
+        return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
+    except DataError as error:
+        raise DataError(str(error), file=file) from None
