@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.objectives.base import BatchesByStep
 from glassformer.data.prepare import Prepared, prepare
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -18,19 +18,27 @@ from glassformer.foundation.errors import ConfigError, Diverged, Interrupted, Ru
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
-from glassformer.model.accounting import Cost, cost_of
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe, Source, load_recipe
 from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
-from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
+from glassformer.training.fast import hasten
+from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
 from glassformer.training.trainer import Surroundings, Trainer, TrainingState
 
-MAY_CHANGE_ON_RESUME = ("about", "result", "training.steps", "training.epochs", "training.log_every", "evaluation.", "checkpoint.")
+MAY_CHANGE_ON_RESUME = (
+    "about",
+    "result",
+    "training.steps",
+    "training.epochs",
+    "training.log_every",
+    "evaluation.",
+    "checkpoint.",
+)
 """Keys that may differ when a run goes on: how long, and how often it looks and saves."""
 
 
@@ -55,23 +63,19 @@ def train(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
         data = _prepared(recipe, folder, stop, watch)
-        model = _model(recipe, data.tokenizer, beginning).to(runtime.device)
-        optimizers = OptimizerSet(
-            recipe.training.optimizer, model, lr=recipe.training.lr, weight_decay=recipe.training.weight_decay
-        )
+        model = fresh_or_saved_model(recipe, data.tokenizer, beginning).to(runtime.device)
+        optimizers = OptimizerSet.of(recipe.training, model)
         if beginning is not None:
             optimizers.load(beginning.optimizer)
-        batches = recipe.objective.batches(
-            data.split("train").tokens, context=recipe.model.context, batch_size=recipe.training.batch_size, seed=recipe.seed
-        )
-        steps = _number_of_steps(recipe, batches.steps_per_epoch)
+        batches = batches_of(recipe, data)
+        steps = number_of_steps(recipe, batches)
         _write_down(folder, recipe, data, runtime, optimizers, steps)
         for note in (*runtime.notes, *data.notes):
             watch.say(note)
         log = MetricsLog(folder.metrics_file)
         trainer = Trainer(
-            TrainStep(model, optimizers, recipe.training, runtime, recipe.seed),
-            batches,
+            hasten(TrainStep(model, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
+            batches.on(runtime.device),
             steps=steps,
             training=recipe.training,
             evaluation=recipe.evaluation,
@@ -156,7 +160,7 @@ def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Wat
         if total:
             watch.progress(what, done, total)
 
-    data = prepare(recipe.data, _tokenizer_to_use(recipe, folder), progress=progress)
+    data = prepare(recipe.data, tokenizer_to_use(recipe, folder), progress=progress)
     if folder.environment_file.exists():
         before = folder.read_environment().get("data", {}).get("sha256")
         if before != data.record["sha256"]:
@@ -167,14 +171,14 @@ def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Wat
     return data
 
 
-def _tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer | TokenizerConfig:
+def tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer | TokenizerConfig:
     """The one the run began with, that of the run it starts from, or one still to be made from the training text."""
     if folder is not None and folder.tokenizer_file.exists():
         return load_tokenizer(folder.tokenizer_file)
     return recipe.tokenizer if recipe.init_from is None else load(recipe.init_from).tokenizer
 
 
-def _model(recipe: Recipe, tokenizer: Tokenizer, beginning: Checkpoint | None) -> Transformer:
+def fresh_or_saved_model(recipe: Recipe, tokenizer: Tokenizer, beginning: Checkpoint | None) -> Transformer:
     model = build_model(recipe.model, tokenizer.size, seed=recipe.seed)
     if beginning is not None:
         load_weights(model, beginning.model, f"step {beginning.step}")
@@ -183,12 +187,18 @@ def _model(recipe: Recipe, tokenizer: Tokenizer, beginning: Checkpoint | None) -
     return model
 
 
+def batches_of(recipe: Recipe, data: Prepared) -> BatchesByStep:
+    """The training batches a recipe asks for."""
+    return recipe.objective.batches(
+        data.split("train").tokens, context=recipe.model.context, batch_size=recipe.training.batch_size, seed=recipe.seed
+    )
 
-def _number_of_steps(recipe: Recipe, steps_per_epoch: float) -> int:
+
+def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
     if recipe.training.steps is not None:
         return recipe.training.steps
     assert recipe.training.epochs is not None
-    return max(1, math.ceil(recipe.training.epochs * steps_per_epoch))
+    return max(1, math.ceil(recipe.training.epochs * batches.steps_per_epoch))
 
 
 def _write_down(
@@ -220,7 +230,6 @@ def _validation(model: Transformer, data: Prepared, recipe: Recipe, stop: StopSi
     return {"validation_loss": loss}
 
 
-
 def _save(
     folder: RunDirectory, recipe: Recipe, model: Transformer, optimizers: OptimizerSet, state: TrainingState, log: MetricsLog
 ) -> None:
@@ -246,82 +255,3 @@ def default_folder(source: Source, *, resume: bool) -> Path:
             return used if resume and used is not None else folder
         used = folder
     raise RunError("runs/ holds ten thousand runs of this recipe; name a folder with --out.")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a recipe would cost: known before anything is trained."""
-
-    recipe: Recipe
-    cost: Cost
-    steps: int
-    optimizer_bytes: int
-    train_tokens: int
-    vocabulary: int
-    decay: dict[str, list[str]]
-
-    @property
-    def step_tokens(self) -> int:
-        return self.recipe.training.batch_size * self.recipe.model.context
-
-    @property
-    def total_bytes(self) -> int:
-        return self.cost.weight_bytes + self.cost.gradient_bytes + self.optimizer_bytes + self.cost.activation_bytes
-
-    def facts(self) -> list[tuple[str, str]]:
-        """The figures of one step and of the whole run, for people."""
-        tokens = self.steps * self.step_tokens
-        return [
-            ("steps", f"{self.steps:,}"),
-            ("tokens per step", f"{self.step_tokens:,}"),
-            ("tokens in all", f"{tokens:,} ({tokens / max(1, self.train_tokens):.2f} epochs)"),
-            ("vocabulary", f"{self.vocabulary:,}"),
-            ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
-            ("weights", f"{self.cost.weight_bytes:,} bytes"),
-            ("gradients", f"{self.cost.gradient_bytes:,} bytes"),
-            ("optimizer", f"{self.optimizer_bytes:,} bytes"),
-            ("activations (of one piece of the batch)", f"{self.cost.activation_bytes:,} bytes"),
-            ("memory in all", f"{self.total_bytes:,} bytes"),
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        return {
-            "recipe": self.recipe.plain(),
-            "steps": self.steps,
-            "vocabulary": self.vocabulary,
-            "train_tokens": self.train_tokens,
-            **self.cost.plain(),
-            "step_flops": self.cost.step_flops * self.recipe.training.accumulate,
-            "optimizer_bytes": self.optimizer_bytes,
-            "total_bytes": self.total_bytes,
-            "weight_decay": self.decay,
-        }
-
-
-def plan(
-    source: Source,
-    *,
-    set: Mapping[str, Any] | None = None,
-    seed: int | None = None,
-    plugins: Sequence[Path | str] = (),
-    watch: Watcher = SILENT,
-) -> Plan:
-    """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing."""
-    load_plugins(plugins)
-    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
-    data = prepare(recipe.data, _tokenizer_to_use(recipe, None))
-    batches = recipe.objective.batches(
-        data.split("train").tokens, context=recipe.model.context, batch_size=recipe.training.batch_size, seed=recipe.seed
-    )
-    model = _model(recipe, data.tokenizer, None)
-    optimizers = OptimizerSet(recipe.training.optimizer, model, lr=recipe.training.lr, weight_decay=recipe.training.weight_decay)
-    piece = recipe.training.batch_size // recipe.training.accumulate
-    return Plan(
-        recipe=recipe,
-        cost=cost_of(recipe.model, data.tokenizer.size, batch=piece),
-        steps=_number_of_steps(recipe, batches.steps_per_epoch),
-        optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
-        train_tokens=data.split("train").num_tokens,
-        vocabulary=data.tokenizer.size,
-        decay=optimizers.decay_list(),
-    )

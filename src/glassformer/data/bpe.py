@@ -31,12 +31,10 @@ Merge = tuple[int, int, int]
 
 
 class Step(NamedTuple):
-    """One merge in one word: the how-manieth merge of training it is, and the word's ids after it."""
+    """One merge in one word: which merge of training it is, where the new token stands, and the word's ids after it."""
 
     rank: int
-    left: int
-    right: int
-    merged: int
+    place: int
     word: tuple[int, ...]
 
 
@@ -213,8 +211,10 @@ class BytePairs:
         """The merges by which ``word`` (one character per id) becomes what ``merge`` gives."""
         steps: list[Step] = []
         while found := [self._ranks[pair] for pair in map(add, word, word[1:]) if pair in self._ranks]:
-            word = word.replace(*self._rules[min(found)], 1)
-            steps.append(Step(min(found), *self.merges[min(found)], tuple(map(ord, word))))
+            rank = min(found)
+            place = word.index(self._rules[rank][0])
+            word = word.replace(*self._rules[rank], 1)
+            steps.append(Step(rank, place, tuple(map(ord, word))))
         return steps
 
     def replay(self, word: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, write_atomically, write_json
+from glassformer.foundation.files import read_json, room_on_disk, write_atomically, write_json
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
@@ -95,6 +97,18 @@ class RunDirectory:
 
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
+
+    def record_opening(self, **facts: Any) -> None:
+        """Writes down that the test split was looked at: a second look is no longer a first one."""
+        line = json.dumps({"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts})
+        with room_on_disk(self.openings_file), self.openings_file.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    def openings(self) -> list[dict[str, Any]]:
+        """Every time the test split was opened."""
+        if not self.openings_file.is_file():
+            return []
+        return [json.loads(line) for line in self.openings_file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
     def write_state(self, status: str, **facts: Any) -> None:
         """How the run stands: running, finished, stopped, diverged or failed."""

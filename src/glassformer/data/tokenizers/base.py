@@ -25,6 +25,7 @@ class Tokenizer(ABC):
     """Text to ids and back. Immutable once made; equal files encode equally."""
 
     kind: ClassVar[str]
+    revision: ClassVar[int] = 1  # raised when a kind encodes the same text differently, so that kept tokens are made anew
     start_id: int | None = None
     stop_id: int | None = None
     unknown_id: int | None = None
@@ -88,6 +89,9 @@ class Tokenizer(ABC):
 
 class TokenizerConfig(VariantConfig):
     """How a tokenizer comes to be. ``train`` reads the training texts once, or twice when the kind needs it."""
+
+    learns: ClassVar[bool] = True  # False: does not depend on the texts, so there is nothing to keep
+    revision: ClassVar[int] = 1  # raised when the same texts give another tokenizer
 
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:
         """A tokenizer for ``texts()`` (a function, so that a kind may read them again)."""

@@ -68,16 +68,15 @@ def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
     except DataError as error:
         raise DataError(str(error), file=file) from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged.", file=file
-        ) from None
+        rule = f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged."
+        raise DataError(rule, file=file) from None
 
 
 def _tokenizers() -> dict[str, type[Tokenizer]]:
     """The tokenizer classes by kind, also those of plugins."""
     TOKENIZERS.names()  # imports every file of the package
     found: dict[str, type[Tokenizer]] = {}
-    waiting: list[type[Tokenizer]] = [Tokenizer]
+    waiting: list[type[Any]] = [Tokenizer]
     while waiting:
         for kind in waiting.pop().__subclasses__():
             waiting.append(kind)
