@@ -11,8 +11,9 @@ from typing import Any, final
 
 from torch import Tensor
 
-from glassformer.data.prepare import Prepared, prepare
-from glassformer.data.streams import PiecesOfText, StopStrings, cut_at
+from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
+from glassformer.data.stop_strings import StopStrings
+from glassformer.data.streams import PiecesOfText
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -182,8 +183,6 @@ class Run:
         model, step = self._loaded(checkpoint)
         ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
         if data is not None:
-            from glassformer.data.prepare import tokens_of_file
-
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
             if split == "test":
@@ -199,8 +198,6 @@ class Run:
         """The same for single texts, each on its own: no text sees another."""
         model, step = self._loaded(checkpoint)
         ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
-        from glassformer.data.prepare import tokens_of_text
-
         parts = [tokens_of_text(self.tokenizer, text) for text in texts]
         return [
             ruler.measure(text, evaluated_text(part, self.tokenizer), tainted=self.tainted, watch=watch)
@@ -224,7 +221,8 @@ class Run:
         """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come."""
         given = [prompts] if isinstance(prompts, str) else list(prompts)
         tokenizer = self.tokenizer
-        pieces = None if on_text is None else PiecesOfText(tokenizer.decode, on_text, stop)
+        ending = StopStrings(tokenizer.decode, stop)
+        pieces = None if on_text is None else PiecesOfText(tokenizer.decode, on_text, ending)
         results = generate(
             self.model_at(checkpoint).to(choose_device("auto")),
             [self._prompt_ids(prompt) for prompt in given],
@@ -235,14 +233,14 @@ class Run:
             repetition_penalty=repetition_penalty,
             seeds=[derive_seed(seed, "prompt", row) for row in range(len(given))],
             stop_ids=[] if tokenizer.stop_id is None else [tokenizer.stop_id],
-            stop=StopStrings(tokenizer.decode, stop) if stop else None,
+            stop=ending if stop else None,
             on_token=pieces,
             start_id=tokenizer.start_id,
         )
         if pieces is not None:
             pieces.finish()
         return [
-            Sample(prompt, cut_at(tokenizer.decode(result.ids), stop), len(result.ids), result.reason)
+            Sample(prompt, ending.cut(tokenizer.decode(result.ids)), len(result.ids), result.reason)
             for prompt, result in zip(given, results)
         ]
 

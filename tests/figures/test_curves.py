@@ -95,6 +95,7 @@ def test_cost_by_part() -> None:
     figure = cost_by_part({"mixer": 750_000.0, "head": 250_000.0}, unit="parameters")
     assert [text.get_text() for text in figure.axes[0].texts] == ["750k  (75%)", "250k  (25%)"]
     assert [bar.get_width() for bar in figure.axes[0].patches] == [750_000, 250_000]
+    assert cost_by_part({"norm": 1.0, "mixer": 999.0}, unit="parameters").axes[0].texts[0].get_text() == "1  (<1%)"
     assert to_bytes(cost_by_part({"nothing": 0.0}, unit="bytes"))
 
 

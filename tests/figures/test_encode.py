@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from glassformer.figures.encode import inline_svg, png_address, save_figure, to_bytes
+from glassformer.figures.encode import inline_svg, png_address, printable, save_figure, to_bytes
 from glassformer.figures.style import new_axes, styled
 from glassformer.foundation.errors import UsageError
 
@@ -70,3 +70,17 @@ def test_unknown_endings_are_refused_and_nothing_is_written(figure: Figure, tmp_
     with pytest.raises(UsageError, match=r"use one of \.svg, \.png, \.pdf"):
         save_figure(figure, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_any_text_can_be_drawn() -> None:
+    with styled():
+        figure, axes = new_axes(3.0, 2.0)
+        axes.set_title("costs $5 and $x_ \\frac{ \x00 漢字")
+    svg = inline_svg(figure)
+    assert "costs $5 and $x_ \\frac{ \ufffd 漢字" in svg
+    assert xml.etree.ElementTree.fromstring(svg) is not None
+    assert to_bytes(figure, ".png")
+
+
+def test_printable() -> None:
+    assert printable("a\tb\nc\x00\x1b\ud800é") == "a\tb\nc\ufffd\ufffd\ufffdé"

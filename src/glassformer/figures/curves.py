@@ -101,7 +101,7 @@ def cost_by_part(parts: Mapping[str, float], *, unit: str, title: str = "") -> F
     with styled():
         figure, axes = new_axes(height=max(1.3, 0.7 + 0.34 * len(names)))
         bars = axes.barh(names, amounts, color=PALETTE[0], height=0.65)
-        labels = [f"{short_number(amount)}  ({amount / total:.0%})" for amount in amounts]
+        labels = [f"{short_number(amount)}  ({_share(amount / total)})" for amount in amounts]
         axes.bar_label(bars, labels=labels, padding=4, color=INK, fontsize=9)
         axes.invert_yaxis()
         axes.margins(x=0.22)  # room for the labels
@@ -117,6 +117,10 @@ def short_number(value: float) -> str:
         if abs(value) >= size * 0.9995:  # 999,960 rounds to 1.00M, not to 1000k
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def _share(share: float) -> str:
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def smoothed(values: np.ndarray, width: int) -> np.ndarray:

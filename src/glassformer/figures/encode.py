@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import re
+import warnings
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -26,9 +27,18 @@ _NO_DATE = {".svg": {"Date": None}, ".png": {}, ".pdf": {"CreationDate": None}}
 def to_bytes(figure: Figure, suffix: str = ".svg", *, dpi: int = 150) -> bytes:
     """The figure as a whole file of the kind that ``suffix`` names."""
     stream = io.BytesIO()
-    with styled():
+    with styled(), warnings.catch_warnings():
+        # tokens come in every script: a browser finds a font for them, a PNG shows a box
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(stream, format=suffix.removeprefix("."), dpi=dpi, metadata=_NO_DATE[suffix])
+    if suffix == ".svg":
+        return printable(stream.getvalue().decode()).encode()
     return stream.getvalue()
+
+
+def printable(text: str) -> str:
+    """Characters that no document may hold (a sample of an untrained byte model is full of them) become a visible sign."""
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]", "\ufffd", text)
 
 
 def inline_svg(figure: Figure, *, label: str = "", prefix: str = "") -> str:
@@ -41,7 +51,7 @@ def inline_svg(figure: Figure, *, label: str = "", prefix: str = "") -> str:
     if prefix:
         text = re.sub(r'\bid="', f'id="{prefix}', text)
         text = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{prefix}", text)
-    shown = f'role="img" aria-label="{html.escape(label)}"' if label else 'aria-hidden="true"'
+    shown = f'role="img" aria-label="{html.escape(printable(label))}"' if label else 'aria-hidden="true"'
     return text.replace("<svg ", f"<svg {shown} ", 1).strip()
 
 

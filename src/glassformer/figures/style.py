@@ -47,7 +47,7 @@ _SETTINGS: dict[Any, Any] = {
     "lines.linewidth": 1.8,
     "svg.fonttype": "none",  # text stays text: small files, and a page can be searched
     "svg.hashsalt": "glassformer",  # names inside the file do not change from one drawing to the next
-    "path.simplify": True,
+    "text.parse_math": False,  # a token may hold dollar signs; an axis with powers needs a formatter without them
 }
 
 # matplotlib's settings are global to the process, and the local page draws from several threads.
