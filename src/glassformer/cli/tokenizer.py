@@ -161,11 +161,12 @@ def _print_facts(facts: dict[str, Any], limit: int | None) -> None:
 
 def _print_words(words: Sequence[dict[str, Any]]) -> None:
     for word in words:
-        rows = [["", "", _pieces(word["symbols"])]]
-        for step in word["steps"]:
-            rows.append([str(step["rank"]), f"{visible(step['left'])} + {visible(step['right'])}", _pieces(step["tokens"])])
-        print_table(visible(word["word"]), ["merge", "", "tokens"], rows)
-        out().print(f"ids: {' '.join(map(str, word['ids']))}\n", markup=False)
+        names = [f"{step['rank']}: {visible(step['left'])} + {visible(step['right'])}" for step in word["steps"]]
+        margin = max(map(len, ["symbols", *names])) + 3
+        lines = [visible(word["word"]), "symbols".ljust(margin) + _pieces(word["symbols"])]
+        lines += [name.ljust(margin) + _pieces(step["tokens"]) for name, step in zip(names, word["steps"])]
+        lines += ["ids".ljust(margin) + " ".join(map(str, word["ids"])), ""]
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:

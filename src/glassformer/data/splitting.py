@@ -28,7 +28,7 @@ _PROGRESS_BYTES = 1 << 20
 
 # White space is Unicode's; Python's \s has four control characters more.
 _SPACE, _SOLID = r"[^\S\x1c-\x1f]", r"[\S\x1c-\x1f]"
-_CHUNKS = re.compile(f"{_SPACE}*{_SOLID}+|{_SPACE}+")
+_CHUNK = re.compile(f"{_SPACE}*{_SOLID}+|{_SPACE}+")
 _SOLIDS = re.compile(f"{_SOLID}+")
 
 
@@ -132,22 +132,28 @@ class CharLevel(Level):
 LEVELS: Mapping[str, Level] = {level.name: level for level in (ByteLevel(), CharLevel())}
 
 
+def chunks(text: str) -> list[str]:
+    """White space and what follows it, again and again. No word of any level reaches from one chunk into the next.
+
+    So whatever is done word by word can be done once for each different chunk, of which a text has few.
+    """
+    return _CHUNK.findall(text)
+
+
 def count_words(
     texts: Iterable[str], level: Level, progress: Callable[[int], None] | None = None, limit: int = MAX_DISTINCT
 ) -> Counter[str]:
     """How often each word occurs in all texts together. ``progress`` is told the bytes done since its last call.
 
-    Chunks (white space and what follows it) are counted first and cut into words afterwards, each different one once. No
-    word reaches from one chunk into the next, so this is the same as cutting every text, and several times as fast. Where
-    there are more than ``limit`` different chunks, those seen least often so far are forgotten.
+    Where there are more than ``limit`` different chunks, those seen least often so far are forgotten.
     """
-    chunks: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
     for text in texts if progress is None else _reporting(texts, progress):
-        chunks.update(_CHUNKS.findall(text))
-        if len(chunks) > limit:
-            chunks = Counter(dict(chunks.most_common(limit // 2)))
+        seen.update(chunks(text))
+        if len(seen) > limit:
+            seen = Counter(dict(seen.most_common(limit // 2)))
     words: Counter[str] = Counter()
-    for chunk, count in chunks.items():
+    for chunk, count in seen.items():
         for word in _words(level, chunk):
             words[word] += count
     return words

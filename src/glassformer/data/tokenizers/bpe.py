@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from glassformer.data.bpe import MAX_VOCAB, BytePairs, train
-from glassformer.data.splitting import BYTE_SIGNS, LEVELS, ByteLevel, CharLevel, Level, count_words
+from glassformer.data.splitting import BYTE_SIGNS, LEVELS, ByteLevel, CharLevel, Level, chunks, count_words
 from glassformer.data.tokenizers.base import TOKENIZERS, Progress, TokenizerConfig
 from glassformer.data.tokenizers.huggingface import FastTokenizer
 from glassformer.foundation.errors import DataError
 
 UNKNOWN = "<unk>"
+_REMEMBERED_CHARACTERS = 1 << 21  # some tens of MB
 _NOT_UTF8 = re.compile("([\udc80-\udcff]+)")  # how Python writes bytes that are no character
 
 
@@ -35,6 +37,21 @@ class BPETokenizer(FastTokenizer):
             raise DataError("The ids of the added tokens contradict the vocabulary; the file is damaged, so make it again.")
         self.pairs = pairs
         self._bytes = [pairs.bytes_of(token_id) for token_id in range(len(pairs.tokens))]
+        self._known: dict[str, list[int]] = {}
+        self._known_characters = 0
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Each different chunk goes to the library once and is remembered; most of a text has been seen before."""
+        if any(name in text for name in self.pairs.special for text in texts):  # it may hold white space, and so cross chunks
+            return self.encode_by_library(texts)
+        chunked = [chunks(text) for text in texts]
+        if self._known_characters > _REMEMBERED_CHARACTERS:
+            self._known, self._known_characters = {}, 0
+        known = self._known  # by its own name: another thread may begin a new memory meanwhile
+        new = list(set(chain.from_iterable(chunked)) - known.keys())
+        known.update(zip(new, self.encode_by_library(new)))
+        self._known_characters += sum(map(len, new))
+        return [list(chain.from_iterable(map(known.__getitem__, pieces))) for pieces in chunked]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Bytes that are no character (a sample cut in the middle of one) become the replacement sign."""

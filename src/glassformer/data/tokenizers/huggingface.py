@@ -7,7 +7,7 @@ about cutting, padding and random merges is not followed: a text has one list of
 from __future__ import annotations
 
 import json
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -58,28 +58,32 @@ class FastTokenizer(Tokenizer, ABC):
     def size(self) -> int:
         return self._size
 
+    @abstractmethod
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without marks; all at once, so the caller says how much that is."""
+
     def encode(self, text: str) -> list[int]:
-        _refuse_halves(text)
-        return self._ids([text])[0]
+        return self.encode_all([text])[0]
 
     def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
         before = [] if self.start_id is None else [self.start_id]
         after = [] if self.stop_id is None else [self.stop_id]
-        return [before + ids + after for batch in _batches(texts) for ids in self._ids(batch)]
+        return [before + ids + after for batch in _batches(texts) for ids in self.encode_all(batch)]
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The ids of all texts joined, without marks, and how many each text has."""
         joined: list[np.ndarray] = [np.zeros(0, np.uint32)]
         counts: list[int] = []
         for batch in _batches(texts):
-            encoded = self._ids(batch)
+            encoded = self.encode_all(batch)
             counts += map(len, encoded)
             joined.append(np.fromiter(chain.from_iterable(encoded), np.uint32))
         return np.concatenate(joined), np.array(counts, np.int64)
 
-    def _ids(self, texts: list[str]) -> list[list[int]]:
+    def encode_by_library(self, texts: Sequence[str]) -> list[list[int]]:
+        """What ``tokenizers`` gives for each text."""
         try:
-            return [encoding.ids for encoding in self.library.encode_batch_fast(texts, add_special_tokens=False)]
+            return [encoding.ids for encoding in self.library.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             for text in texts:
                 _refuse_halves(text)
@@ -100,6 +104,9 @@ class HuggingFaceTokenizer(FastTokenizer):
     """Any tokenizer.json whose inside we do not know: WordPiece, Unigram, byte-pair encodings with other rules than ours."""
 
     kind = "huggingface"
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.encode_by_library(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
         self.check_ids(ids)
