@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -17,9 +17,10 @@ from glassformer.data.streams import PiecesOfText
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.documents import EvaluatedText
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import ConfigError, RunError, UsageError
+from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
@@ -191,6 +192,17 @@ class Run:
         if predictions is not None:
             write_predictions(predictions, model, part.tokens, self.tokenizer)
         return ruler.measure(name, evaluated_text(part, self.tokenizer), tainted=self.tainted, notes=notes, watch=watch)
+
+    def evaluation(self, split: str = "validation", *, watch: Watcher = SILENT) -> Evaluation:
+        """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
+        file = self.directory.evaluation_file(split, self.directory.steps()[-1])
+        if not file.is_file():
+            result = self.evaluate(split, watch=watch)
+            assert result.losses is not None
+            losses = {name: values.tolist() for name, values in result.losses.arrays().items()}
+            write_json(file, {"schema": RunDirectory.SCHEMA, **result.plain(), "losses": losses})
+        document = read_json(file)
+        return replace(Evaluation.from_plain(document), losses=DocumentLosses.from_arrays(document["losses"]))
 
     def evaluate_texts(
         self, texts: Sequence[str], *, checkpoint: str | int = "last", watch: Watcher = SILENT
