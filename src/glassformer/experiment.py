@@ -24,6 +24,7 @@ from glassformer.run import Run, evaluated_text, load, load_weights, model_tenso
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
+from glassformer.training.fast import hasten
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
@@ -73,8 +74,8 @@ def train(
             watch.say(note)
         log = MetricsLog(folder.metrics_file)
         trainer = Trainer(
-            TrainStep(model, optimizers, recipe.training, runtime, recipe.seed),
-            batches,
+            hasten(TrainStep(model, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
+            batches.on(runtime.device),
             steps=steps,
             training=recipe.training,
             evaluation=recipe.evaluation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -11,14 +11,16 @@ from typing import Any, final
 
 from torch import Tensor
 
-from glassformer.data.prepare import Prepared, prepare
-from glassformer.data.streams import PiecesOfText, StopStrings, cut_at
+from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
+from glassformer.data.stop_strings import StopStrings
+from glassformer.data.streams import PiecesOfText
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.documents import EvaluatedText
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import ConfigError, RunError, UsageError
+from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
@@ -182,8 +184,6 @@ class Run:
         model, step = self._loaded(checkpoint)
         ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
         if data is not None:
-            from glassformer.data.prepare import tokens_of_file
-
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
             if split == "test":
@@ -193,14 +193,23 @@ class Run:
             write_predictions(predictions, model, part.tokens, self.tokenizer)
         return ruler.measure(name, evaluated_text(part, self.tokenizer), tainted=self.tainted, notes=notes, watch=watch)
 
+    def evaluation(self, split: str = "validation", *, watch: Watcher = SILENT) -> Evaluation:
+        """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
+        file = self.directory.evaluation_file(split, self.directory.steps()[-1])
+        if not file.is_file():
+            result = self.evaluate(split, watch=watch)
+            assert result.losses is not None
+            losses = {name: values.tolist() for name, values in result.losses.arrays().items()}
+            write_json(file, {"schema": RunDirectory.SCHEMA, **result.plain(), "losses": losses})
+        document = read_json(file)
+        return replace(Evaluation.from_plain(document), losses=DocumentLosses.from_arrays(document["losses"]))
+
     def evaluate_texts(
         self, texts: Sequence[str], *, checkpoint: str | int = "last", watch: Watcher = SILENT
     ) -> list[Evaluation]:
         """The same for single texts, each on its own: no text sees another."""
         model, step = self._loaded(checkpoint)
         ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
-        from glassformer.data.prepare import tokens_of_text
-
         parts = [tokens_of_text(self.tokenizer, text) for text in texts]
         return [
             ruler.measure(text, evaluated_text(part, self.tokenizer), tainted=self.tainted, watch=watch)
@@ -224,7 +233,8 @@ class Run:
         """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come."""
         given = [prompts] if isinstance(prompts, str) else list(prompts)
         tokenizer = self.tokenizer
-        pieces = None if on_text is None else PiecesOfText(tokenizer.decode, on_text, stop)
+        ending = StopStrings(tokenizer.decode, stop)
+        pieces = None if on_text is None else PiecesOfText(tokenizer.decode, on_text, ending)
         results = generate(
             self.model_at(checkpoint).to(choose_device("auto")),
             [self._prompt_ids(prompt) for prompt in given],
@@ -235,14 +245,14 @@ class Run:
             repetition_penalty=repetition_penalty,
             seeds=[derive_seed(seed, "prompt", row) for row in range(len(given))],
             stop_ids=[] if tokenizer.stop_id is None else [tokenizer.stop_id],
-            stop=StopStrings(tokenizer.decode, stop) if stop else None,
+            stop=ending if stop else None,
             on_token=pieces,
             start_id=tokenizer.start_id,
         )
         if pieces is not None:
             pieces.finish()
         return [
-            Sample(prompt, cut_at(tokenizer.decode(result.ids), stop), len(result.ids), result.reason)
+            Sample(prompt, ending.cut(tokenizer.decode(result.ids)), len(result.ids), result.reason)
             for prompt, result in zip(given, results)
         ]
 

@@ -7,19 +7,20 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import GlassformerError, exit_code_of
 
-VERBS = ("recipes", "train", "evaluate", "generate", "runs", "verify_resume")
+VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "byhand", "verify_resume")
 """Modules of this package that each define one ``command``."""
 
-GROUPS = ()
+GROUPS: tuple[str, ...] = ("data",)
 """Modules that define a typer ``app`` with verbs of its own."""
 
-UsageMistake = typer.BadParameter.__mro__[2]
+UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
 """The parser's base of wrong words and flags; typer gives its children a public name, but not it."""
 
 app = typer.Typer(

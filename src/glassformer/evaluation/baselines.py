@@ -129,9 +129,7 @@ def not_better_than_trivial(model: DocumentLosses, baselines: Mapping[str, Docum
     assert gain.value is not None
     figures = f"loss {own.value:.4f} against {known[best]:.4f}"
     if gain.value <= 0:
-        return (
-            f"The model is not better than the {best} baseline on these texts ({figures}): it has learned nothing of use yet."
-        )
+        return f"The model is not better than the {best} baseline on these texts ({figures})."
     if gain.low is None or gain.high is None:
         return None  # one short text: there is nothing to judge the difference by
     if gain.low <= 0:

@@ -45,6 +45,8 @@ class Sampling:
         for name, holds, rule in rules:
             if not holds:
                 raise UsageError(f"{name}={getattr(self, name)} cannot be used: it must be {rule}.")
+        if self.top_p == 1.0:  # all tokens, also those that a rounded sum of probabilities would cut off
+            object.__setattr__(self, "top_p", None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +86,16 @@ def penalise(scores_BV: Tensor, seen_BV: Tensor, penalty: float) -> Tensor:
     return torch.where(seen_BV, lowered_BV, scores_BV)
 
 
-def count_kept(sorted_BK: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
+def count_kept(sorted_BK: Tensor, top_k: int | None, top_p: float | Tensor | None) -> Tensor:
     """How many of the scores, sorted from the best, are kept, [B, 1]: at most ``top_k``, then of these the fewest whose
-    probability reaches ``top_p`` (Holtzman et al. 2019)."""
+    probability reaches ``top_p`` (Holtzman et al. 2019), which may differ by row, [B, 1]."""
     size = sorted_BK.shape[-1]
     limit = size if top_k is None else min(top_k, size)
-    if top_p is None or top_p == 1.0:
+    if top_p is None:
         return torch.full_like(sorted_BK[:, :1], limit, dtype=torch.long)
-    return (_mass_before(sorted_BK, limit) < top_p)[:, :limit].sum(dim=-1, keepdim=True).clamp(min=1)
+    mass_BK = torch.softmax(sorted_BK[:, :limit], dim=-1)
+    mass_before_BK = mass_BK.cumsum(dim=-1) - mass_BK
+    return (mass_before_BK < top_p).sum(dim=-1, keepdim=True).clamp(min=1)
 
 
 def gumbel(keys_B: Tensor, index_B: Tensor, ids_BK: Tensor) -> Tensor:
@@ -119,45 +123,35 @@ def _best(scores_BV: Tensor, slack_B1: Tensor) -> Choice:
 
 
 def _best_of_kept(scores_BV: Tensor, sampling: Sampling, keys_B: Tensor, index_B: Tensor, slack_B1: Tensor) -> Choice:
-    """The draw among the kept tokens; sure when no token near the border of the filter could have won instead."""
+    """The draw among the kept tokens; sure when no token that may be kept could have won instead."""
     size = scores_BV.shape[-1]
     looked_at = size if sampling.top_k is None else min(sampling.top_k + SPARE, size)
     sorted_BK, ids_BK = scores_BV.topk(looked_at, dim=-1)
-    kept_B1 = count_kept(sorted_BK, sampling.top_k, sampling.top_p)
-    inside_BK = torch.arange(looked_at, device=scores_BV.device) < kept_B1
+    kept_BK = torch.arange(looked_at, device=scores_BV.device) < count_kept(sorted_BK, sampling.top_k, sampling.top_p)
     noisy_BK = sorted_BK + gumbel(keys_B, index_B, ids_BK)
-    won_B1 = noisy_BK.masked_fill(~inside_BK, -torch.inf).argmax(dim=-1, keepdim=True)
+    won_B1 = noisy_BK.masked_fill(~kept_BK, -torch.inf).argmax(dim=-1, keepdim=True)
 
-    near_BK = _distance_to_border(sorted_BK, kept_B1, inside_BK, sampling) <= 2 * slack_B1
-    rivals_BK = noisy_BK.masked_fill(~(inside_BK | near_BK), -torch.inf).scatter(1, won_B1, -torch.inf)
+    surely_BK, possibly_BK = _kept_despite_rounding(sorted_BK, sampling, slack_B1)
+    rivals_BK = noisy_BK.masked_fill(~possibly_BK, -torch.inf).scatter(1, won_B1, -torch.inf)
     lead_B1 = noisy_BK.gather(1, won_B1) - rivals_BK.amax(dim=-1, keepdim=True)
-    sure_B1 = (lead_B1 > 2 * slack_B1) & ~near_BK.gather(1, won_B1)
-    if looked_at < size:  # further tokens, not looked at, may be as near to the border as the last one
-        sure_B1 = sure_B1 & ~near_BK[:, -1:]
+    sure_B1 = (lead_B1 > 2 * slack_B1) & surely_BK.gather(1, won_B1)
+    if looked_at < size:  # when even the last one may be kept, so may others that were not looked at
+        sure_B1 = sure_B1 & ~possibly_BK[:, -1:]
     return Choice(ids_BK.gather(1, won_B1)[:, 0], sure_B1[:, 0])
 
 
-def _distance_to_border(sorted_BK: Tensor, kept_B1: Tensor, inside_BK: Tensor, sampling: Sampling) -> Tensor:
-    """By how much scores must move before a token changes sides of the filter.
+def _kept_despite_rounding(sorted_BK: Tensor, sampling: Sampling, slack_B1: Tensor) -> tuple[Tensor, Tensor]:
+    """Which tokens are kept however the scores move within the slack, and which may be.
 
-    Either it changes places with a token of the other side, or the mass before it crosses top-p: the odds of that mass
-    change by at most a factor exp(2 s) when no score moves by more than s.
+    When no score moves by more than s, the odds of the mass before a rank change by at most a factor exp(2 s), which
+    bounds how many are kept; and a token must come within 2 s of another one to change places with it.
     """
+    fewest_B1 = most_B1 = count_kept(sorted_BK, sampling.top_k, None)
+    if sampling.top_p is not None:
+        log_odds = math.log(sampling.top_p / (1 - sampling.top_p))
+        fewest_B1 = count_kept(sorted_BK, sampling.top_k, torch.sigmoid(log_odds - 2 * slack_B1))
+        most_B1 = count_kept(sorted_BK, sampling.top_k, torch.sigmoid(log_odds + 2 * slack_B1))
     size = sorted_BK.shape[-1]
-    last_inside_B1 = sorted_BK.gather(1, kept_B1 - 1)
-    first_outside_B1 = sorted_BK.gather(1, kept_B1.clamp(max=size - 1)).masked_fill(kept_B1 == size, -torch.inf)
-    distance_BK = torch.where(inside_BK, sorted_BK - first_outside_B1, last_inside_B1 - sorted_BK)
-    if sampling.top_p is None or sampling.top_p == 1.0:
-        return distance_BK
-    limit = size if sampling.top_k is None else min(sampling.top_k, size)
-    log_odds = math.log(sampling.top_p / (1 - sampling.top_p))
-    mass_distance_BK = (torch.logit(_mass_before(sorted_BK, limit)) - log_odds).abs()
-    return torch.minimum(distance_BK, mass_distance_BK)
-
-
-def _mass_before(sorted_BK: Tensor, limit: int) -> Tensor:
-    """The probability of the better tokens among the first ``limit``; 1 beyond them."""
-    within_BK = torch.arange(sorted_BK.shape[-1], device=sorted_BK.device) < limit
-    mass_BK = torch.softmax(sorted_BK.masked_fill(~within_BK, -torch.inf), dim=-1)
-    before_BK = (mass_BK.cumsum(dim=-1) - mass_BK).clamp(0.0, 1.0)
-    return before_BK.masked_fill(~within_BK, 1.0)
+    first_out_B1 = sorted_BK.gather(1, fewest_B1.clamp(max=size - 1)).masked_fill(fewest_B1 == size, -torch.inf)
+    last_in_B1 = sorted_BK.gather(1, most_B1 - 1)
+    return sorted_BK - first_out_B1 > 2 * slack_B1, sorted_BK - last_in_B1 >= -2 * slack_B1

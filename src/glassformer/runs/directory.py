@@ -54,6 +54,9 @@ class RunDirectory:
     def evaluations(self) -> Path:
         return self.root / "evaluations"
 
+    def evaluation_file(self, split: str, step: int) -> Path:
+        return self.evaluations / f"{split}-step-{step}.json"
+
     @property
     def openings_file(self) -> Path:
         return self.root / "test-openings.jsonl"

@@ -17,15 +17,27 @@ import torch
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
-from glassformer.training.step import StepOutcome, TrainStep
+from glassformer.training.step import StepOutcome
 
 
 class BatchSource(Protocol):
     """Anything that gives the batch of a step."""
 
     def batch(self, step: int) -> Batch: ...
+
+
+class Step(Protocol):
+    """One training step, in whatever form."""
+
+    runtime: Runtime
+    optimizers: OptimizerSet
+    accumulate: int
+
+    def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome: ...
 
 
 @dataclass
@@ -60,7 +72,7 @@ class Trainer:
 
     def __init__(
         self,
-        step: TrainStep,
+        step: Step,
         batches: BatchSource,
         *,
         steps: int,
