@@ -1,7 +1,8 @@
-<<<<<<< HEAD
 """Softmax attention: the definition and the fused kernel are one function, whatever is hidden, biased or remembered."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
@@ -9,10 +10,12 @@ from torch import Tensor
 
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.dot import Dot, DotConfig
+from glassformer.model.positions.alibi import AlibiConfig
 from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 B, T, D, H, E, S = 2, 5, 12, 3, 4, 7
+SMALL = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, bias=False)
 DIMS = Dims(width=D, heads=H, layers=1, context=S, vocabulary=11)
 
 
@@ -82,12 +85,40 @@ def test_nothing_to_see_gives_zeros(fused: bool, rng) -> None:
 
 def test_by_hand() -> None:
     """Width 2, one head; queries and keys are zero, so a query takes the mean of the values it sees."""
-    mixer = Dot(Dims(width=2, heads=1, layers=1, context=3, vocabulary=5, bias=False), fused=False)
+    mixer = Dot(SMALL, fused=False)
     with torch.no_grad():
         mixer.qkv.weight.copy_(torch.tensor([[0.0, 0], [0, 0], [0, 0], [0, 0], [1, 0], [0, 1]]))
     x_BTD = torch.tensor([[[2.0, 0.0], [4.0, 2.0], [0.0, 1.0]]])
     z_BHTE = mixer(x_BTD, Scene(causal=True), Positions(), None)
     torch.testing.assert_close(z_BHTE, torch.tensor([[[[2.0, 0.0], [3.0, 1.0], [2.0, 1.0]]]]))
+
+
+def identity_maps(*, fused: bool) -> Dot:
+    """Queries, keys and values are the vectors themselves."""
+    mixer = DotConfig(fused=fused).build(SMALL)
+    with torch.no_grad():
+        mixer.qkv.weight.copy_(torch.eye(2).repeat(3, 1))
+    return mixer
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_second_token_by_hand(fused: bool) -> None:
+    """Scores 0 and 1/sqrt(2): weights 1/(1+r) and r/(1+r) with r = exp(1/sqrt 2)."""
+    x_BTD = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    ratio = math.exp(1 / math.sqrt(2))
+    z_BHTE = identity_maps(fused=fused)(x_BTD, Scene(causal=True), Positions(), None)
+    expected = torch.tensor([[1.0, 0.0], [1 / (1 + ratio), ratio / (1 + ratio)]])
+    torch.testing.assert_close(z_BHTE[0, 0], expected)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_bias_of_positions_is_added_to_scores(fused: bool) -> None:
+    """Slope ln 3 and equal scores: the token before weighs a third of one's own."""
+    x_BTD = torch.zeros(1, 2, 2)
+    x_BTD[0, 0, 0] = 1.0
+    positions = AlibiConfig(slope=math.log(3)).build(SMALL)
+    z_BHTE = identity_maps(fused=fused)(x_BTD, Scene(causal=True), positions, None)
+    torch.testing.assert_close(z_BHTE[0, 0, 1], torch.tensor([0.25, 0.0]))
 
 
 @pytest.mark.parametrize("place", ["scores", "pattern"])
@@ -119,48 +150,3 @@ def test_dropout_acts_only_while_training(fused: bool, rng) -> None:
 def test_what_it_says_of_itself() -> None:
     assert DotConfig().parameters(DIMS) == sum(p.numel() for p in DotConfig().build(DIMS).parameters())
     assert DotConfig(fused=False).build(DIMS).fused is False
-=======
-"""Dot-product attention: one row by hand, and where the bias and rotation of positions enter."""
-
-from __future__ import annotations
-
-import math
-
-import torch
-
-from glassformer.model.dims import Dims
-from glassformer.model.mixers.dot import Dot, DotConfig
-from glassformer.model.positions.alibi import AlibiConfig
-from glassformer.model.scene import Scene
-from glassformer.model.slots import Positions
-
-DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, bias=False)
-
-
-def identity_maps(*, fused: bool) -> Dot:
-    """Queries, keys and values are the vectors themselves."""
-    mixer = DotConfig(fused=fused).build(DIMS)
-    with torch.no_grad():
-        mixer.qkv.weight.copy_(torch.eye(2).repeat(3, 1))
-    return mixer
-
-
-def test_second_token_by_hand() -> None:
-    """Scores 0 and 1/sqrt(2): weights 1/(1+r) and r/(1+r) with r = exp(1/sqrt 2)."""
-    x_BTD = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
-    ratio = math.exp(1 / math.sqrt(2))
-    for fused in (False, True):
-        z_BHTE = identity_maps(fused=fused)(x_BTD, Scene(causal=True), Positions(), None)
-        expected = torch.tensor([[1.0, 0.0], [1 / (1 + ratio), ratio / (1 + ratio)]])
-        torch.testing.assert_close(z_BHTE[0, 0], expected)
-
-
-def test_bias_of_positions_is_added_to_scores() -> None:
-    """Slope ln 3 and equal scores: the token before weighs a third of one's own."""
-    x_BTD = torch.zeros(1, 2, 2)
-    x_BTD[0, 0, 0] = 1.0
-    positions = AlibiConfig(slope=math.log(3)).build(DIMS)
-    for fused in (False, True):
-        z_BHTE = identity_maps(fused=fused)(x_BTD, Scene(causal=True), positions, None)
-        torch.testing.assert_close(z_BHTE[0, 0, 1], torch.tensor([0.25, 0.0]))
->>>>>>> main
