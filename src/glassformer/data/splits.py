@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer.data.config import SplitConfig
 from glassformer.data.corpus import Document
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
 PARTS = ("train", "validation", "test")
@@ -66,6 +67,8 @@ class Assignment:
         for document in documents:
             if not document.continues:
                 number += 1
+                if self.by == "document" and number >= len(self._labels):
+                    raise DataError("was written to while it was read; start again when it is at rest.", file=document.source)
                 part = "train" if self.by == "nothing" else PARTS[self._labels[number]]
             yield part, document
 
