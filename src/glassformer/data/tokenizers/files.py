@@ -24,8 +24,7 @@ def load_tokenizer(file: Path | str) -> Tokenizer:
     if "model" in document:
         return _hugging_face(document, file)
     raise DataError(
-        "is JSON but no tokenizer: neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's tokenizer.json).",
-        file=file,
+        "is JSON but no tokenizer: it has neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's).", file=file
     )
 
 
@@ -48,7 +47,7 @@ def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
     kind, settings = document["glassformer_tokenizer"], document.get("settings")
     if document.get("schema") != 1:
         raise DataError(f"has schema {document.get('schema')!r}; this version of glassformer reads schema 1.", file=file)
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         known = ", ".join(sorted(kinds))
         raise DataError(f"holds a tokenizer of kind {kind!r}.{did_you_mean(str(kind), kinds)} Known: {known}.", file=file)
     if not isinstance(settings, dict):
