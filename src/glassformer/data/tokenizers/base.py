@@ -84,7 +84,10 @@ class Tokenizer(ABC):
     def check_ids(self, ids: Sequence[int]) -> None:
         for token_id in ids:
             if not 0 <= token_id < self.size:
-                raise DataError(f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}.")
+                raise DataError(
+                    f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}; "
+                    "decode with the tokenizer that made the ids."
+                )
 
 
 class TokenizerConfig(VariantConfig):
