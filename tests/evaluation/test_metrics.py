@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +45,12 @@ def test_by_hand() -> None:
     assert figures["perplexity"].high == pytest.approx(math.exp(figures["loss"].high))
     # without the first document the share is 0, without the second 1/10: error sqrt((.025^2 + .075^2) / 2), t(.975; 1) = 12.706
     assert (figures["unknown_share"].low, figures["unknown_share"].high) == (0.0, pytest.approx(0.7353, abs=1e-4))
+
+
+def test_the_documentation_lists_every_figure() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    table = page.partition("| figure | what it is |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(LANGUAGE_METRICS)
 
 
 def test_one_document_has_one_perplexity_with_an_interval_from_blocks() -> None:

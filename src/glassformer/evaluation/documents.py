@@ -88,6 +88,7 @@ class DocumentLosses:
         """Sums the losses of ``text.tokens[1:]``, given whole or in consecutive chunks, over documents or blocks."""
         documents = text.documents
         starts = text.document_starts if documents > 1 else _block_starts(len(text.tokens))
+        starts = np.ascontiguousarray(starts)  # a column of a table would be copied by every search
         sums = {name: np.zeros(len(starts)) for name in ("nats", "tokens", "bytes", "known_bytes", "unknown", "words")}
         at = 1  # losses[0] is the loss of tokens[1]
         for chunk in _chunks(losses):
