@@ -156,7 +156,8 @@ class Evaluation:
         if self.unit == "block":
             units = "1 document" if self._units() < 2 else f"1 document, in {self._units()} blocks"
         at = "" if self.step is None else f" at step {self.step:,}"
-        return f"{self.name}{at}: {self.tokens:,} predicted tokens in {units}; intervals hold 95 %"
+        intervals = "; intervals hold 95 %" if self._units() > 1 else ""
+        return f"{self.name}{at}: {self.tokens:,} predicted tokens in {units}{intervals}"
 
     def __str__(self) -> str:
         banner = [f"TAINTED: {self.tainted}"] if self.tainted else []
