@@ -92,7 +92,7 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
     assert sizes[-1] == 8
     assert len(sizes) > 2
     assert all(2 * small <= large for small, large in itertools.pairwise(sizes))
-    assert {length for _, length in shapes} == {8, 16, CONTEXT}
+    assert {length for _, length in shapes} == {16, CONTEXT}
 
 
 @pytest.mark.parametrize("stride", [1, 6])
