@@ -71,11 +71,11 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
             yield training, length, probes.cuts(length)
             yield replace(training, precision="as trained"), length, probes.cuts(length)
     few = probes.cuts(full, wanted=FEW)
-    main = probes.cuts(full)
-    yield Setting(), full, main
-    yield training, full, main
-    yield replace(training, precision="as trained"), full, main
-    yield TRAINED, full, main
+    some = probes.cuts(full, wanted=2 * FEW)
+    yield Setting(), full, probes.cuts(full)
+    yield training, full, some
+    yield replace(training, precision="as trained"), full, some
+    yield TRAINED, full, some
     if subject.taps():
         yield Setting(looked_at=True), full, few
     if subject.paddings:
@@ -204,15 +204,33 @@ def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
 
 
 def _single_token(passes: Passes, suspect: _Suspect) -> _Suspect:
+    """One changed token: the one whose gradient at the leaking place is largest, or else one found by halving."""
+    to_position = int(_changes(passes, suspect).argmax())
+    sizes_1T = passes.gradients(suspect.setting, suspect.ids_1T, lambda scores: scores[0, to_position].square().sum())
+    attempts = []
+    if sizes_1T is not None and sizes_1T.shape == suspect.ids_1T.shape:
+        ranked = (sizes_1T[0, suspect.cut :].argsort(descending=True) + suspect.cut).tolist()
+        attempts = [_with_changes(suspect, [source]) for source in ranked[:3]]
+    leaks = [(float(_changes(passes, attempt).max()), -i) for i, attempt in enumerate(attempts)]
+    if leaks and max(leaks)[0] > 0:
+        return attempts[-max(leaks)[1]]
+    return _halved(passes, suspect)
+
+
+def _with_changes(suspect: _Suspect, places: list[int]) -> _Suspect:
+    """Only these places changed."""
+    changed_1T = suspect.ids_1T.clone()
+    changed_1T[0, places] = suspect.changed_1T[0, places]
+    return replace(suspect, changed_1T=changed_1T, cut=min(places))
+
+
+def _halved(passes: Passes, suspect: _Suspect) -> _Suspect:
     """Fewer changed tokens, halved as long as the leak shows."""
     current = suspect
     changed = (current.ids_1T != current.changed_1T)[0].nonzero().flatten().tolist()
     while len(changed) > 1:
-        halves = (changed[: len(changed) // 2], changed[len(changed) // 2 :])
-        for half in halves:
-            ids_1T = current.ids_1T.clone()
-            ids_1T[0, half] = current.changed_1T[0, half]
-            attempt = replace(current, changed_1T=ids_1T, cut=half[0])
+        for half in (changed[: len(changed) // 2], changed[len(changed) // 2 :]):
+            attempt = _with_changes(current, half)
             if _changes(passes, attempt).any():
                 current, changed = attempt, half
                 break

@@ -13,8 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 _RAISED = {
     torch.float32: torch.float64,
@@ -22,6 +20,7 @@ _RAISED = {
     torch.float16: torch.float64,
     torch.complex64: torch.complex128,
 }
+_CASTS = {Tensor.float: Tensor.double, Tensor.half: Tensor.double, Tensor.bfloat16: Tensor.double}
 _LOOKUPS = {F.embedding, torch.embedding, F.one_hot, Tensor.__getitem__}
 _VALUE_GETTERS = {getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real", "imag")}
 _DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
@@ -35,12 +34,14 @@ class InDouble(TorchFunctionMode):
     ``ids_BT``: when given, what the code looks up for exactly these ids is kept in ``vectors`` as leaves, so that
     gradients with respect to the tokens can be asked for. ``stirred``: parameters that are all zero (gates and projections
     that start closed) are seen as small random numbers, so that what they will let through can be seen before training.
+    ``eps`` is afterwards the rounding of the coarsest float that any operation gave all the same.
     """
 
     def __init__(self, ids_BT: Tensor | None = None, *, stirred: bool = False) -> None:
         super().__init__()
         self.ids_BT, self.stirred = ids_BT, stirred
         self.vectors: list[Tensor] = []
+        self.eps = torch.finfo(torch.float64).eps
         self._raised: dict[int, tuple[Tensor, int, Tensor]] = {}
 
     def __enter__(self) -> InDouble:
@@ -55,29 +56,32 @@ class InDouble(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _DTYPE:
+        if func == _DTYPE:  # a new object at every access, so never the same one
             return _RAISED.get(func(*args), func(*args))
-        if getattr(func, "__name__", "") == "__get__" and func not in _VALUE_GETTERS:
+        if getattr(func, "__name__", "") in ("__get__", "__set__") and func not in _VALUE_GETTERS:
             return func(*args, **kwargs)
-        if _writes_in_place(func):
-            args = (args[0], *tree_map(self._raise, args[1:]))
-        else:
-            args = tree_map(self._raise, args)
-        kwargs = {name: value if name == "out" else tree_map(self._raise, value) for name, value in kwargs.items()}
+        func = _CASTS.get(func, func)
+        kept = 1 if _writes_in_place(func) else 0
+        args = (*args[:kept], *(self._raise(value) for value in args[kept:]))
+        kwargs = {name: value if name == "out" else self._raise(value) for name, value in kwargs.items()}
         result = func(*args, **kwargs)
-        if func in _LOOKUPS and self.ids_BT is not None and any(self._is_the_ids(value) for value in tree_leaves(args)):
+        if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
+            self.eps = max(self.eps, torch.finfo(result.dtype).eps)
+        if self.ids_BT is not None and func in _LOOKUPS and any(self._is_the_ids(value) for value in args):
             result = result.detach().double().requires_grad_()
             self.vectors.append(result)
         return result
 
     def _raise(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.dtype not in _RAISED:
+                return value
+            return self._raised_parameter(value) if isinstance(value, nn.Parameter) else value.to(_RAISED[value.dtype])
         if isinstance(value, torch.dtype):
             return _RAISED.get(value, value)
-        if value is float and not isinstance(value, bool):
-            return torch.float64
-        if not isinstance(value, Tensor) or value.dtype not in _RAISED:
-            return value
-        return self._raised_parameter(value) if isinstance(value, nn.Parameter) else value.to(_RAISED[value.dtype])
+        if type(value) in (tuple, list):
+            return type(value)(self._raise(part) for part in value)
+        return value
 
     def _raised_parameter(self, parameter: nn.Parameter) -> Tensor:
         """Once per parameter and version; without gradient, since nobody here asks for the gradients of weights."""
@@ -104,19 +108,3 @@ class InDouble(TorchFunctionMode):
 def _writes_in_place(func: Any) -> bool:
     name = getattr(func, "__name__", "")
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
-
-
-class LowestPrecision(TorchDispatchMode):
-    """Remembers the coarsest float that any operation inside the ``with`` gave; ``eps`` is its rounding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.eps = torch.finfo(torch.float64).eps
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        moved = func.overloadpacket in (torch.ops.aten._to_copy, torch.ops.aten.detach, torch.ops.aten.alias)
-        for value in () if moved else tree_leaves(result):
-            if isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1:
-                self.eps = max(self.eps, torch.finfo(value.dtype).eps)
-        return result

@@ -32,7 +32,7 @@ def huggingface_subject(model: Any, *, vocabulary: int | None = None, context: i
     stated = next((value for name in CONTEXT_NAMES if isinstance(value := getattr(config, name, None), int)), None)
     if context is None and stated is None:
         raise UsageError(f"The configuration of {type(model).__name__} states no context; give it with context=.")
-    accepted = set(inspect.signature(model.forward).parameters)
+    accepted = _accepted(model)
 
     def scores(ids_BT: Tensor) -> Tensor:
         return scores_in(model(input_ids=ids_BT, **({"use_cache": False} if "use_cache" in accepted else {})))
@@ -51,6 +51,12 @@ def huggingface_subject(model: Any, *, vocabulary: int | None = None, context: i
     if "past_key_values" in accepted and "use_cache" in accepted:
         subject.new_cache = lambda: _Cache(model)
     return subject
+
+
+def _accepted(model: Any) -> set[str]:
+    """The arguments of the forward pass; a subclass that hands its keywords on takes those of its base."""
+    passes = [vars(base)["forward"] for base in type(model).__mro__ if "forward" in vars(base)]
+    return {name for forward in passes for name in inspect.signature(forward).parameters}
 
 
 def _paddings(model: Any, accepted: set[str]) -> dict[str, Any]:

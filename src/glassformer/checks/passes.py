@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from glassformer.checks.double import InDouble, LowestPrecision
+from glassformer.checks.double import InDouble
 from glassformer.checks.subject import Subject
 
 ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, torch.float16: 4.0}
@@ -116,21 +116,23 @@ class Passes:
     def calibrate(self, ids_BT: Tensor) -> list[str]:
         """Learns what the machine does: whether float64 works, the coarsest float used, and noise between equal passes."""
         notes = []
-        for precision in ("float64", "as trained"):
-            setting = Setting(precision=precision)
-            with LowestPrecision() as watch:
-                first = self.scores(setting, ids_BT)
-            self.eps[precision] = max(watch.eps, torch.finfo(first.dtype).eps)
-            second = self.scores(setting, ids_BT)
-            self.noise[precision] = relative(first, second)
-            if precision == "float64" and watch.eps > torch.finfo(torch.float64).eps:
-                notes.append(
-                    "Parts of this model compute in less than float64 whatever is asked, so small leaks may hide in rounding."
-                )
-            if self.noise[precision]:
-                notes.append(f"Two equal passes ({precision}) differ by {self.noise[precision]:.1g} of the largest score.")
+        for setting in (Setting(), Setting(precision="as trained")):
+            first, second = self.scores(setting, ids_BT), self.scores(setting, ids_BT)
+            self.noise[setting.precision] = noise = relative(first, second)
+            self.eps[setting.precision] = torch.finfo(first.dtype).eps
+            if noise:
+                notes.append(f"Two equal passes ({setting.precision}) differ by {noise:.1g} of the largest score.")
             if not first.isfinite().any():
                 notes.append("No score is a finite number, so nothing can be said about them.")
+        self.eps["float64"] = max(self.eps["float64"], self._doubles[False].eps)
+        if self.eps["float64"] > torch.finfo(torch.float64).eps:
+            notes.append(
+                "Parts of this model compute in less than float64 whatever is asked: small leaks may hide in rounding."
+            )
+        with self.around():
+            if torch.is_autocast_enabled(ids_BT.device.type):
+                lower = torch.get_autocast_dtype(ids_BT.device.type)
+                self.eps["as trained"] = max(self.eps["as trained"], torch.finfo(lower).eps)
         return notes
 
     def plain(self, setting: Setting, ids_BT: Tensor) -> Tensor:
