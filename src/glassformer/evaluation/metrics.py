@@ -21,6 +21,7 @@ LANGUAGE_METRICS = {
     "perplexity": "e to the loss per token",
     "document_perplexity": "mean over documents of each document's own perplexity",
     "word_perplexity": "e to the loss per whitespace-separated word",
+    "character_perplexity": "e to the loss per character of text",
     "bits_per_byte": "bits per byte of UTF-8 text",
     "unknown_share": "share of the predicted tokens that are UNK",
 }
@@ -31,12 +32,14 @@ def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
     """The figures of ``LANGUAGE_METRICS``; intervals are drawn over documents (or blocks of the only document)."""
     loss = ratio(documents.nats, documents.tokens)
     by_word = _nats_per(documents, documents.words, "the number of words of these texts is not known")
+    by_character = _nats_per(documents, documents.characters, "the number of characters of these texts is not known")
     by_byte = _nats_per(documents, documents.bytes, _why_no_bytes(documents))
     figures = {
         "loss": loss,
         "perplexity": _mapped(loss, math.exp),
         "document_perplexity": _document_perplexity(documents),
         "word_perplexity": _mapped(by_word, math.exp),
+        "character_perplexity": _mapped(by_character, math.exp),
         "bits_per_byte": _mapped(by_byte, lambda nats: nats / math.log(2.0)),
         "unknown_share": _share(documents),
     }
