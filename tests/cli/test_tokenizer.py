@@ -70,10 +70,8 @@ def test_every_kind_trains_encodes_decodes_and_shows(kind: str, corpus: Path, tm
     facts = json.loads(output("show", tok, "--json"))
     assert facts["size"] == report["size"]
     assert "longest tokens" in output("show", tok, "--file", corpus)
-    assert (
-        json.loads(output("show", tok, "the", "--json"))["words"][0]["ids"]
-        == ids[: len(ids)][: len(json.loads(output("encode", tok, "the", "--json"))["ids"])]
-    )
+    (word,) = json.loads(output("show", tok, "the", "--json"))["words"]
+    assert word["ids"] == json.loads(output("encode", tok, "the", "--json"))["ids"]
 
 
 def test_levels_and_settings(corpus: Path, tmp_path: Path) -> None:
