@@ -35,7 +35,7 @@ from glassformer.foundation.files import write_json
 
 BYTE = LEVELS["byte"]
 GATES = {"training": 1.5, "encoding": 1.1, "readable": 1 / 50}
-"""The highest ratio (ours to theirs) that is promised."""
+"""The highest ratio (ours to theirs) that is promised for wikitext-2 and a vocabulary of 8192 on two cores."""
 
 
 def main() -> None:
@@ -120,10 +120,11 @@ def compare_encoding(pairs: BytePairs, texts: list[str], repeats: int) -> dict[s
     return in_turns({"ours": ours, "tokenizers encode_batch": batch, "tokenizers encode_batch_fast": batch_fast}, repeats)
 
 
-def compare_readable(pairs: BytePairs, texts: list[str], repeats: int, sample: int = 300) -> dict[str, Any]:
+def compare_readable(pairs: BytePairs, texts: list[str], repeats: int, sample: int = 1000) -> dict[str, Any]:
     """Words of the running text, drawn by chance, each merged anew."""
-    words = [pairs.spell(word) for line in texts for word in BYTE.words(line)]
-    drawn = random.Random(0).sample(words, min(sample, len(words)))
+    rng = random.Random(0)
+    words = [word for line in rng.sample(texts, min(1000, len(texts))) for word in BYTE.words(line)]
+    drawn = [pairs.spell(word) for word in rng.sample(words, min(sample, len(words)))]
 
     def merge() -> list[str]:
         return [pairs.merge(word) for word in drawn]
