@@ -69,6 +69,10 @@ def test_shapes_must_agree() -> None:
         Points.of([1, 2, 3], [1, 2])
 
 
+def test_what_is_not_finite_is_a_gap() -> None:
+    np.testing.assert_array_equal(Points.of([1, 2, 3], [2.0, np.inf, np.nan]).runs, [[2.0, np.nan, np.nan]])
+
+
 def test_long_curves_are_thinned_by_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curves, "MAX_POINTS", 3)
     steps, runs = thinned(Points.of([1, 2, 3, 4, 5, 6, 7], [7, 7, 1, 2, 3, 4, 8]))

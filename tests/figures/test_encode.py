@@ -77,8 +77,7 @@ def test_any_text_can_be_drawn() -> None:
         figure, axes = new_axes(3.0, 2.0)
         axes.set_title("costs $5 and $x_ \\frac{ \x00 漢字")
     svg = inline_svg(figure)
-    assert "costs $5 and $x_ \\frac{ \ufffd 漢字" in svg
-    assert xml.etree.ElementTree.fromstring(svg) is not None
+    assert "costs $5 and $x_ \\frac{ \ufffd 漢字" in xml.etree.ElementTree.fromstring(svg).itertext()
     assert to_bytes(figure, ".png")
 
 

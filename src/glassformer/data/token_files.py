@@ -100,6 +100,18 @@ def token_type(size: int) -> type[np.uint16] | type[np.uint32]:
     return np.uint16 if size <= 1 << 16 else np.uint32
 
 
+_WHITE = np.zeros(256, bool)
+_WHITE[list(b" \t\n\r\v\f")] = True
+
+
+def count_words(data: bytes) -> int:
+    """Runs without (ASCII) white space in UTF-8 text."""
+    if len(data) < 1 << 12:
+        return len(data.split())
+    white = _WHITE[np.frombuffer(data, np.uint8)]  # a list of all words of a large piece takes eight times as long
+    return int(np.count_nonzero(white[:-1] & ~white[1:])) + int(not white[0])
+
+
 class _OpenDocument:
     """A document whose end is not yet known: counts so far."""
 
@@ -115,7 +127,7 @@ class _OpenDocument:
         data = text.encode("utf-8", "surrogatepass")
         self.bytes += len(data)
         self.characters += len(text)
-        self.words += len(text.split())
+        self.words += count_words(data)
         if self._hash is None and self._first is None:
             self._first = data
             return

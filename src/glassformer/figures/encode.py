@@ -47,7 +47,7 @@ def inline_svg(figure: Figure, *, label: str = "", prefix: str = "") -> str:
     ``prefix`` goes before every name inside, because several figures of one page must not share names.
     """
     text = to_bytes(figure, ".svg").decode()
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"\s*(<metadata>.*?</metadata>|<!--.*?-->)", "", text[text.index("<svg") :], flags=re.DOTALL)
     if prefix:
         text = re.sub(r'\bid="', f'id="{prefix}', text)
         text = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{prefix}", text)
