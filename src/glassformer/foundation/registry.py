@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import model_serializer
+from pydantic import Field, model_serializer
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -54,7 +54,8 @@ class Slot(Generic[V]):
             taken = self._variants.get(name)
             if taken is not None and (taken.__module__, taken.__qualname__) != (config.__module__, config.__qualname__):
                 raise ConfigError(
-                    f"{self.path} already has a variant {name!r} (class {taken.__name__} of {taken.__module__}); choose another name."
+                    f"{self.path} already has a variant {name!r} (class {taken.__name__} of {taken.__module__}); "
+                    "choose another name."
                 )
             if not (config.__doc__ or "").strip():
                 raise ConfigError(f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.")
@@ -88,6 +89,10 @@ class Slot(Generic[V]):
             )
         settings = {key: setting for key, setting in value.items() if key != "kind"}
         return self.get(value["kind"]).parse(settings, at=self.path)
+
+    def default(self, name: str) -> Any:
+        """A field's default by name; it is looked up when a config is made, not when the class is."""
+        return Field(default=name)
 
     def _discover(self) -> None:
         if self._discovered:

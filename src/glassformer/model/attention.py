@@ -31,6 +31,13 @@ def attention_pattern(scores_HTS: Tensor, visible_HTS: Tensor | None = None) -> 
     return pattern_HTS.masked_fill(~visible_HTS.any(dim=-1, keepdim=True), 0.0)
 
 
-def attend(q_HTE: Tensor, k_HSE: Tensor, v_HSE: Tensor, visible_HTS: Tensor | None = None, *, scale: float | None = None) -> Tensor:
+def attend(
+    q_HTE: Tensor, k_HSE: Tensor, v_HSE: Tensor, visible_HTS: Tensor | None = None, *, scale: float | None = None
+) -> Tensor:
     """Each query's mean of the visible values, weighted by the pattern."""
     return attention_pattern(attention_scores(q_HTE, k_HSE, scale=scale), visible_HTS) @ v_HSE
+
+
+def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
+    """[B, T, H * E] -> [B, H, T, E]: head h reads the h-th stretch of each vector."""
+    return x_BTD.unflatten(-1, (heads, -1)).transpose(1, 2)

@@ -25,6 +25,7 @@ class Tokenizer(ABC):
     """Text to ids and back. Immutable once made; equal files encode equally."""
 
     kind: ClassVar[str]
+    revision: ClassVar[int] = 1  # raised when a kind encodes the same text differently, so that kept tokens are made anew
     start_id: int | None = None
     stop_id: int | None = None
     unknown_id: int | None = None
@@ -70,17 +71,30 @@ class Tokenizer(ABC):
         """Many documents at once; a kind with a fast path replaces this."""
         return [self.encode_document(text) for text in texts]
 
+    def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of all texts joined, without marks, and how many each text has; a kind with a fast path replaces this."""
+        before, after = int(self.start_id is not None), int(self.stop_id is not None)
+        encoded = [np.asarray(ids[before : len(ids) - after], np.uint32) for ids in self.encode_documents(texts)]
+        counts = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return np.concatenate(encoded) if encoded else np.zeros(0, np.uint32), counts
+
     def save(self, file: Path) -> None:
         write_json(file, {"schema": 1, "glassformer_tokenizer": self.kind, "settings": self.settings()})
 
     def check_ids(self, ids: Sequence[int]) -> None:
         for token_id in ids:
             if not 0 <= token_id < self.size:
-                raise DataError(f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}.")
+                raise DataError(
+                    f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}; "
+                    "decode with the tokenizer that made the ids."
+                )
 
 
 class TokenizerConfig(VariantConfig):
     """How a tokenizer comes to be. ``train`` reads the training texts once, or twice when the kind needs it."""
+
+    learns: ClassVar[bool] = True  # False: does not depend on the texts, so there is nothing to keep
+    revision: ClassVar[int] = 1  # raised when the same texts give another tokenizer
 
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:
         """A tokenizer for ``texts()`` (a function, so that a kind may read them again)."""

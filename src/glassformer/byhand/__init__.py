@@ -1,0 +1,23 @@
+"""By hand: attention on paper, as problems to solve and questions to explore.
+
+``solve`` and ``replace_key`` answer what given keys can do; ``explore`` runs a named exploration. Loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.byhand.explorations.base import explore as explore
+    from glassformer.byhand.solving.replace import replace_key as replace_key
+    from glassformer.byhand.solving.solver import solve as solve
+
+_HOMES = {"solve": "solving.solver", "replace_key": "solving.replace", "explore": "explorations.base"}
+__all__ = ["explore", "replace_key", "solve"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

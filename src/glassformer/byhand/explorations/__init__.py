@@ -1,0 +1,1 @@
+"""Explorations: one file per question about attention; ``base.explore`` runs them by name."""

@@ -1,0 +1,143 @@
+"""Explorations by name: a decorated function with sizes and a seed -> numbers, a paragraph, a picture.
+
+One exploration is one file of this package; nothing else lists it. ``explore`` checks names and types of the settings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+import numpy as np
+
+from glassformer.byhand.numbers import Array
+from glassformer.byhand.result import Result
+from glassformer.foundation.errors import ConfigError, UnknownName
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+F = TypeVar("F", bound=Callable[..., "Exploration"])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered exploration: its name, the question it asks, the function."""
+
+    name: str
+    question: str
+    function: Callable[..., Exploration]
+
+    def settings(self) -> dict[str, Any]:
+        """The names of the settings with their defaults."""
+        return {name: parameter.default for name, parameter in inspect.signature(self.function).parameters.items()}
+
+
+@final
+@dataclass(frozen=True)
+class Exploration(Result):
+    """What an exploration gives. ``numbers`` are plain values; ``draw`` makes the picture when it is wanted."""
+
+    name: str
+    settings: dict[str, Any]
+    numbers: dict[str, Any]
+    paragraph: str
+    draw: Callable[[], Figure]
+
+    @property
+    def question(self) -> str:
+        return find(self.name).question
+
+    @property
+    def title(self) -> str:
+        return f"Attention by hand: {self.question}"
+
+    @property
+    def text(self) -> str:
+        return self.paragraph
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "exploration": self.name,
+            "question": self.question,
+            "settings": dict(self.settings),
+            "numbers": self.numbers,
+            "text": self.paragraph,
+        }
+
+    def figure(self) -> Figure:
+        return self.draw()
+
+
+_known: dict[str, Entry] = {}
+
+
+def exploration(name: str, question: str) -> Callable[[F], F]:
+    """Decorator: the function answers to ``name``. Its settings are keyword arguments with defaults."""
+
+    def register(function: F) -> F:
+        _known[name] = Entry(name, question, function)
+        return function
+
+    return register
+
+
+def all_explorations() -> list[Entry]:
+    """Every exploration of this package, by name."""
+    package = importlib.import_module(__package__ or "")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
+    return [_known[name] for name in sorted(_known)]
+
+
+def find(name: str) -> Entry:
+    entries = {entry.name: entry for entry in all_explorations()}
+    if name not in entries:
+        raise UnknownName("byhand", name, entries)
+    return entries[name]
+
+
+def explore(name: str, **settings: Any) -> Exploration:
+    """Runs one exploration; settings not given have their defaults."""
+    entry = find(name)
+    known = entry.settings()
+    for setting, value in settings.items():
+        if setting not in known:
+            raise UnknownName(f"exploration {name!r}: settings", setting, known)
+        settings[setting] = _fitting(f"{name}.{setting}", value, known[setting])
+    return entry.function(**settings)
+
+
+def _fitting(where: str, value: Any, default: Any) -> Any:
+    """The value in the type of the default: a whole number, a number or a word."""
+    if isinstance(default, str):
+        if isinstance(value, str):
+            return value
+    elif isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value):
+        if isinstance(default, float):
+            return float(value)
+        if float(value) == int(value):
+            return int(value)
+    kind = {str: "a word", int: "a whole number"}.get(type(default), "a number")
+    raise ConfigError(f"{where}={value!r} is not {kind}; the default is {default!r}.")
+
+
+def within(name: str, value: float, low: float, high: float, why: str = "") -> None:
+    """Refuses a setting outside its range, with the range."""
+    if not low <= value <= high:
+        raise ConfigError(f"{name}={value:g} must be between {low:g} and {high:g}{'; ' + why if why else ''}.")
+
+
+def orthonormal_rows(rng: np.random.Generator, n: int, d: int) -> Array:
+    """n random rows of length 1 in d dimensions, all at right angles."""
+    return np.asarray(np.linalg.qr(rng.normal(size=(d, n)))[0].T)
+
+
+def unit_rows(rng: np.random.Generator, n: int, d: int) -> Array:
+    """n random directions in d dimensions."""
+    rows = rng.normal(size=(n, d))
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

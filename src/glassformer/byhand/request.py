@@ -1,0 +1,125 @@
+"""A mapping (from YAML, from the command line) -> the answer: a goal is solved, a key replaced, an exploration run.
+
+The one place where the words of a request meet the functions that answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from glassformer.byhand.explorations.base import all_explorations, explore
+from glassformer.byhand.numbers import as_matrix, as_vector
+from glassformer.byhand.problem import GOALS
+from glassformer.byhand.result import Result
+from glassformer.byhand.solving.replace import replace_key
+from glassformer.byhand.solving.solver import solve
+from glassformer.foundation.config import Config
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName
+from glassformer.foundation.yaml_text import parse_yaml
+
+ABOUT_GOALS = {
+    "select": "select 1: a query that returns the value of key 1",
+    "identity": "identity: a query for every key, so that each value comes back in turn",
+    "average": "average 1,2 (or: average all): equal weight on some keys, none on the others",
+    "weights": "weights .5,.25,.25,0: any weights you like",
+}
+
+
+class Request(Config):
+    """What a YAML file may say. Either a goal with keys, or ``explore`` with settings."""
+
+    goal: Any = None
+    keys: Any = None
+    values: Any = None
+    bound: Any = None
+    scale: Any = None
+    logits: Any = None
+    replace: Any = None
+    query: Any = None
+    length: Any = None
+    explore: str | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+def read_request(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DataError("does not exist.", file=path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as text ({error}).", file=path) from error
+    values = parse_yaml(text, str(path))
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{path} must hold keys and values, for example 'goal: select 1' and 'keys: worked'.")
+    return dict(values)
+
+
+def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
+    """The result of a request; file names in it count from ``folder``."""
+    request = Request.parse({key: value for key, value in values.items() if value is not None})
+    if request.explore is not None:
+        beside = [key for key in values if key not in ("explore", "settings") and values[key] is not None]
+        if beside:
+            raise ConfigError(
+                f"{beside[0]} belongs to a goal, and {request.explore!r} is an exploration; its settings go to --set."
+            )
+        return explore(request.explore, **request.settings)
+    if request.settings:
+        raise ConfigError("settings (--set) belong to an exploration; a goal takes keys, values, bound, scale and so on.")
+    if request.goal is None:
+        raise ConfigError(f"goal is missing; use one of: {', '.join(GOALS)}.")
+    if request.keys is None:
+        raise ConfigError("keys is missing; give rows such as '1,0;0,1', a .npy or .csv file, or the word 'worked'.")
+    return _solved(request, folder)
+
+
+def _solved(request: Request, folder: Path | None) -> Result:
+    keys = request.keys if request.keys == "worked" else as_matrix("keys", request.keys, folder=folder)
+    given: dict[str, Any] = {
+        "values": None if request.values is None else as_matrix("values", request.values, folder=folder),
+        "bound": 10.0 if request.bound is None else request.bound,
+        "scale": 1.0 if request.scale is None else request.scale,
+    }
+    if request.replace is None:
+        for name in ("query", "length"):
+            if getattr(request, name) is not None:
+                raise ConfigError(f"{name} is given, but no key to replace; add 'replace' with the number of a key.")
+        return solve(keys, request.goal, logits=request.logits, **given)
+    if request.logits is not None:
+        raise ConfigError("logits is given with replace; least squares has no part in replacing a key.")
+    query = None if request.query is None else as_vector("query", request.query, folder=folder)
+    return replace_key(keys, request.goal, request.replace, query=query, length=request.length, **given)
+
+
+def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
+    """The words of a command -> a mapping and the folder its file names count from."""
+    first = words[0]
+    if first.lower().endswith((".yaml", ".yml")):
+        if len(words) > 1:
+            raise ConfigError(f"{words[1]!r} after the file {first}: a file holds the whole problem.")
+        return read_request(Path(first)), Path(first).parent
+    if first.lower() in GOALS:
+        return {"goal": " ".join(words)}, None
+    names = [entry.name for entry in all_explorations()]
+    if first not in names:
+        raise UnknownName("byhand", first, [*GOALS, *names])
+    if len(words) > 1:
+        raise ConfigError(
+            f"{words[1]!r} after {first!r}: settings of an exploration are given by --set, for example --set n=8."
+        )
+    return {"explore": first}, None
+
+
+def catalogue() -> dict[str, Any]:
+    """Everything that can be asked: goals with an example, explorations with their question and settings."""
+    return {
+        "goals": [{"name": name, "about": ABOUT_GOALS[name]} for name in GOALS],
+        "explorations": [
+            {"name": entry.name, "question": entry.question, "settings": entry.settings()} for entry in all_explorations()
+        ],
+    }

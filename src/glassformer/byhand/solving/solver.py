@@ -1,0 +1,270 @@
+"""Keys, a goal, a bound -> the answer: reachable or not and why, the best query, what least squares would have said.
+
+``solve`` is the front door. One goal row gives an ``Answer``; ``identity`` gives ``Answers``, one for every key.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from glassformer.byhand.numbers import Array
+from glassformer.byhand.problem import Problem, make_problem
+from glassformer.byhand.result import Result
+from glassformer.byhand.solving.least_squares import LeastSquares, least_squares, made_up_logits, with_length
+from glassformer.byhand.solving.least_squares import fit as fit_logits
+from glassformer.byhand.solving.margin import row_space, spread
+from glassformer.byhand.solving.nearest import Softmax, excess_from_scores, gap_in_ball, kl_from_scores, nearest_in_ball
+from glassformer.byhand.solving.reach import Reach, reach
+from glassformer.byhand.weights import output_of, scores_of, weights_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CURVE_POINTS = 41
+ENOUGH = 0.99  # the share for which a sufficient length is named
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best query within a bound. No query of that length has a KL below ``kl - gap``."""
+
+    query: Array
+    weights: Array
+    kl: float
+    gap: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The smallest KL for every length of the query, and that of the least-squares direction with the same length."""
+
+    lengths: Array
+    best: Array
+    least_squares: Array
+
+
+@final
+@dataclass(frozen=True)
+class Answer(Result):
+    """Everything there is to say about one query. ``place`` is the row of the goal it answers."""
+
+    problem: Problem
+    place: int
+    reach: Reach
+    best: Best
+    least_squares: LeastSquares
+
+    @property
+    def goal(self) -> Array:
+        return np.asarray(self.problem.goal.rows[self.place])
+
+    @property
+    def reachable(self) -> bool | None:
+        return self.reach.reachable
+
+    @property
+    def query(self) -> Array:
+        return self.best.query
+
+    @property
+    def weights(self) -> Array:
+        return self.best.weights
+
+    @property
+    def kl(self) -> float:
+        return self.best.kl
+
+    @property
+    def output(self) -> Array | None:
+        """What attention returns for the best query; None without values."""
+        values = self.problem.values
+        return None if values is None else output_of(self.query, self.problem.keys, values, self.problem.scale)
+
+    @property
+    def enough(self) -> float | None:
+        """A length that certainly gives the wanted keys a share of 99 %, by the margin alone; None when not reachable."""
+        margin, used, n = self.reach.margin, int((self.goal > 0).sum()), len(self.goal)
+        if not self.reachable or margin is None or np.any(self.reach.start):
+            return None
+        return math.log((n - used) / used * ENOUGH / (1 - ENOUGH)) / (self.problem.scale * margin.low)
+
+    @cached_property
+    def curve(self) -> Curve:
+        """Solved again for every length from 0 to the bound, each from the solution before."""
+        keys, scale, lengths = self.problem.keys, self.problem.scale, np.linspace(0.0, self.problem.bound, CURVE_POINTS)
+        direction, best, rows = self.least_squares.query, [], [np.zeros(keys.shape[1])]
+        for length in lengths.tolist():
+            found = best_query(keys, self.goal, scale, length, [with_length(rows[-1], length), *guesses(self.reach, length)])
+            rows.append(found.query)
+            best.append(found.kl)
+        fits = [kl_from_scores(scores_of(with_length(direction, r), keys, scale), self.goal) for r in lengths.tolist()]
+        return Curve(lengths, np.array(best), np.array(fits))
+
+    @property
+    def title(self) -> str:
+        return f"Attention by hand: {self.problem.goal.text}"
+
+    @property
+    def text(self) -> str:
+        from glassformer.byhand.solving.telling import tell
+
+        return tell(self)
+
+    def plain(self) -> dict[str, Any]:
+        margin, certificate = self.reach.margin, self.reach.certificate
+        return {
+            "problem": {**self.problem.plain(), "row": self.place + 1},
+            "goal": self.goal.tolist(),
+            "reachable": self.reachable,
+            "attained": self.reach.attained,
+            "exact": self.reach.exact,
+            "direction": None if margin is None else margin.direction.tolist(),
+            "margin": None if margin is None else {"value": margin.low, "at_most": margin.high},
+            "start": self.reach.start.tolist(),
+            "certificate": None if certificate is None else certificate.plain(),
+            "limit": {"kl": self.reach.best_kl, "weights": self.reach.best_weights.tolist()},
+            "query": self.query.tolist(),
+            "length": float(np.linalg.norm(self.query)),
+            "weights": self.weights.tolist(),
+            "kl": self.kl,
+            "gap": self.best.gap,
+            "output": None if self.output is None else self.output.tolist(),
+            "least_squares": self.least_squares.plain(),
+            "curve": {
+                "lengths": self.curve.lengths.tolist(),
+                "kl": self.curve.best.tolist(),
+                "least_squares_kl": self.curve.least_squares.tolist(),
+            },
+            "text": self.text,
+        }
+
+    def figure(self) -> Figure:
+        from glassformer.figures.byhand_answers import answer_figure
+
+        curve = self.curve
+        return answer_figure(
+            title=self.problem.goal.text,
+            lengths=curve.lengths,
+            best=curve.best,
+            least_squares=curve.least_squares,
+            floor=self.reach.best_kl,
+            weights={"goal": self.goal, "best query": self.weights, "least squares": self.least_squares.weights},
+            keys=self.problem.keys if self.problem.keys.shape[1] == 2 else None,
+            query=self.query,
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Answers(Result):
+    """One answer for every key: the rows of Q that turn attention into the identity map."""
+
+    problem: Problem
+    rows: tuple[Answer, ...]
+
+    @property
+    def reachable(self) -> bool | None:
+        verdicts = [row.reachable for row in self.rows]
+        return False if False in verdicts else None if None in verdicts else True
+
+    @property
+    def queries(self) -> Array:
+        return np.stack([row.query for row in self.rows])
+
+    @property
+    def weights(self) -> Array:
+        return np.stack([row.weights for row in self.rows])
+
+    @property
+    def title(self) -> str:
+        return f"Attention by hand: {self.problem.goal.text}"
+
+    @property
+    def text(self) -> str:
+        from glassformer.byhand.solving.telling import tell_all
+
+        return tell_all(self)
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "problem": self.problem.plain(),
+            "reachable": self.reachable,
+            "queries": self.queries.tolist(),
+            "weights": self.weights.tolist(),
+            "rows": [row.plain() for row in self.rows],
+            "text": self.text,
+        }
+
+    def figure(self) -> Figure:
+        from glassformer.figures.byhand_answers import pattern_figure
+
+        return pattern_figure(
+            title=self.problem.goal.text,
+            patterns={
+                "best queries": self.weights,
+                "least squares": np.stack([row.least_squares.weights for row in self.rows]),
+            },
+        )
+
+
+def solve(
+    keys: Any, goal: Any, *, values: Any = None, bound: Any = 10.0, scale: Any = 1.0, logits: Any = None
+) -> Answer | Answers:
+    """What attention can do with these keys. ``goal``: ``"select 1"``, ``"identity"``, ``"average 1,2"``, ``"weights ..."``.
+
+    Keys are numbered from 1. ``bound``: the largest |q|. ``scale``: 1, or ``"1/sqrt(d)"``. ``logits``: what least squares
+    aims at, made up when not given.
+    """
+    return solve_problem(make_problem(keys, goal, values=values, bound=bound, scale=scale, logits=logits))
+
+
+def solve_problem(problem: Problem) -> Answer | Answers:
+    """The answer to a checked problem."""
+    rows = tuple(_solve_row(problem, place) for place in range(len(problem.goal.rows)))
+    return rows[0] if problem.goal.kind != "identity" else Answers(problem, rows)
+
+
+def _solve_row(problem: Problem, place: int) -> Answer:
+    keys, goal, scale, bound = problem.keys, problem.goal.rows[place], problem.scale, problem.bound
+    limits = reach(keys, goal, scale)
+    aims = made_up_logits(goal) if problem.logits is None else problem.logits
+    fitted = with_length(fit_logits(keys, aims, scale), bound)
+    best = best_query(keys, goal, scale, bound, [fitted, *guesses(limits, bound)])
+    beside = least_squares(keys, goal, scale, float(np.linalg.norm(best.query)), aims)
+    if beside.kl < best.kl:  # equal but for rounding, as with two keys
+        best = measured(keys, goal, scale, bound, beside.rescaled)
+    return Answer(problem, place, limits, best, beside)
+
+
+def guesses(limits: Reach, bound: float) -> list[Array]:
+    """Queries that are right in the limit: where to start looking."""
+    if limits.margin is None:
+        return [limits.start]
+    rest = math.sqrt(max(0.0, bound**2 - float(limits.start @ limits.start)))
+    return [limits.start, bound * limits.margin.direction, limits.start + rest * limits.margin.direction]
+
+
+def best_query(keys: Array, goal: Array, scale: float, bound: float, starts: list[Array]) -> Best:
+    """The query with |q| <= bound and the smallest KL. ``starts`` change the time it takes, not the answer."""
+    mean = keys.mean(axis=0)
+    basis = row_space(keys - mean, spread(keys))
+    slopes = scale * (keys - mean) @ basis.T
+    found = nearest_in_ball(Softmax(slopes, np.zeros(len(keys)), goal), bound, [basis @ start for start in starts])
+    return measured(keys, goal, scale, bound, found.y @ basis)
+
+
+def measured(keys: Array, goal: Array, scale: float, bound: float, query: Array) -> Best:
+    """The query as it will be printed, with the figures of exactly that query."""
+    length = float(np.linalg.norm(query))
+    if length > bound * (1 + 1e-14):
+        query = query * (bound / length)
+    scores = scores_of(query, keys, scale)
+    kl = kl_from_scores(scores, goal)
+    gradient = scale * (keys - goal @ keys).T @ excess_from_scores(scores, goal)
+    return Best(query, weights_of(query, keys, scale), kl, min(kl, gap_in_ball(query, gradient, bound)), bound)

@@ -1,0 +1,90 @@
+"""``glassformer byhand``: attention on paper; a goal for given keys, or a question to explore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.console import out, print_json, say
+from glassformer.cli.options import Json, changes_of
+from glassformer.foundation.errors import UsageError
+
+if TYPE_CHECKING:
+    from glassformer.byhand.result import Result
+
+ENDINGS = (".svg", ".png", ".html")
+
+
+def command(
+    problem: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROBLEM...]",
+            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration, or a YAML file; without one, the list.",
+        ),
+    ] = None,
+    keys: Annotated[
+        str | None, typer.Option("--keys", metavar="ROWS|FILE", help="'1,0;0,1', a .npy or .csv file, or the word worked.")
+    ] = None,
+    values: Annotated[str | None, typer.Option("--values", metavar="ROWS|FILE", help="One row for every key.")] = None,
+    bound: Annotated[str | None, typer.Option("--bound", metavar="R", help="The longest query allowed (10).")] = None,
+    scale: Annotated[str | None, typer.Option("--scale", metavar="S", help="Factor on the scores: 1, or 1/sqrt(d).")] = None,
+    logits: Annotated[str | None, typer.Option("--logits", metavar="ROW", help="What least squares aims at.")] = None,
+    replace: Annotated[str | None, typer.Option("--replace", metavar="J", help="Find another key J instead.")] = None,
+    query: Annotated[str | None, typer.Option("--query", metavar="ROW", help="With --replace: the query that stays.")] = None,
+    length: Annotated[str | None, typer.Option("--length", metavar="L", help="With --replace: length of the new key.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of an exploration, as n=8.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="The seed of an exploration.")] = None,
+    out_: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
+    json: Json = False,
+) -> None:
+    """Attention on paper: what given keys can do, the best query, a proof where it is not possible; and explorations."""
+    if out_ is not None and out_.suffix.lower() not in ENDINGS:
+        raise UsageError(f"--out {out_}: the file must end in {', '.join(ENDINGS)}.")
+    from glassformer.byhand.request import answer, catalogue, request_from_words
+
+    if not problem:
+        _print_catalogue(catalogue(), json)
+        return
+    request, folder = request_from_words(problem)
+    flags = {"values": values, "bound": bound, "scale": scale, "logits": logits, "replace": replace, "query": query}
+    flags |= {"keys": keys, "length": length}
+    request |= {name: value for name, value in flags.items() if value is not None}
+    settings = changes_of(set_) | ({} if seed is None else {"seed": seed})
+    if settings:
+        request["settings"] = {**(request.get("settings") or {}), **settings}
+    result = answer(request, folder=folder)
+    if json:
+        print_json(result.plain())
+    else:
+        out().print(result.text, markup=False)
+    if out_ is not None:
+        _write(result, out_)
+
+
+def _write(result: Result, path: Path) -> None:
+    from glassformer.figures.saving import save_figure
+    from glassformer.foundation.files import write_atomically
+
+    if path.suffix.lower() == ".html":
+        write_atomically(path, result.page())
+    else:
+        save_figure(result.figure(), path)
+    say(f"Picture: {path}")
+
+
+def _print_catalogue(everything: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(everything)
+        return
+    out().print("Goals, with --keys:", style="bold")
+    for row in everything["goals"]:
+        out().print(f"  {row['about']}", markup=False)
+    out().print("Explorations, with settings for --set:", style="bold")
+    for row in everything["explorations"]:
+        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
+        out().print(f"  {row['name']}: {row['question']}  ({settings})", markup=False)

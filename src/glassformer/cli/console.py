@@ -1,0 +1,120 @@
+"""What the command line prints: results on standard output, everything else on standard error, bars only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from glassformer.foundation.progress import SILENT, Watcher
+
+
+@dataclass
+class Settings:
+    """Flags that every command knows; set once, before the command runs."""
+
+    quiet: bool = False
+    debug: bool = False
+
+
+SETTINGS = Settings()
+
+
+def out() -> Console:
+    """Standard output, without wrapping when it is not a terminal (so that a pipe sees whole lines)."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def err() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """One document on standard output."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def say(sentence: str) -> None:
+    """A remark for the user; never part of the result."""
+    if not SETTINGS.quiet:
+        err().print(sentence, markup=False)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
+    """A table for people; ``numbers``: every column but the first is one of figures."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for position, name in enumerate(columns):
+        table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = out()
+    if console.soft_wrap:
+        console.width = 200  # no terminal: wide enough that no figure is folded
+    console.print(table)
+
+
+class _Bars:
+    """A watcher that draws one bar per kind of work."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def say(self, sentence: str) -> None:
+        self._bars.console.print(sentence, markup=False)
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        shown = "  ".join(f"{name} {_short(value)}" for name, value in (facts or {}).items())
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what, total=total, facts="")
+        self._bars.update(self._tasks[what], completed=done, total=total, facts=shown)
+
+
+class _Lines:
+    """A watcher for logs and pipes: sentences, and a line now and then."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def say(self, sentence: str) -> None:
+        say(sentence)
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        now = time.monotonic()
+        if now - self._last >= 30 or (facts and done >= total):
+            self._last = now
+            shown = ", ".join(f"{name} {_short(value)}" for name, value in (facts or {}).items())
+            say(f"{what}: {done:,.0f} of {total:,.0f}{', ' + shown if shown else ''}")
+
+
+@contextmanager
+def watching() -> Iterator[Watcher]:
+    """Bars on a terminal, lines elsewhere, nothing with --quiet."""
+    if SETTINGS.quiet:
+        yield SILENT
+    elif not sys.stderr.isatty():
+        yield _Lines()
+    else:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=err(), transient=False) as bars:
+            yield _Bars(bars)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4f}"
+    return str(value)

@@ -1,0 +1,46 @@
+"""``glassformer evaluate``: figures with intervals, beside trivial baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
+from glassformer.foundation.errors import UsageError
+
+
+def command(
+    run: RunArgument,
+    split: Annotated[
+        Literal["train", "validation", "test"], typer.Option("--split", help="Opening test is recorded in the run.")
+    ] = "validation",
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Another file instead of a split.")] = None,
+    text: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="Single texts, each on its own.")] = None,
+    checkpoint: CheckpointOption = "last",
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", metavar="FILE", help="Write every token's loss here, as TSV.")
+    ] = None,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
+    from glassformer.measuring import all_texts
+    from glassformer.run import load
+
+    if data is not None and text:
+        raise UsageError("--data and --text are both given; give one of them.")
+    loaded = load(run, plugins=plugin or ())
+    with watching() as watch:
+        if text:
+            results = loaded.evaluate_texts(text, checkpoint=checkpoint, watch=watch)
+        else:
+            results = [loaded.evaluate(split, data=data, checkpoint=checkpoint, predictions=predictions, watch=watch)]
+    if json:
+        document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
+        print_json({**document, "texts": [result.plain() for result in results]} if text else document)
+        return
+    for result in results:
+        out().print(str(result), markup=False)

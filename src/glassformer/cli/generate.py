@@ -1,0 +1,76 @@
+"""``glassformer generate``: text from a run's model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import SETTINGS, print_json
+from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
+from glassformer.foundation.errors import DataError, UsageError
+
+
+def command(
+    run: RunArgument,
+    prompt: Annotated[str | None, typer.Argument(metavar="[PROMPT]", help="What the text begins with.")] = None,
+    prompts: Annotated[Path | None, typer.Option("--prompts", metavar="FILE", help="One prompt per line.")] = None,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=0)] = 200,
+    temperature: Annotated[float, typer.Option("--temperature", min=0.0, help="0: always the likeliest token.")] = 0.8,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Only the k likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", help="Only the likeliest tokens that make up p.")] = None,
+    repetition_penalty: Annotated[float, typer.Option("--repetition-penalty", help="Above 1: seen tokens less likely.")] = 1.0,
+    stop: Annotated[list[str] | None, typer.Option("--stop", metavar="TEXT", help="End when this text appears.")] = None,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Texts per prompt.")] = 1,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    checkpoint: CheckpointOption = "last",
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Let a run's model write. The same seed gives the same text."""
+    from glassformer.run import load
+
+    if prompt is not None and prompts is not None:
+        raise UsageError("PROMPT and --prompts are both given; give one of them.")
+    texts = [prompt or ""] if prompts is None else _lines(prompts)
+    loaded = load(run, plugins=plugin or ())
+    stream = not json and len(texts) == 1 and samples == 1
+    if stream:
+        sys.stdout.write(texts[0])
+    results = loaded.generate(
+        [text for text in texts for _ in range(samples)],
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        repetition_penalty=repetition_penalty,
+        stop=stop or (),
+        seed=seed,
+        checkpoint=checkpoint,
+        on_text=_write if stream else None,
+    )
+    if json:
+        print_json({"samples": [sample.plain() for sample in results]})
+    elif stream:
+        sys.stdout.write("\n")
+    else:
+        for number, sample in enumerate(results, start=1):
+            heading = "" if SETTINGS.quiet else f"--- {number}\n"
+            sys.stdout.write(f"{heading}{sample.prompt}{sample.text}\n")
+
+
+def _write(piece: str) -> None:
+    sys.stdout.write(piece)
+    sys.stdout.flush()
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as text ({error}).", file=file) from error
+    if not lines:
+        raise DataError("has no prompts; write one per line.", file=file)
+    return lines

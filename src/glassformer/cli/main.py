@@ -1,0 +1,96 @@
+"""The command ``glassformer``: mounts the verbs, turns errors into one sentence and an exit code. Imports no torch."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from glassformer.cli.console import SETTINGS, err
+from glassformer.foundation.errors import GlassformerError, exit_code_of
+
+VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "verify_resume")
+"""Modules of this package that each define one ``command``."""
+
+GROUPS: tuple[str, ...] = ("data",)
+"""Modules that define a typer ``app`` with verbs of its own."""
+
+UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
+"""The parser's base of wrong words and flags; typer gives its children a public name, but not it."""
+
+app = typer.Typer(
+    name="glassformer",
+    help="Change one thing in a Transformer, and know whether it mattered.",
+    epilog="Everywhere: --quiet (no remarks, no bars), --debug (tracebacks). Exit codes: 0; 1 data, files, run time; "
+    "2 command, flag or recipe wrong; 3 a check failed; 4 diverged; 130, 143 stopped by a signal.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True)) -> None:
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as installed
+
+        try:
+            typer.echo(installed("glassformer"))
+        except PackageNotFoundError:
+            typer.echo("source tree")
+        raise typer.Exit
+
+
+for _name in VERBS:
+    app.command(_name.replace("_", "-"))(importlib.import_module(f"glassformer.cli.{_name}").command)
+for _name in GROUPS:
+    app.add_typer(importlib.import_module(f"glassformer.cli.{_name}").app, name=_name)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command; gives the exit code."""
+    words = _take_everywhere_flags(list(arguments))
+    try:
+        result = app(args=words, prog_name="glassformer", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except typer.Exit as stop:
+        return int(stop.exit_code)
+    except UsageMistake as error:
+        error.show()
+        return error.exit_code
+    except typer.Abort:
+        return 130
+    except BrokenPipeError:  # the reader (head, less) went away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (GlassformerError, KeyboardInterrupt) as error:
+        return _end_with(str(error) or "Stopped.", exit_code_of(error))
+    except Exception as error:
+        return _end_with(f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer; --debug shows where).", 1)
+
+
+def _end_with(sentence: str, code: int) -> int:
+    if SETTINGS.debug:
+        traceback.print_exc()
+    err().print(f"Error: {sentence}", markup=False, style="red")
+    return code
+
+
+def _take_everywhere_flags(words: list[str]) -> list[str]:
+    """--quiet and --debug may stand anywhere (before ``--``)."""
+    end = words.index("--") if "--" in words else len(words)
+    head, tail = words[:end], words[end:]
+    SETTINGS.quiet, SETTINGS.debug = "--quiet" in head, "--debug" in head
+    return [word for word in head if word not in ("--quiet", "--debug")] + tail

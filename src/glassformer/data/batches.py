@@ -1,0 +1,125 @@
+"""tokens -> batches: which windows come at step n depends only on (seed, n).
+
+Takes one long array of token ids; gives (inputs, targets) windows, the targets one token on. An epoch tiles the text with
+windows from a random offset and visits each once, in an order given by arithmetic: a resumed run sees what an unbroken
+run would have seen, with nothing stored. Does not tokenize.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.foundation.errors import DataError
+from glassformer.foundation.seeds import derive_seed
+
+SHUFFLE_ROUNDS = 24  # enough for a swap-or-not shuffle of any corpus that fits on a disk (Hoang et al. 2012)
+
+LARGEST_ON_DEVICE = 4 << 30  # bytes of tokens that are moved to the device whole
+
+
+class Batch(NamedTuple):
+    """``targets`` of -100 count for nothing."""
+
+    inputs_BT: Tensor
+    targets_BT: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(self.inputs_BT.to(device), self.targets_BT.to(device))
+
+
+@final
+class WindowBatches:
+    """Batches of windows over one array of tokens, by step number."""
+
+    def __init__(self, tokens_N: np.ndarray, *, context: int, batch_size: int, seed: int) -> None:
+        if len(tokens_N) < context + 1:
+            raise DataError(
+                f"The training text has {len(tokens_N)} tokens, but model.context={context} needs at least {context + 1}; "
+                "give more text or a smaller context."
+            )
+        self.tokens_N, self.context, self.batch_size, self.seed = tokens_N, context, batch_size, seed
+        self.windows = max(1, (len(tokens_N) - context) // context)
+        self.spare = len(tokens_N) - 1 - self.windows * context
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return self.windows / self.batch_size
+
+    def starts(self, first_step: int, steps: int = 1) -> np.ndarray:
+        """Where the windows of some steps begin, int64 [steps, batch_size]."""
+        served = np.arange(first_step * self.batch_size, (first_step + steps) * self.batch_size)
+        epochs, places = np.divmod(served, self.windows)
+        starts = np.empty_like(served)
+        for epoch in np.unique(epochs):
+            chosen = epochs == epoch
+            seed = derive_seed(self.seed, "epoch", int(epoch))
+            offset = seed % (self.spare + 1)
+            starts[chosen] = offset + self.context * shuffled(places[chosen], self.windows, seed)
+        return starts.reshape(steps, self.batch_size)
+
+    def on(self, device: torch.device) -> WindowBatches | DeviceBatches:
+        """The same batches made on ``device``, where the tokens fit beside a model; otherwise these."""
+        fits = 4 * len(self.tokens_N) <= LARGEST_ON_DEVICE
+        return DeviceBatches(self, device) if device.type != "cpu" and fits else self
+
+    def batch(self, step: int) -> Batch:
+        """The batch of step ``step`` (counted from 0), on the CPU."""
+        at = self.starts(step)[0][:, None] + np.arange(self.context + 1)
+        windows = torch.from_numpy(self.tokens_N[at].astype(np.int64))
+        return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
+
+
+@final
+class DeviceBatches:
+    """The same batches, cut out of the text on the device: tokens are moved there once, and only starts follow."""
+
+    AHEAD = 256  # steps whose starts are computed and sent together
+
+    def __init__(self, windows: WindowBatches, device: torch.device) -> None:
+        self.windows = windows
+        self.tokens_N = torch.from_numpy(windows.tokens_N.astype(np.int32)).to(device)
+        self.offsets_T = torch.arange(windows.context + 1, device=device)
+        self._first, self._starts = -1, torch.empty(0)
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return self.windows.steps_per_epoch
+
+    def on(self, device: torch.device) -> DeviceBatches:
+        return self
+
+    def batch(self, step: int) -> Batch:
+        first = step - step % self.AHEAD
+        if first != self._first:
+            starts = torch.from_numpy(self.windows.starts(first, self.AHEAD))
+            self._first, self._starts = first, starts.to(self.tokens_N.device)
+        windows_BT = self.tokens_N[self._starts[step - first].unsqueeze(1) + self.offsets_T].long()
+        return Batch(windows_BT[:, :-1], windows_BT[:, 1:])
+
+
+def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """A permutation of 0 .. size-1, evaluated only where asked: the swap-or-not shuffle.
+
+    Each round pairs every place with its mirror image about a random point and swaps the pair or not, by one hashed bit.
+    """
+    places = places.astype(np.uint64)
+    for turn in range(SHUFFLE_ROUNDS):
+        key = derive_seed(seed, "round", turn)
+        mirrored = (np.uint64(key % size) + np.uint64(size) - places) % np.uint64(size)
+        swap = _hashed_bit(np.maximum(places, mirrored), key)
+        places = np.where(swap, mirrored, places)
+    return places.astype(np.int64)
+
+
+def _hashed_bit(numbers: np.ndarray, key: int) -> np.ndarray:
+    """One bit per number (the finaliser of splitmix64; Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        mixed = numbers + np.uint64(key)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return (mixed & np.uint64(1)).astype(bool)

@@ -1,0 +1,83 @@
+"""Things made from data once and kept: a folder per key, whole or absent, safe with several processes.
+
+The folder is GLASSFORMER_CACHE, or the user's cache folder. Everything in it can be deleted at any time: it is made again.
+Knows nothing of what is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import room_on_disk, sync_folder
+
+
+def cache_folder() -> Path:
+    """Where kept things live; not made here."""
+    if chosen := os.environ.get("GLASSFORMER_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "glassformer"
+
+
+def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Callable[[Path], bool] = Path.is_dir) -> Path:
+    """The folder of ``key``; when it is not there (or not ``whole``), ``make`` fills a draft that takes its name at the end.
+
+    Processes that want the same key wait for the first one; a killed one leaves a draft that the next one removes.
+    """
+    folder = cache_folder() / area / key
+    if whole(folder):
+        return folder
+    _make_writable(folder.parent)
+    with room_on_disk(folder), _alone(folder):
+        if whole(folder):  # another process made it while this one waited
+            return folder
+        for leftover in folder.parent.glob(f".{key}.*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{key}."))
+        try:
+            make(draft)
+            os.chmod(draft, 0o755)
+            sync_folder(draft)
+            os.rename(draft, folder)
+        except BaseException as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            if isinstance(error, OSError) and whole(folder):  # without locks another process may have been first
+                return folder
+            raise
+        sync_folder(folder.parent)
+    return folder
+
+
+def _make_writable(folder: Path) -> None:
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise DataError("cannot be written to; set GLASSFORMER_CACHE to a folder that can.", file=folder)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time, by an advisory lock that the system lets go of when a process dies."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows: the work may be done twice, the result is the same
+        yield
+        return
+    with open(folder.parent / f".{folder.name}.lock", "w") as lock:
+        with suppress(OSError):  # some network disks have no locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,81 @@
+"""What a recipe says about its data: where the text is, how it is cut into documents, what is held out.
+
+Holds choices only and opens no file. ``sources`` turns it into files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from glassformer.foundation.config import Config
+
+DocumentKind = Literal["line", "block", "file", "article"]
+FormatKind = Literal["text", "jsonl", "csv", "tsv"]
+
+
+class SplitConfig(Config):
+    """The shares held out of the text. ``seed`` is the split's own: training seeds of a study see the same split."""
+
+    validation: float = Field(default=0.1, ge=0, lt=1)
+    test: float = Field(default=0.0, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _leaves_something(self) -> Self:
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"validation={self.validation} and test={self.test} leave nothing to train on; their sum must be below 1."
+            )
+        return self
+
+
+class DataConfig(Config):
+    """``set`` (a named one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
+
+    set: str | None = None
+    path: str | None = None
+    validation: str | None = None
+    test: str | None = None
+    split: SplitConfig = SplitConfig()
+    document: DocumentKind | None = None
+    format: FormatKind | None = None
+    files: str | None = None
+    text_column: str | int | None = None
+    label_column: str | int | None = None
+    vocabulary: list[str] = Field(default_factory=list)
+    bad_lines: Literal["refuse", "skip"] = "refuse"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.set is None) == (self.path is None):
+            given = "both are given" if self.set is not None else "neither is given"
+            raise ValueError(f"exactly one of set and path says where the text is, but {given}.")
+        if self.path == "" or self.set == "":
+            raise ValueError("set and path may not be empty text.")
+        if type(self.text_column) is not type(self.label_column) and None not in (self.text_column, self.label_column):
+            raise ValueError(
+                f"text_column={self.text_column!r} and label_column={self.label_column!r} must both be names (the first row is "
+                "a header) or both be numbers counted from 1 (there is no header)."
+            )
+        for key in ("text_column", "label_column"):
+            column = getattr(self, key)
+            if column == "" or (isinstance(column, int) and column < 1):
+                raise ValueError(f"{key}={column!r} must be a name, or a number counted from 1.")
+        return self
+
+
+def replace_source(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``data`` section made ready for ``changes`` (keys inside the section): giving one source removes the other.
+
+    With the old source go the files that belonged to it (``validation``, ``test``, ``vocabulary``) unless they are changed
+    as well. The changes themselves are not applied here.
+    """
+    result = dict(data)
+    for new, old in (("set", "path"), ("path", "set")):
+        if changes.get(new) is not None and data.get(old) is not None:
+            for key in (old, "validation", "test", "vocabulary"):
+                result.pop(key, None)
+    return result

@@ -1,0 +1,185 @@
+"""Files -> bytes -> checked text, in pieces of bounded size.
+
+Opens plain and gzipped files; gives lines or larger pieces. Refuses what no text has (NUL bytes, invalid UTF-8, lines
+without end, archives that unpack to a hundred times their size) with the file, the line and the remedy. Knows nothing
+of documents and columns.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from glassformer.foundation.errors import DataError
+
+PIECE_BYTES = 1 << 20
+
+# What people hand in by mistake, known by its first bytes.
+_NOT_TEXT = {
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PAR1": "a Parquet file; write its text column to a jsonl file first",
+    b"%PDF": "a PDF; extract its text first",
+    b"BZh": "compressed with bzip2; unpack it first (only gzip is read directly)",
+    b"\xfd7zXZ": "compressed with xz; unpack it first (only gzip is read directly)",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first (only gzip is read directly)",
+    b"\x80\x04\x95": "a pickle, which is never read",
+    b"\xff\xfe": "UTF-16 text; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16 text; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8",
+}
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where reading stops. The defaults are far above honest text and far below a machine's memory."""
+
+    document_bytes: int = 64 << 20  # one line, block, row or article; a whole file as one document is streamed instead
+    unpacked_ratio: int = 100  # gzip makes text 2-10 times smaller; deflate's ceiling is 1032
+    unpacked_free: int = 16 << 20  # this much may come out of any archive before the ratio counts
+
+
+LIMITS = Limits()
+
+
+class _Unpacked(io.RawIOBase):
+    """A gzip stream that gives up when far more comes out than went in."""
+
+    def __init__(self, packed: BinaryIO, file: Path, limits: Limits) -> None:
+        self._packed, self._file, self._limits = packed, file, limits
+        self._gzip = gzip.GzipFile(fileobj=packed, mode="rb")
+        self._given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        try:
+            data = self._gzip.read(len(view))
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                f"the gzip data are damaged or cut off ({error}); fetch or pack the file again.", file=self._file
+            ) from None
+        view[: len(data)] = data
+        self._given += len(data)
+        taken = max(self._packed.tell(), 1)
+        if self._given > self._limits.unpacked_free and self._given > self._limits.unpacked_ratio * taken:
+            raise DataError(
+                f"unpacks to more than {self._limits.unpacked_ratio} times its size, as a gzip bomb does and text does not; "
+                "if it is honest, unpack it yourself and give the unpacked file.",
+                file=self._file,
+            )
+        return len(data)
+
+
+@contextmanager
+def open_bytes(file: Path, limits: Limits = LIMITS) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked if they are gzipped (told by content, not by name)."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise DataError("is not an ordinary file; give a file, a folder of files, or - for standard input.", file=file)
+        raw = file.open("rb")
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror or error}); check the path and its permissions.", file=file) from None
+    with raw:
+        head = raw.peek(8)[:8]
+        for magic, what in _NOT_TEXT.items():
+            if head.startswith(magic):
+                raise DataError(f"is {what}.", file=file)
+        if head.startswith(_GZIP):
+            with io.BufferedReader(_Unpacked(raw, file, limits), PIECE_BYTES) as unpacked:
+                yield unpacked
+        else:
+            yield raw
+
+
+def to_text(data: bytes, file: Path | str, line: int) -> str:
+    """Checked UTF-8. ``line`` is the number of the first line in ``data``; a mistake is reported on its own line."""
+    if b"\0" in data:
+        at = line + data.count(b"\n", 0, data.index(b"\0"))
+        raise DataError("there is a NUL byte, which no text has; the file is damaged or not text.", file=file, line=at)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = line + data.count(b"\n", 0, error.start)
+        byte = data[error.start]
+        raise DataError(
+            f"the byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8.",
+            file=file,
+            line=at,
+        ) from None
+
+
+def lines(file: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, bytes]]:
+    """(number from 1, bytes with the newline) of each line; a byte-order mark at the start is dropped."""
+    with open_bytes(file, limits) as stream:
+        number = 0
+        while line := stream.readline(limits.document_bytes + 1):
+            number += 1
+            if len(line) > limits.document_bytes:
+                raise too_long("the line", file, number, limits)
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            yield number, line
+
+
+def too_long(what: str, file: Path | str, line: int, limits: Limits) -> DataError:
+    size = limits.document_bytes
+    shown = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} bytes"
+    return DataError(
+        f"{what} is longer than {shown}; break the text into lines, or read the file as one document (data.document: file).",
+        file=file,
+        line=line,
+    )
+
+
+def pieces(file: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
+    """(number of its first line, text) of consecutive pieces of about a million characters, cut between words."""
+    line, left, first = 1, "", True
+    with open_bytes(file, limits) as stream:
+        rest = b""  # bytes of a character that the next read completes
+        while data := stream.read(PIECE_BYTES):
+            if first:
+                data, first = data.removeprefix(codecs.BOM_UTF8), False
+            data = rest + data
+            whole = _whole_characters(data)
+            data, rest = data[:whole], data[whole:]
+            text = left + to_text(data, file, line + left.count("\n"))
+            cut = cut_between_words(text)
+            if cut:
+                yield line, text[:cut]
+                line += text.count("\n", 0, cut)
+            left = text[cut:]
+        if rest:
+            to_text(rest, file, line + left.count("\n"))  # raises: the file ends inside a character
+    if left:
+        yield line, left
+
+
+def _whole_characters(data: bytes) -> int:
+    """How many bytes of ``data`` end on a character boundary (at most 3 fewer than all)."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:  # the first byte of a character, or ASCII
+            needs = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) if needs <= back else len(data) - back
+    return len(data)
+
+
+def cut_between_words(text: str, reach: int = 4096) -> int:
+    """A place near the end of ``text`` where every tokenizer may be started afresh: after a letter or digit, before a space.
+
+    Where there is none within ``reach`` the text is cut at its end: no language has words that long.
+    """
+    for place in range(len(text) - 1, max(len(text) - reach, 0), -1):
+        if text[place].isspace() and text[place - 1].isalnum():
+            return place
+    return len(text)

@@ -1,0 +1,106 @@
+"""Which document belongs to which split: by a seeded draw, or by position when there is nothing to draw from.
+
+Takes documents in order and says for each where it goes; the order within a split stays that of the text. The draw
+depends on ``data.split.seed`` only, never on a training seed. Opens no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, final
+
+import numpy as np
+
+from glassformer.data.config import SplitConfig
+from glassformer.data.corpus import Document
+from glassformer.foundation.seeds import derive_seed
+
+PARTS = ("train", "validation", "test")
+_WORD_REACH = 1000  # a cut is moved out of a word, but not further than this
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a first reading found."""
+
+    documents: int
+    characters: int
+    bytes: int
+
+
+def survey(documents: Iterable[Document]) -> Survey:
+    count = characters = size = 0
+    for document in documents:
+        count += not document.continues
+        characters += len(document.text)
+        size += len(document.text) if document.text.isascii() else len(document.text.encode())
+    return Survey(count, characters, size)
+
+
+@final
+class Assignment:
+    """Where each document goes. ``by`` is document, position, or nothing (all of it is for training)."""
+
+    def __init__(self, found: Survey, split: SplitConfig) -> None:
+        self.shares = {"validation": split.validation, "test": split.test}
+        held_out = [part for part in PARTS[1:] if self.shares[part] > 0]
+        self.parts = ["train", *held_out]
+        self.by: Literal["document", "position", "nothing"]
+        self.by = "nothing" if not held_out else "document" if found.documents >= len(self.parts) else "position"
+        if self.by == "document":
+            self._labels = _draw(found.documents, split)
+        elif self.by == "position":
+            ends = {"validation": 1 - split.validation - split.test, "test": 1 - split.test}  # where the part before each ends
+            self._cuts = [int(found.characters * ends[part]) for part in held_out]  # nanoGPT's cut, to the character
+
+    def route(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
+        """(part, document) for each document; by position, the one on the cut is divided."""
+        if self.by == "position":
+            return self._by_position(documents)
+        return self._by_document(documents)
+
+    def _by_document(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
+        number = -1
+        part = "train"
+        for document in documents:
+            if not document.continues:
+                number += 1
+                part = "train" if self.by == "nothing" else PARTS[self._labels[number]]
+            yield part, document
+
+    def _by_position(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
+        done, part, fresh = 0, 0, False
+        for document in documents:
+            while part < len(self._cuts) and done + len(document.text) > self._cuts[part]:
+                place = _outside_word(document.text, self._cuts[part] - done)
+                if place > 0:
+                    yield self.parts[part], replace(document, text=document.text[:place])
+                line = document.line + document.text.count("\n", 0, place)
+                document = replace(document, text=document.text[place:], line=line)
+                done, part, fresh = done + place, part + 1, True
+            if document.text:
+                yield self.parts[part], replace(document, continues=False) if fresh else document
+                done, fresh = done + len(document.text), False
+
+
+def _draw(count: int, split: SplitConfig) -> np.ndarray:
+    """uint8 [count]: the part of each document, as its place in PARTS. Each share gets at least one document."""
+    order = np.random.default_rng(derive_seed(split.seed, "split")).permutation(np.arange(count, dtype=np.uint32))
+    test = max(1, round(split.test * count)) if split.test > 0 else 0
+    validation = max(1, round(split.validation * count)) if split.validation > 0 else 0
+    test = min(test, count - 1 - min(validation, 1))
+    validation = min(validation, count - 1 - test)
+    labels = np.zeros(count, np.uint8)
+    labels[order[:validation]] = 1
+    labels[order[validation : validation + test]] = 2
+    return labels
+
+
+def _outside_word(text: str, place: int) -> int:
+    """``place``, or the next one that is not between two letters or digits; the end of a piece is such a place."""
+    place = max(place, 0)
+    for moved in range(place, min(len(text), place + _WORD_REACH)):
+        if moved == 0 or not (text[moved - 1].isalnum() and text[moved].isalnum()):
+            return moved
+    return len(text) if len(text) <= place + _WORD_REACH else place

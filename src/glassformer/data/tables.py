@@ -1,0 +1,173 @@
+"""Rows of jsonl, csv and tsv files -> the text of one column, with line numbers.
+
+A column is named (then the first row of a csv or tsv file is its header) or numbered from 1 (then there is no header).
+Tab-separated files have no quotes, comma-separated ones do. Does not know what the text is for.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.config import FormatKind
+from glassformer.data.readers import LIMITS, Limits, lines, to_text, too_long
+from glassformer.foundation.errors import DataError, did_you_mean
+
+Refuse = Callable[[DataError], None]
+Column = str | int | None
+
+DEFAULT_COLUMN = "text"
+
+
+def rows(
+    file: Path, kind: FormatKind, column: Column, limits: Limits = LIMITS, refuse: Refuse | None = None
+) -> Iterator[tuple[int, str]]:
+    """(line, text of ``column``) of each row; a bad row goes to ``refuse``, which raises it or lets reading go on."""
+
+    def throw(error: DataError) -> None:
+        raise error
+
+    if kind == "jsonl":
+        yield from _jsonl(file, column, limits, refuse or throw)
+    else:
+        yield from _table(file, kind, column, limits, refuse or throw)
+
+
+def _jsonl(file: Path, column: Column, limits: Limits, refuse: Refuse) -> Iterator[tuple[int, str]]:
+    if isinstance(column, int):
+        raise DataError(f"data.text_column={column} is a number, but the columns of a jsonl file have names.", file=file)
+    for number, line in lines(file, limits):
+        if not line.strip():
+            continue
+        try:
+            yield number, _value(_object(to_text(line, file, number), file, number), column or DEFAULT_COLUMN, file, number)
+        except DataError as error:
+            refuse(error)
+
+
+def _object(text: str, file: Path, number: int) -> dict[str, Any]:
+    def without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twin = next(key for key in keys if keys.count(key) > 1)
+            raise DataError(f"the key {twin!r} is given twice; keep one.", file=file, line=number)
+        return made
+
+    try:
+        found = json.loads(text, object_pairs_hook=without_twins)
+    except (ValueError, RecursionError) as error:  # ValueError: also numbers of more digits than Python converts
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
+        raise DataError(f"is not JSON ({reason}); each line of a jsonl file is one object.", file=file, line=number) from None
+    if not isinstance(found, dict):
+        raise DataError(f'is JSON but not an object such as {{"{DEFAULT_COLUMN}": ...}}.', file=file, line=number)
+    return found
+
+
+def _value(record: dict[str, Any], column: str, file: Path, number: int) -> str:
+    if column not in record:
+        raise _no_column(column, list(record), file, number)
+    value = record[column]
+    if not isinstance(value, str):
+        raise DataError(f"the value of {column!r} is {type(value).__name__}, not text.", file=file, line=number)
+    return _clean(value, file, number)
+
+
+def _clean(value: str, file: Path, number: int) -> str:
+    """JSON can spell what no file may hold: NUL, and halves of characters."""
+    if "\0" in value or not _encodes(value):
+        raise DataError("the text holds a NUL or half a character (a lone surrogate).", file=file, line=number)
+    return value
+
+
+def _encodes(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _no_column(column: str | int, known: Sequence[str], file: Path, number: int) -> DataError:
+    near = did_you_mean(column, known) if isinstance(column, str) else ""
+    there = ", ".join(name if len(name) <= 30 else name[:29] + "…" for name in known[:20])
+    return DataError(
+        f"there is no column {column!r}.{near} The columns are: {there}; name one with data.text_column"
+        f"{' (a number, counted from 1, when the file has no header)' if isinstance(column, str) else ''}.",
+        file=file,
+        line=number,
+    )
+
+
+def _table(file: Path, kind: FormatKind, column: Column, limits: Limits, refuse: Refuse) -> Iterator[tuple[int, str]]:
+    records = _comma_records(file, limits) if kind == "csv" else _tab_records(file, limits)
+    place, width = -1, 0
+    for number, cells in records:
+        if isinstance(cells, DataError):
+            refuse(cells)
+        elif not width:
+            place, width = _place(cells, column, file, number), len(cells)
+            if isinstance(column, int):
+                yield number, cells[place]
+        elif len(cells) != width:
+            rule = f"the row has {len(cells)} columns, but the first row has {width}; mend or remove it."
+            refuse(DataError(rule, file=file, line=number))
+        else:
+            yield number, cells[place]
+
+
+def _place(first: list[str], column: Column, file: Path, number: int) -> int:
+    """Where the column stands, from the first row: its header, or (with a number) just another row."""
+    if isinstance(column, int):
+        if column > len(first):
+            raise _no_column(column, [str(n + 1) for n in range(len(first))], file, number)
+        return column - 1
+    name = column or DEFAULT_COLUMN
+    if first.count(name) > 1:
+        raise DataError(f"the header has the column {name!r} twice; rename one.", file=file, line=number)
+    if name not in first:
+        raise _no_column(name, first, file, number)
+    return first.index(name)
+
+
+def _tab_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] | DataError]]:
+    for number, line in lines(file, limits):
+        if line.strip():
+            try:
+                yield number, to_text(line, file, number).rstrip("\r\n").split("\t")
+            except DataError as error:
+                yield number, error
+
+
+def _comma_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] | DataError]]:
+    """A quoted cell may span lines; one that never closes ends at the limit for a document, not at the end of the file."""
+    csv.field_size_limit(
+        max(csv.field_size_limit(), limits.document_bytes)
+    )  # the module's own limit is 128 KiB, for all readers
+    begins, size = 1, 0
+
+    def counted() -> Iterator[str]:
+        nonlocal begins, size
+        for number, line in lines(file, limits):
+            if not size:
+                begins = number
+            size += len(line)
+            if size > limits.document_bytes:
+                raise too_long("the row (is a quote left open?)", file, begins, limits)
+            yield to_text(line, file, number)
+
+    reader = csv.reader(counted(), strict=True)
+    while True:
+        size = 0
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield begins, DataError(f"is not valid csv ({error}); check its quotes.", file=file, line=begins)
+            continue
+        if cells:
+            yield begins, cells

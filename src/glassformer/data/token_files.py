@@ -1,0 +1,308 @@
+"""Documents -> token arrays on disk -> memory-mapped splits.
+
+Encodes batch by batch, so a corpus larger than memory works. Beside the tokens stands one row per document: where it
+starts, how many bytes, characters and words of text it had, where it came from, and a hash for finding it again elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, final
+
+import numpy as np
+
+from glassformer.data.corpus import Document
+from glassformer.data.repeats import Repeats, repeats_within
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.files import read_json, write_json
+
+SCHEMA = 1
+_BATCH_CHARACTERS = 1 << 20
+
+DOCUMENT = np.dtype(
+    [
+        ("start", np.int64),  # index of its first token
+        ("bytes", np.int64),  # of its text in UTF-8
+        ("characters", np.int64),
+        ("words", np.int64),  # separated by white space, whatever the tokenizer
+        ("line", np.int64),  # where it begins in its file, counted from 1
+        ("source", np.int32),  # its file: an index into ``sources``
+        ("hash", np.uint64),  # of its text without surrounding white space
+    ]
+)
+
+
+@final
+@dataclass(frozen=True)
+class TokenSplit:
+    """The tokens of one split, end to end, and its documents. Arrays are read-only and may live on disk."""
+
+    name: str
+    tokens: np.ndarray
+    documents: np.ndarray
+    sources: tuple[str, ...]
+    unknown_tokens: int
+    num_bytes: int  # of the text in UTF-8
+    num_characters: int
+    num_words: int  # separated by white space, whatever the tokenizer
+    repeats: Repeats  # documents that equal an earlier one of the same split
+
+    @property
+    def starts(self) -> np.ndarray:
+        """int64: where each document begins in ``tokens``."""
+        return self.documents["start"]
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.documents)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def unknown_share(self) -> float:
+        """The share of tokens that are UNK: to be said beside every perplexity."""
+        return self.unknown_tokens / max(1, self.num_tokens)
+
+    def document(self, number: int) -> np.ndarray:
+        """The tokens of one document."""
+        end = self.starts[number + 1] if number + 1 < self.num_documents else self.num_tokens
+        return self.tokens[self.starts[number] : end]
+
+    def where(self, number: int) -> str:
+        """``file, line`` of a document, for a person."""
+        row = self.documents[number]
+        return f"{self.sources[row['source']]}, line {row['line']}"
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "documents": self.num_documents,
+            "tokens": self.num_tokens,
+            "bytes": self.num_bytes,
+            "characters": self.num_characters,
+            "words": self.num_words,
+            "unknown_tokens": self.unknown_tokens,
+            "unknown_share": self.unknown_share,
+            "repeated_documents": self.repeats.count,
+        }
+
+
+def token_type(size: int) -> type[np.uint16] | type[np.uint32]:
+    """The smallest type that holds the ids of a vocabulary."""
+    return np.uint16 if size <= 1 << 16 else np.uint32
+
+
+_WHITE = np.zeros(256, bool)
+_WHITE[list(b" \t\n\r\v\f")] = True
+
+
+def count_words(data: bytes) -> int:
+    """Runs without (ASCII) white space in UTF-8 text."""
+    if len(data) < 1 << 12:
+        return len(data.split())
+    white = _WHITE[np.frombuffer(data, np.uint8)]  # a list of all words of a large piece takes eight times as long
+    return int(np.count_nonzero(white[:-1] & ~white[1:])) + int(not white[0])
+
+
+class _OpenDocument:
+    """A document whose end is not yet known: counts so far."""
+
+    __slots__ = ("_first", "_hash", "bytes", "characters", "line", "source", "start", "words")
+
+    def __init__(self, start: int, line: int, source: int) -> None:
+        self.start, self.line, self.source = start, line, source
+        self.bytes = self.characters = self.words = 0
+        self._first: bytes | None = None  # one piece is the rule, and lets surrounding white space be ignored
+        self._hash: Any = None
+
+    def add(self, text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        self.bytes += len(data)
+        self.characters += len(text)
+        self.words += count_words(data)
+        if self._hash is None and self._first is None:
+            self._first = data
+            return
+        if self._hash is None:
+            self._hash = hashlib.blake2b(self._first or b"", digest_size=8)
+            self._first = None
+        self._hash.update(data)
+
+    def row(self) -> tuple[int, ...]:
+        digest = (self._hash or hashlib.blake2b((self._first or b"").strip(), digest_size=8)).digest()
+        number = int.from_bytes(digest, "big")
+        return (self.start, self.bytes, self.characters, self.words, self.line, self.source, number)
+
+
+@final
+class TokenWriter:
+    """Takes the documents of one split; writes its tokens and its table. Holds one batch in memory."""
+
+    def __init__(self, tokenizer: Tokenizer, sources: Sequence[str], tokens: BinaryIO, table: BinaryIO) -> None:
+        self._tokenizer, self._tokens_file, self._table_file = tokenizer, tokens, table
+        self._type = token_type(tokenizer.size)
+        self._pieces: list[Document] = []
+        self._characters = 0
+        self._sources = {source: number for number, source in enumerate(sources)}
+        self._open: _OpenDocument | None = None
+        self._tokens = self._documents = self._unknown = 0
+        self._sizes = np.zeros(3, np.int64)  # bytes, characters, words
+
+    def add(self, document: Document) -> None:
+        self._pieces.append(document)
+        self._characters += len(document.text)
+        if self._characters >= _BATCH_CHARACTERS:
+            self._flush()
+
+    def finish(self) -> dict[str, Any]:
+        """Writes what is left; gives what a reader needs to know about the files."""
+        self._flush()
+        if self._open is not None:
+            self._write_rows([self._open.row()])
+            if self._tokenizer.stop_id is not None:
+                self._write_tokens(np.array([self._tokenizer.stop_id]))
+        return {
+            "schema": SCHEMA,
+            "type": np.dtype(self._type).name,
+            "tokens": self._tokens,
+            "documents": self._documents,
+            "unknown_tokens": self._unknown,
+            "bytes": int(self._sizes[0]),
+            "characters": int(self._sizes[1]),
+            "words": int(self._sizes[2]),
+        }
+
+    def _flush(self) -> None:
+        if not self._pieces:
+            return
+        ids, counts = self._tokenizer.encode_batch([piece.text for piece in self._pieces])
+        if self._tokenizer.unknown_id is not None:
+            self._unknown += int(np.count_nonzero(ids == self._tokenizer.unknown_id))
+        ids, begins = self._with_marks(ids, counts)
+        rows = []
+        for piece, begin in zip(self._pieces, begins.tolist()):
+            if self._open is None or not piece.continues:
+                if self._open is not None:
+                    rows.append(self._open.row())
+                self._open = _OpenDocument(self._tokens + begin, piece.line, self._sources[piece.source])
+            self._open.add(piece.text)
+        self._write_rows(rows)
+        self._write_tokens(ids)
+        self._pieces, self._characters = [], 0
+
+    def _with_marks(self, ids: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``ids`` with stop and start put in between documents, and where each piece then begins.
+
+        A document is known to have ended when the next one begins: so the stop is written with the start that follows.
+        """
+        offsets = np.cumsum(counts) - counts
+        opens = np.array([not piece.continues for piece in self._pieces])
+        opens[0] |= self._open is None
+        starts = opens & (self._tokenizer.start_id is not None)
+        stops = opens & (self._tokenizer.stop_id is not None)
+        stops[0] &= self._open is not None
+        inserted = stops.astype(np.int64) + starts
+        begins = offsets + np.cumsum(inserted) - starts
+        if not inserted.any():
+            return ids, begins
+        marked = np.zeros(len(ids) + int(inserted.sum()), self._type)
+        is_text = np.ones(len(marked), bool)
+        for where, mark, place in ((starts, self._tokenizer.start_id, begins), (stops, self._tokenizer.stop_id, begins - 1)):
+            if mark is not None:
+                marked[place[where]] = mark
+                is_text[place[where]] = False
+        marked[is_text] = ids
+        return marked, begins
+
+    def _write_tokens(self, ids: np.ndarray) -> None:
+        self._tokens_file.write(ids.astype(self._type, copy=False).tobytes())
+        self._tokens += len(ids)
+
+    def _write_rows(self, rows: list[tuple[int, ...]]) -> None:
+        table = np.array(rows, DOCUMENT)
+        self._table_file.write(table.tobytes())
+        self._documents += len(rows)
+        self._sizes += [table["bytes"].sum(), table["characters"].sum(), table["words"].sum()]
+
+
+@contextmanager
+def split_writers(
+    folders: Mapping[str, Path], tokenizer: Tokenizer, sources: Sequence[str]
+) -> Iterator[dict[str, TokenWriter]]:
+    """A writer for each split, so that one reading fills them all. The folders are whole when the ``with`` ends well."""
+    with ExitStack() as files:
+        made = {}
+        streams = []
+        for name, folder in folders.items():
+            streams += [files.enter_context((folder / file).open("wb")) for file in ("tokens.bin", "documents.bin")]
+            made[name] = TokenWriter(tokenizer, sources, *streams[-2:])
+        yield made
+        facts = {name: writer.finish() for name, writer in made.items()}
+        for stream in streams:
+            stream.flush()
+            os.fsync(stream.fileno())
+    for name, folder in folders.items():
+        again = repeats_within(_mapped(folder / "documents.bin", DOCUMENT)["hash"])
+        write_json(folder / "facts.json", {**facts[name], "repeats": [again.count, again.examples]})
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the files of a split are there, with the sizes that were written."""
+    try:
+        facts = json.loads((folder / "facts.json").read_text())
+        tokens = facts["tokens"] * np.dtype(facts["type"]).itemsize
+        sizes = (folder / "tokens.bin").stat().st_size, (folder / "documents.bin").stat().st_size
+        return bool(facts["schema"] == SCHEMA and sizes == (tokens, facts["documents"] * DOCUMENT.itemsize))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def open_split(name: str, folder: Path, sources: Sequence[str]) -> TokenSplit:
+    """The split kept in a folder, memory-mapped. ``sources`` are the files it was made from: they may have moved since."""
+    facts = read_json(folder / "facts.json")
+    count, examples = facts["repeats"]
+    tokens = _mapped(folder / "tokens.bin", np.dtype(facts["type"]))
+    table = _mapped(folder / "documents.bin", DOCUMENT)
+    return _split(name, tokens, table, sources, facts, Repeats(count, tuple((later, first) for later, first in examples)))
+
+
+def split_of_documents(name: str, tokenizer: Tokenizer, documents: Iterable[Document]) -> TokenSplit:
+    """A split in memory, for texts of a few pages."""
+    tokens, table = io.BytesIO(), io.BytesIO()
+    given = list(documents)
+    sources = list(dict.fromkeys(document.source for document in given))
+    writer = TokenWriter(tokenizer, sources, tokens, table)
+    for document in given:
+        writer.add(document)
+    facts = writer.finish()
+    rows = np.frombuffer(table.getvalue(), DOCUMENT)
+    ids = np.frombuffer(tokens.getvalue(), token_type(tokenizer.size))
+    return _split(name, ids, rows, sources, facts, repeats_within(rows["hash"]))
+
+
+def _split(
+    name: str, tokens: np.ndarray, table: np.ndarray, sources: Sequence[str], facts: dict[str, Any], repeats: Repeats
+) -> TokenSplit:
+    return TokenSplit(
+        name=name,
+        tokens=tokens,
+        documents=table,
+        sources=tuple(sources),
+        unknown_tokens=facts["unknown_tokens"],
+        num_bytes=facts["bytes"],
+        num_characters=facts["characters"],
+        num_words=facts["words"],
+        repeats=repeats,
+    )
+
+
+def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:
+    return np.memmap(file, kind, mode="r") if file.stat().st_size else np.zeros(0, kind)  # nothing cannot be mapped

@@ -1,0 +1,180 @@
+"""A language model and tokens -> the nats that each token cost it.
+
+Takes any callable from ids to logits and one long array of ids (memory-mapped ones too); cuts it into non-overlapping
+windows and predicts every token but the first exactly once. Gives losses in the order of the tokens; what figures to
+make of them is for ``evaluation.metrics``. The only module of the package that imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypedDict, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.evaluation.baselines import Baseline
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
+from glassformer.evaluation.results import Evaluation
+from glassformer.foundation.errors import UsageError
+
+Model = Callable[[Tensor], Tensor]
+"""ids [B, T] -> logits [B, T, V]; position t may see the ids up to and with t."""
+
+KeepGoing = Callable[[], None]
+"""Called between batches; raises when somebody asked to stop."""
+
+Progress = Callable[[int], None]
+"""Called with the number of tokens predicted since the last call."""
+
+
+class How(TypedDict, total=False):
+    """The keyword arguments of ``token_losses`` that change how it works and not what it gives."""
+
+    batch_size: int
+    device: torch.device | str | None
+    keep_going: KeepGoing | None
+    progress: Progress | None
+
+
+# 2^26 float32 logits are 256 MiB: with a context of 1024 and 33,000 words, two windows at a time instead of 32.
+MAX_LOGITS = 1 << 26
+# The softmax needs copies of the logits it works on; this many at a time are 16 MiB.
+MAX_SOFTMAX = 1 << 22
+
+
+def token_losses(
+    model: Model,
+    tokens: np.ndarray,
+    *,
+    context: int,
+    batch_size: int = 32,
+    device: torch.device | str | None = None,
+    keep_going: KeepGoing | None = None,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """float64 nats of ``tokens[1:]``, in order. ``batch_size`` is an upper bound: a large vocabulary lowers it."""
+    losses_N = np.empty(max(len(tokens) - 1, 0))
+    done = 0
+    for chunk in loss_chunks(
+        model, tokens, context=context, batch_size=batch_size, device=device, keep_going=keep_going, progress=progress
+    ):
+        losses_N[done : done + len(chunk)] = chunk
+        done += len(chunk)
+    return losses_N
+
+
+def loss_chunks(
+    model: Model,
+    tokens: np.ndarray,
+    *,
+    context: int,
+    batch_size: int = 32,
+    device: torch.device | str | None = None,
+    keep_going: KeepGoing | None = None,
+    progress: Progress | None = None,
+) -> Iterator[np.ndarray]:
+    """The same losses a batch of windows at a time, for token files larger than memory."""
+    if context < 1 or batch_size < 1:
+        raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.")
+    where = _device_of(model) if device is None else torch.device(device)
+    rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window: it tells the size of the vocabulary
+    with _evaluating(model):
+        while done < end:
+            if keep_going is not None:
+                keep_going()
+            length = min(context, end - done)
+            rows_now = min(rows, (end - done) // length)
+            ids_N = torch.from_numpy(np.asarray(tokens[done : done + rows_now * length + 1]).astype(np.int64)).to(where)
+            losses_N, vocabulary = _losses_of_windows(model, ids_N, length)
+            rows = max(1, min(batch_size, MAX_LOGITS // (context * vocabulary)))
+            done += len(losses_N)
+            yield losses_N
+            if progress is not None:
+                progress(len(losses_N))
+
+
+def document_losses(
+    model: Model, text: EvaluatedText, *, context: int, by_position: bool = True, **how: Unpack[How]
+) -> tuple[DocumentLosses, PositionLosses | None]:
+    """Losses by document and by position in the window, in one pass and without holding a loss per token."""
+    positions = PositionLosses(context) if by_position else None
+
+    def chunks() -> Iterator[np.ndarray]:
+        for chunk in loss_chunks(model, text.tokens, context=context, **how):
+            if positions is not None:
+                positions.add(chunk)
+            yield chunk
+
+    return DocumentLosses.collect(chunks(), text), positions
+
+
+def text_losses(model: Model, texts: Sequence[np.ndarray], *, context: int, **how: Unpack[How]) -> list[np.ndarray]:
+    """Token losses of single texts, each on its own: no text sees another. The first token of each has none."""
+    return [token_losses(model, tokens, context=context, **how) for tokens in texts]
+
+
+def evaluate_language(
+    model: Model,
+    text: EvaluatedText,
+    *,
+    name: str,
+    context: int,
+    baselines: Mapping[str, Baseline],
+    untrained: Model | None = None,
+    step: int | None = None,
+    tainted: str | None = None,
+    notes: Sequence[str] = (),
+    **how: Unpack[How],
+) -> Evaluation:
+    """Everything at once: the model, the counted baselines and the untrained model on the same tokens."""
+    losses, positions = document_losses(model, text, context=context, **how)
+    beside = {baseline: counted.document_losses(text) for baseline, counted in baselines.items()}
+    if untrained is not None:
+        beside["untrained"], _ = document_losses(untrained, text, context=context, by_position=False, **how)
+    return Evaluation.of_language(name, losses, beside, step=step, positions=positions, tainted=tainted, notes=notes)
+
+
+@torch.no_grad()
+def _losses_of_windows(model: Model, ids_N: Tensor, length: int) -> tuple[np.ndarray, int]:
+    """The losses of ``ids_N[1:]`` cut into windows of ``length``, and the size of the vocabulary."""
+    inputs_BT, targets_BT = ids_N[:-1].view(-1, length), ids_N[1:].view(-1, length)
+    logits_BTV = model(inputs_BT)
+    if not isinstance(logits_BTV, Tensor) or logits_BTV.ndim != 3 or logits_BTV.shape[:2] != inputs_BT.shape:
+        got = tuple(logits_BTV.shape) if isinstance(logits_BTV, Tensor) else type(logits_BTV).__name__
+        raise UsageError(
+            f"The model gave {got} for ids of shape {tuple(inputs_BT.shape)}; "
+            "it must give logits of shape (batch, positions, vocabulary)."
+        )
+    vocabulary = logits_BTV.shape[-1]
+    return _cross_entropy(logits_BTV.reshape(-1, vocabulary), targets_BT.reshape(-1)).numpy(), vocabulary
+
+
+def _cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    """float64 nats of each row, in slices, because the softmax of all rows at once would copy all logits."""
+    step = max(1, MAX_SOFTMAX // logits_NV.shape[-1])
+    slices = [
+        nn.functional.cross_entropy(logits_NV[at : at + step].float(), targets_N[at : at + step], reduction="none")
+        for at in range(0, len(logits_NV), step)
+    ]
+    return torch.cat(slices).cpu().double()  # not on the device: Apple's has no float64
+
+
+@contextmanager
+def _evaluating(model: Model) -> Iterator[None]:
+    """Evaluation mode inside; afterwards every part has the mode it had (some may be frozen on purpose)."""
+    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
+    try:
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _device_of(model: Model) -> torch.device:
+    parameter = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    return torch.device("cpu") if parameter is None else parameter.device

@@ -1,0 +1,138 @@
+"""What a model costs, known from its config and the vocabulary before anything is built: parameters, FLOPs, bytes.
+
+Parameters and FLOPs come from each part's own formula; activations from tracing a training step on fake tensors, so any
+variant is counted. All of it by part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.model.config import ModelConfig
+from glassformer.model.dims import matmul_flops
+from glassformer.model.losses import summed_cross_entropy
+from glassformer.model.transformer import Transformer
+
+BACKWARD_TO_FORWARD = 2
+"""Every product of the forward pass has two in the backward pass, one for each factor's gradient."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of part, all its copies together."""
+
+    name: str
+    copies: int
+    parameters: int
+    forward_flops: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a model and of one training step of ``batch`` rows of ``length`` tokens."""
+
+    parts: tuple[Part, ...]
+    batch: int
+    length: int
+    weight_bytes: int
+    gradient_bytes: int
+    activation_bytes: int
+
+    @property
+    def parameters(self) -> int:
+        return sum(part.parameters for part in self.parts)
+
+    @property
+    def forward_flops(self) -> int:
+        return sum(part.forward_flops for part in self.parts)
+
+    @property
+    def step_flops(self) -> int:
+        return self.forward_flops * (1 + BACKWARD_TO_FORWARD)
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "parameters": self.parameters,
+            "forward_flops": self.forward_flops,
+            "step_flops": self.step_flops,
+            "weight_bytes": self.weight_bytes,
+            "gradient_bytes": self.gradient_bytes,
+            "activation_bytes": self.activation_bytes,
+            "parts": [vars(part) for part in self.parts],
+        }
+
+
+def parts_of(config: ModelConfig, vocabulary: int, *, batch: int = 1, length: int | None = None) -> tuple[Part, ...]:
+    """Parameters and forward FLOPs by part, from the formulas alone."""
+    dims, rows = config.dims(vocabulary), length or config.context
+    layers, norms = dims.layers, dims.layers * config.block.norms + int(config.block.norm_at_end)
+    output_flops = matmul_flops(batch * rows, dims.width, dims.width)
+    kinds = [
+        ("embedding", 1, dims.vocabulary * dims.width, 0),
+        (
+            f"positions ({config.positions.kind})",
+            1,
+            config.positions.parameters(dims),
+            config.positions.flops(dims, batch, rows),
+        ),
+        (f"mixer ({config.mixer.kind})", layers, config.mixer.parameters(dims), config.mixer.flops(dims, batch, rows)),
+        (f"merge ({config.merge.kind})", layers, config.merge.parameters(dims), config.merge.flops(dims, batch, rows)),
+        ("output projection", layers, dims.linear_parameters(dims.width, dims.width), output_flops),
+        (
+            f"feedforward ({config.feedforward.kind})",
+            layers,
+            config.feedforward.parameters(dims),
+            config.feedforward.flops(dims, batch, rows),
+        ),
+        (f"block ({config.block.kind})", layers, config.block.parameters(dims), config.block.flops(dims, batch, rows)),
+        (f"norm ({config.norm.kind})", norms, config.norm.parameters(dims), config.norm.flops(dims, batch, rows)),
+        (f"head ({config.head.kind})", 1, config.head.parameters(dims), config.head.flops(dims, batch, rows)),
+    ]
+    return tuple(Part(name, copies, copies * parameters, copies * flops) for name, copies, parameters, flops in kinds)
+
+
+def cost_of(config: ModelConfig, vocabulary: int, *, batch: int, length: int | None = None) -> Cost:
+    """Everything, for training in float32; what the optimizer keeps is the optimizer's to say."""
+    parts = parts_of(config, vocabulary, batch=batch, length=length)
+    parameters = sum(part.parameters for part in parts)
+    rows = length or config.context
+    return Cost(
+        parts=parts,
+        batch=batch,
+        length=rows,
+        weight_bytes=4 * parameters,
+        gradient_bytes=4 * parameters,
+        activation_bytes=activation_bytes(config, vocabulary, batch=batch, length=rows),
+    )
+
+
+def activation_bytes(config: ModelConfig, vocabulary: int, *, batch: int, length: int) -> int:
+    """Bytes kept for the backward pass of one micro-batch: a training step traced on fake tensors, nothing computed."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
+
+    with FakeTensorMode():
+        model = Transformer(config, vocabulary).train()
+        ids_BT = torch.zeros(batch, length, dtype=torch.long)
+        return saved_bytes(model, ids_BT)
+
+
+def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
+    """Bytes that one forward pass keeps for its backward pass, each storage once, weights not counted."""
+    weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+    alive: list[Tensor] = []  # so that no storage is freed and its address counted for another
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in weights:
+            kept[storage._cdata] = storage.nbytes()
+            alive.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        summed_cross_entropy(model(ids_BT), ids_BT)
+    return sum(kept.values())

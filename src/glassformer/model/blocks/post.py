@@ -1,0 +1,42 @@
+"""The block with the norm after each sum, as in the original Transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, final
+
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
+from glassformer.model.tap import Tap
+
+
+@BLOCKS.variant("post")
+@final
+class PostConfig(BlockConfig):
+    """norm(x + part(x)): the norm after each sum, as in the original Transformer (Vaswani et al. 2017)."""
+
+    norms: ClassVar[int] = 2
+    norm_at_end: ClassVar[bool] = False
+
+    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> PostBlock:
+        return PostBlock(dims, attention, feedforward, make_norm)
+
+
+@final
+class PostBlock(Block):
+    def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.before, self.middle, self.after = Tap(), Tap(), Tap()
+        self.attention, self.attention_norm = attention, make_norm()
+        self.feedforward, self.feedforward_norm = feedforward, make_norm()
+        self.dropout = nn.Dropout(dims.dropout)
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        x_BTD = self.before(x_BTD)
+        mixed_BTD = self.attention(x_BTD, scene, positions, memory)
+        x_BTD = self.middle(self.attention_norm(x_BTD + self.dropout(mixed_BTD)))
+        return self.after(self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD))))

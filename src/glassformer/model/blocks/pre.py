@@ -1,0 +1,42 @@
+"""The block with the norm before each part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, final
+
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
+from glassformer.model.tap import Tap
+
+
+@BLOCKS.variant("pre")
+@final
+class PreConfig(BlockConfig):
+    """x + part(norm(x)): the norm before each part, and one more at the end (GPT-2)."""
+
+    norms: ClassVar[int] = 2
+    norm_at_end: ClassVar[bool] = True
+
+    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> PreBlock:
+        return PreBlock(dims, attention, feedforward, make_norm)
+
+
+@final
+class PreBlock(Block):
+    def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.before, self.middle, self.after = Tap(), Tap(), Tap()
+        self.attention_norm, self.attention = make_norm(), attention
+        self.feedforward_norm, self.feedforward = make_norm(), feedforward
+        self.dropout = nn.Dropout(dims.dropout)
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        x_BTD = self.before(x_BTD)
+        mixed_BTD = self.attention(self.attention_norm(x_BTD), scene, positions, memory)
+        x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD))
+        return self.after(x_BTD + self.dropout(self.feedforward(self.feedforward_norm(x_BTD))))

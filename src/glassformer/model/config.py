@@ -1,0 +1,80 @@
+"""The choices that make a model, and the sizes they imply once the vocabulary is known."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+
+from glassformer.foundation.config import Config
+from glassformer.model.dims import Dims
+from glassformer.model.slots import (
+    BLOCKS,
+    FEEDFORWARDS,
+    HEADS,
+    MERGES,
+    MIXERS,
+    NORMS,
+    POSITIONS,
+    BlockConfig,
+    FeedforwardConfig,
+    HeadConfig,
+    MergeConfig,
+    MixerConfig,
+    NormConfig,
+    PositionsConfig,
+)
+
+
+class ModelConfig(Config):
+    """A Transformer by its parts."""
+
+    width: int = Field(default=128, ge=1)
+    layers: int = Field(default=4, ge=0)
+    heads: int = Field(default=4, ge=1)
+    context: int = Field(default=128, ge=1)
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    bias: bool = True
+    causal: bool = True
+    positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = POSITIONS.default("learned")
+    mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = MIXERS.default("dot")
+    merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = MERGES.default("concat")
+    norm: Annotated[SerializeAsAny[NormConfig], BeforeValidator(NORMS.parse)] = NORMS.default("layer")
+    feedforward: Annotated[SerializeAsAny[FeedforwardConfig], BeforeValidator(FEEDFORWARDS.parse)] = FEEDFORWARDS.default(
+        "gelu"
+    )
+    block: Annotated[SerializeAsAny[BlockConfig], BeforeValidator(BLOCKS.parse)] = BLOCKS.default("pre")
+    head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if self.width % self.heads:
+            near = [n for n in range(1, self.width + 1) if self.width % n == 0]
+            raise ValueError(
+                f"model.heads={self.heads} does not divide model.width={self.width}; use one of {near} heads, "
+                f"or a width such as {self.heads * max(1, round(self.width / self.heads))}."
+            )
+        if self.positions.enters not in self.mixer.takes:
+            raise ValueError(
+                f"model.positions={self.positions.kind} has no effect with model.mixer={self.mixer.kind}: it acts through "
+                f"the {self.positions.enters}, which this mixer does not use; choose positions that act through one of "
+                f"{sorted(self.mixer.takes - {'nothing'})}, or none."
+            )
+        for part in (self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head):
+            objection = part.objection(self.dims(vocabulary=1))  # no part's fit depends on the vocabulary
+            if objection:
+                raise ValueError(objection)
+        return self
+
+    def dims(self, vocabulary: int) -> Dims:
+        """The sizes every part is built with."""
+        return Dims(
+            width=self.width,
+            heads=self.heads,
+            layers=self.layers,
+            context=self.context,
+            vocabulary=vocabulary,
+            dropout=self.dropout,
+            bias=self.bias,
+            causal=self.causal,
+        )

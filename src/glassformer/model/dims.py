@@ -1,0 +1,35 @@
+"""The sizes of one model: what arrives at build time, while configs hold only choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dims:
+    """Sizes and the few choices that every part shares."""
+
+    width: int
+    heads: int
+    layers: int
+    context: int
+    vocabulary: int
+    dropout: float = 0.0
+    bias: bool = True
+    causal: bool = True
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    def linear_parameters(self, inputs: int, outputs: int) -> int:
+        """Numbers in one linear map, with its bias where the model has biases."""
+        return inputs * outputs + (outputs if self.bias else 0)
+
+
+def matmul_flops(*sizes: int) -> int:
+    """Floating-point operations of one (batched) matrix product: two (multiply, add) per inner element."""
+    product = 2
+    for size in sizes:
+        product *= size
+    return product

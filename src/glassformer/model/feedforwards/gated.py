@@ -1,0 +1,48 @@
+"""A gated feed-forward: one linear map opens and closes another."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
+from glassformer.model.tap import Tap
+
+
+@FEEDFORWARDS.variant("gated")
+@final
+class GatedConfig(FeedforwardConfig):
+    """SiLU(gate) times up, then down (SwiGLU, Shazeer 2020); 8/3 of the width costs what 4 costs without a gate."""
+
+    expansion: float = Field(default=8 / 3, gt=0)
+    inner: int | None = Field(default=None, gt=0)
+
+    def inner_width(self, dims: Dims) -> int:
+        return self.inner or max(1, round(self.expansion * dims.width))
+
+    def build(self, dims: Dims) -> Gated:
+        return Gated(dims, self.inner_width(dims))
+
+    def parameters(self, dims: Dims) -> int:
+        inner = self.inner_width(dims)
+        return dims.linear_parameters(dims.width, 2 * inner) + dims.linear_parameters(inner, dims.width)
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return 3 * matmul_flops(batch * length, dims.width, self.inner_width(dims))
+
+
+@final
+class Gated(nn.Module):
+    def __init__(self, dims: Dims, inner: int) -> None:
+        super().__init__()
+        self.gate_and_up = nn.Linear(dims.width, 2 * inner, bias=dims.bias)
+        self.down = nn.Linear(inner, dims.width, bias=dims.bias)
+        self.neurons = Tap()
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        gate, up = self.gate_and_up(x_BTD).chunk(2, dim=-1)
+        return self.down(self.neurons(F.silu(gate) * up))

@@ -1,0 +1,32 @@
+"""The head that shares its matrix with the embedding."""
+
+from __future__ import annotations
+
+from typing import final
+
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.slots import HEADS, HeadConfig
+
+
+@HEADS.variant("tied")
+@final
+class TiedConfig(HeadConfig):
+    """Scores by the embedding's own matrix: no further parameters (Press and Wolf 2017)."""
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Tied:
+        return Tied(embedding)
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.vocabulary)
+
+
+@final
+class Tied(nn.Module):
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.weight = embedding.weight
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return nn.functional.linear(x_BTD, self.weight)

@@ -1,0 +1,47 @@
+"""Scores and targets -> the sum of cross-entropies and how many targets there were.
+
+Targets of ``IGNORED`` count for nothing. The sum, not the mean, leaves here, so that micro-batches of unequal size add up
+to exactly the large batch. The head is applied in chunks of tokens: the full table of scores is never held at once.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+IGNORED = -100
+
+
+class HasFeatures(Protocol):
+    """What a loss asks of a model."""
+
+    head: nn.Module
+
+    def features(self, ids_BT: Tensor) -> Tensor: ...
+
+
+def summed_cross_entropy(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
+    """The definition: nats, summed over every target that counts, in float32 or better."""
+    logits = logits_BTV.flatten(0, -2)
+    return F.cross_entropy(logits.to(_accumulating(logits)), targets_BT.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+def chunked_cross_entropy(head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, chunk: int) -> Tensor:
+    """The same from the vectors before the head; each chunk's scores are formed again in the backward pass."""
+    features_ND, targets_N = features_BTD.flatten(0, -2), targets_BT.flatten()
+
+    def part(piece_ND: Tensor, targets: Tensor) -> Tensor:
+        return summed_cross_entropy(head(piece_ND), targets)
+
+    total = features_ND.new_zeros((), dtype=_accumulating(features_ND))
+    for piece_ND, targets in zip(features_ND.split(chunk), targets_N.split(chunk)):
+        total = total + checkpoint(part, piece_ND, targets, use_reentrant=False)
+    return total
+
+
+def _accumulating(tensor: Tensor) -> torch.dtype:
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32

@@ -1,0 +1,1 @@
+"""Norms: how vectors are normalised. One file per variant; the interface is in model/slots.py."""

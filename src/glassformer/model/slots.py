@@ -1,0 +1,159 @@
+"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, head; and their slots.
+
+A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
+builds. FLOPs are those of matrix products in one forward pass of the definition, as torch's counter counts them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.dims import Dims
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+
+
+class PartConfig(VariantConfig):
+    """What every part's config can say: what it costs, where it does not fit, which laws it breaks."""
+
+    breaks: ClassVar[frozenset[str]] = frozenset()
+    """Laws this variant is known to break: "causality", "batch", "padding", "cache". The checks find each of them."""
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """Settings with which the conformance suite tries this variant, the plain one first."""
+
+    def objection(self, dims: Dims) -> str | None:
+        """Why this part cannot be built with these sizes or would do nothing, as a sentence; None: it fits."""
+        return None
+
+    def untrained(self, dims: Dims) -> dict[str, slice]:
+        """Parameters (by name, and which rows of them) that no gradient reaches; part of the variant's nature."""
+        return {}
+
+    def parameters(self, dims: Dims) -> int:
+        """Numbers that are trained, exactly."""
+        return 0
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        """Matrix-product FLOPs of one forward pass over ``batch`` rows of ``length`` tokens."""
+        return 0
+
+
+class Positions(nn.Module):
+    """How a model tells places apart. Each way in is the identity unless the variant uses it."""
+
+    def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
+        """Added to the token vectors (learned, sinusoidal)."""
+        return x_BTD
+
+    def rotate(self, x_BHTE: Tensor, at_BT: Tensor) -> Tensor:
+        """Applied to queries and keys (rotary)."""
+        return x_BHTE
+
+    def bias(self, query_at_BT: Tensor, num_keys: int) -> Tensor | None:
+        """Added to the scores, broadcastable to [B, H, T, S] (ALiBi, T5)."""
+        return None
+
+
+class PositionsConfig(PartConfig):
+    """A way to tell places apart. ``enters`` says through which of the ways it acts."""
+
+    enters: ClassVar[str] = "nothing"
+    """"embedding", "rotation", "bias", or "nothing"; a mixer that cannot take it refuses the combination."""
+
+    def build(self, dims: Dims) -> Positions:
+        raise NotImplementedError
+
+
+class Mixer(nn.Module, ABC):
+    """Moves information between positions: the only place in the model where tokens meet."""
+
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        """Per-head outputs [B, H, T, E]; merging them is not its business."""
+
+
+class MixerConfig(PartConfig):
+    """A way to mix. ``takes`` lists the ways of positions that have an effect in it."""
+
+    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
+
+    def build(self, dims: Dims) -> Mixer:
+        raise NotImplementedError
+
+
+class Merge(nn.Module, ABC):
+    """Per-head outputs -> one vector per token, before the output projection."""
+
+    @abstractmethod
+    def forward(self, z_BHTE: Tensor) -> Tensor:
+        """[B, H, T, E] -> [B, T, H * E]."""
+
+
+class MergeConfig(PartConfig):
+    """A way to put the heads together."""
+
+    def build(self, dims: Dims, layer: int) -> Merge:
+        raise NotImplementedError
+
+
+def needs_two_heads(config: MergeConfig, dims: Dims) -> str | None:
+    """The objection of merges that only reorder heads."""
+    if dims.heads > 1:
+        return None
+    return f"model.merge={config.kind} has no effect with model.heads=1: nothing to reorder; choose more heads, or concat."
+
+
+class NormConfig(PartConfig):
+    """A normalisation of each token's vector."""
+
+    def build(self, dims: Dims) -> nn.Module:
+        raise NotImplementedError
+
+
+class FeedforwardConfig(PartConfig):
+    """What happens inside each token's vector after mixing."""
+
+    def build(self, dims: Dims) -> nn.Module:
+        raise NotImplementedError
+
+
+class Block(nn.Module, ABC):
+    """One layer: attention and feed-forward around the residual stream."""
+
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor: ...
+
+
+class BlockConfig(PartConfig):
+    """How attention, feed-forward, norms and residual sums are wired. Its cost is what it adds to its parts'."""
+
+    norms: ClassVar[int] = 2
+    """How many norms one block has."""
+    norm_at_end: ClassVar[bool] = False
+    """Whether the stack needs one more norm before the head."""
+
+    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> Block:
+        raise NotImplementedError
+
+
+class HeadConfig(PartConfig):
+    """Vectors -> scores of the vocabulary."""
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
+        raise NotImplementedError
+
+
+POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how places are told apart", "glassformer.model.positions")
+MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens meet", "glassformer.model.mixers")
+MERGES: Slot[MergeConfig] = Slot("model.merge", "how heads are put together", "glassformer.model.merges")
+NORMS: Slot[NormConfig] = Slot("model.norm", "how vectors are normalised", "glassformer.model.norms")
+FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(
+    "model.feedforward", "what happens inside each token", "glassformer.model.feedforwards"
+)
+BLOCKS: Slot[BlockConfig] = Slot("model.block", "how the parts of a layer are wired", "glassformer.model.blocks")
+HEADS: Slot[HeadConfig] = Slot("model.head", "how scores of the vocabulary are made", "glassformer.model.heads")

@@ -1,0 +1,24 @@
+"""A named place in a model where one can look at, or replace, what passes through.
+
+A tap is the identity. It exists so that a place has a name (``blocks.2.attention.mixer.pattern``) and so that a fast
+path that never forms the value can see that somebody wants it (``in_use``).
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from torch import Tensor, nn
+
+
+@final
+class Tap(nn.Module):
+    """Gives back what it gets. Hooks on it see, and may replace, the value."""
+
+    def forward(self, value: Tensor) -> Tensor:
+        return value
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a hook is attached, so that the value must really be formed."""
+        return bool(self._forward_hooks) or bool(self._forward_pre_hooks)

@@ -1,0 +1,122 @@
+"""The one way to build a model: choices and a vocabulary size -> a Transformer, initialised from a seed.
+
+Used by the trainer, the checks, the page and the tests alike. Attention itself is one hop away: model/attention.py has
+the mathematics, model/mixers/ the variants.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.seeds import derive_seed
+from glassformer.model.config import ModelConfig
+from glassformer.model.dims import Dims
+from glassformer.model.memory import LayerMemory, Memory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import Block, Merge, Mixer, Positions
+from glassformer.model.tap import Tap
+
+
+@final
+class Attention(nn.Module):
+    """A mixer, a merge of its heads, and the output projection."""
+
+    def __init__(self, dims: Dims, mixer: Mixer, merge: Merge) -> None:
+        super().__init__()
+        self.mixer, self.merge = mixer, merge
+        self.heads, self.merged = Tap(), Tap()
+        self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        z_BHTE = self.heads(self.mixer(x_BTD, scene, positions, memory))
+        return self.output(self.merged(self.merge(z_BHTE)))
+
+
+@final
+class Transformer(nn.Module):
+    """Token ids -> scores of the next token at every place."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+        super().__init__()
+        dims = config.dims(vocabulary)
+        self.config, self.dims = config, dims
+        self.embedding = nn.Embedding(dims.vocabulary, dims.width)
+        self.positions = config.positions.build(dims)
+        self.dropout = nn.Dropout(dims.dropout)
+        self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
+        self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
+        self.head = config.head.build(dims, self.embedding)
+        self.embedded, self.final = Tap(), Tap()
+
+    def _block(self, layer: int) -> Block:
+        config, dims = self.config, self.dims
+        attention = Attention(dims, config.mixer.build(dims), config.merge.build(dims, layer))
+        return config.block.build(dims, attention, config.feedforward.build(dims), lambda: config.norm.build(dims))
+
+    def forward(
+        self,
+        ids_BT: Tensor,
+        *,
+        at_BT: Tensor | None = None,
+        hidden_BS: Tensor | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """Scores [B, T, V]. See ``features`` for the arguments."""
+        return self.head(self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory))
+
+    def features(
+        self,
+        ids_BT: Tensor,
+        *,
+        at_BT: Tensor | None = None,
+        hidden_BS: Tensor | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """The vectors the head reads, [B, T, D].
+
+        ``at_BT``: where the tokens stand (0, 1, 2, ... unless told). ``hidden_BS``: places no query may see. ``memory``:
+        what was read before; the new tokens are added to it.
+        """
+        if ids_BT.shape[1] > self.dims.context:
+            raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+        scene = Scene(causal=self.dims.causal, at_BT=at_BT, hidden_BS=hidden_BS)
+        x_BTD = self.positions.embed(self.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
+        x_BTD = self.embedded(self.dropout(x_BTD))
+        for layer, block in enumerate(self.blocks):
+            x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
+        return self.final(self.final_norm(x_BTD))
+
+    def new_memory(self) -> Memory:
+        """An empty memory for a batch of rows."""
+        return Memory(layers=self.dims.layers, capacity=self.dims.context)
+
+
+def build_model(config: ModelConfig, vocabulary: int, *, seed: int) -> Transformer:
+    """A model on the CPU in float32. Two models share the start of every part whose name and shape they share."""
+    model = Transformer(config, vocabulary)
+    initialise(model, seed)
+    return model
+
+
+def initialise(model: Transformer, seed: int) -> None:
+    """Each module draws from a generator of its own, named after it, so that changing one part leaves the others' start alone.
+
+    Weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
+    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``draw(generator)``.
+    """
+    residual_std = 0.02 / math.sqrt(2 * max(1, model.dims.layers))
+    for name, module in model.named_modules():
+        generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
+        if hasattr(module, "draw"):
+            with torch.no_grad():
+                module.draw(generator)
+        elif isinstance(module, nn.Linear | nn.Embedding):
+            writes_residual = name.endswith((".attention.output", ".feedforward.down"))
+            nn.init.normal_(module.weight, std=residual_std if writes_residual else 0.02, generator=generator)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)

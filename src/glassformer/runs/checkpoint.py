@@ -1,0 +1,129 @@
+"""Checkpoints: whole or absent, checked byte by byte, never pickle.
+
+A checkpoint is a folder of safetensors and JSON with a manifest of sha256 sums. It is written beside its place, made
+durable, and renamed; a reader finds the whole folder or none. A damaged one is named, and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, RunError
+from glassformer.foundation.files import read_json, room_on_disk, sha256_of_file, sync_folder, write_json
+from glassformer.runs.directory import RunDirectory
+
+SCHEMA = 1
+MODEL, OPTIMIZER, STATE, MANIFEST = "model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a run needs to go on from ``step``."""
+
+    step: int
+    model: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
+    """Writes one checkpoint; when this returns, it survives a power cut."""
+    target = run.checkpoint(checkpoint.step)
+    if target.exists():
+        return target  # the same step of the same run: the same bytes
+    draft = target.with_name(f".{target.name}.draft-{os.getpid()}")
+    try:
+        with room_on_disk(target):
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True)
+            _write_tensors(draft / MODEL, checkpoint.model)
+            _write_tensors(draft / OPTIMIZER, checkpoint.optimizer)
+            write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
+            sums = {name: sha256_of_file(draft / name) for name in (MODEL, OPTIMIZER, STATE)}
+            write_json(draft / MANIFEST, {"schema": SCHEMA, "sha256": sums})
+            os.rename(draft, target)
+            sync_folder(target.parent)
+    except SafetensorError as error:  # safetensors hides the operating system's error number
+        shutil.rmtree(draft, ignore_errors=True)
+        if "space" in str(error) or "File too large" in str(error) or "os error 28" in str(error):
+            raise DiskFull(f"No room to write {target}; the checkpoints before it are untouched.") from error
+        raise
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return target
+
+
+def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+    with file.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Reads one checkpoint after comparing every byte with the manifest."""
+    verify_checkpoint(folder)
+    state = read_json(folder / STATE)
+    try:
+        model, optimizer = load_file(folder / MODEL), load_file(folder / OPTIMIZER)
+    except (SafetensorError, OSError) as error:
+        raise DamagedCheckpoint(f"{folder} cannot be read ({error}).") from error
+    return Checkpoint(step=state["step"], model=model, optimizer=optimizer, state=state)
+
+
+def verify_checkpoint(folder: Path) -> None:
+    """Raises ``DamagedCheckpoint`` naming the file when a byte is missing or different."""
+    if not (folder / MANIFEST).is_file():
+        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a whole checkpoint.")
+    try:
+        sums = dict(read_json(folder / MANIFEST)["sha256"])
+    except (RunError, KeyError, TypeError, ValueError) as error:
+        raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).") from error
+    for name in (MODEL, OPTIMIZER, STATE):
+        file = folder / name
+        if not file.is_file():
+            raise DamagedCheckpoint(f"{file} is missing.")
+        if sha256_of_file(file) != sums.get(name):
+            raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.")
+
+
+def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint whose bytes are whole; damaged ones are said and passed over."""
+    for step in reversed(run.steps()):
+        try:
+            return load_checkpoint(run.checkpoint(step))
+        except DamagedCheckpoint as error:
+            warn(f"{error} Using the checkpoint before it.")
+    return None
+
+
+def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:
+    """Removes all but the newest ``keep`` checkpoints (two at least) and those in ``also``."""
+    for step in run.steps()[: -max(2, keep)]:
+        if step not in also:
+            shutil.rmtree(run.checkpoint(step), ignore_errors=True)
+    for draft in run.checkpoints.glob(".step-*.draft-*"):
+        if not draft.name.endswith(f"-{os.getpid()}"):  # left by a process that was killed while writing
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def discard_after(run: RunDirectory, step: int) -> None:
+    """Removes the checkpoints beyond ``step``: damaged ones that a resumed run is about to write again."""
+    for later in run.steps():
+        if later > step:
+            shutil.rmtree(run.checkpoint(later))
+
+
+def sums_of(run: RunDirectory, step: int) -> dict[str, str]:
+    """The sha256 of weights and optimizer state at ``step``: what two equal runs share."""
+    sums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
+    return {name: sums[name] for name in (MODEL, OPTIMIZER)}

@@ -1,0 +1,129 @@
+"""The files of one run: the only place that spells their names. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import read_json, room_on_disk, write_atomically, write_json
+from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+
+
+@final
+@dataclass(frozen=True)
+class RunDirectory:
+    """One run's folder. No other module may spell these names."""
+
+    root: Path
+    SCHEMA: ClassVar[int] = 1
+
+    @property
+    def recipe_file(self) -> Path:
+        return self.root / "recipe.yaml"
+
+    @property
+    def environment_file(self) -> Path:
+        return self.root / "environment.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.root / "metrics.jsonl"
+
+    @property
+    def state_file(self) -> Path:
+        return self.root / "state.json"
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.root / "tokenizer.json"
+
+    @property
+    def report_file(self) -> Path:
+        return self.root / "report.html"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.root / "evaluations"
+
+    def evaluation_file(self, split: str, step: int) -> Path:
+        return self.evaluations / f"{split}-step-{step}.json"
+
+    @property
+    def openings_file(self) -> Path:
+        return self.root / "test-openings.jsonl"
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step}"
+
+    def steps(self) -> list[int]:
+        """The steps with a checkpoint folder, ascending."""
+        names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*") if path.is_dir())
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def exists(self) -> bool:
+        return self.recipe_file.is_file()
+
+    def require(self) -> None:
+        """A sentence when this is not a run."""
+        if not self.exists():
+            hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
+            raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
+
+    def refuse_if_used(self) -> None:
+        """A fresh run takes an empty folder or a new one."""
+        if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
+            raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
+
+    def write_recipe(self, recipe: dict[str, Any]) -> None:
+        write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))
+
+    def read_recipe(self) -> dict[str, Any]:
+        """The resolved recipe, as plain values."""
+        self.require()
+        values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+        schema = values.pop("schema", None) if isinstance(values, dict) else None
+        if schema != self.SCHEMA:
+            raise RunError(f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.")
+        return dict(values)
+
+    def write_environment(self, environment: dict[str, Any]) -> None:
+        write_json(self.environment_file, {"schema": self.SCHEMA, **environment})
+
+    def read_environment(self) -> dict[str, Any]:
+        return dict(read_json(self.environment_file))
+
+    def record_opening(self, **facts: Any) -> None:
+        """Writes down that the test split was looked at: a second look is no longer a first one."""
+        line = json.dumps({"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts})
+        with room_on_disk(self.openings_file), self.openings_file.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    def openings(self) -> list[dict[str, Any]]:
+        """Every time the test split was opened."""
+        if not self.openings_file.is_file():
+            return []
+        return [json.loads(line) for line in self.openings_file.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+    def write_state(self, status: str, **facts: Any) -> None:
+        """How the run stands: running, finished, stopped, diverged or failed."""
+        write_json(self.state_file, {"schema": self.SCHEMA, "status": status, "pid": os.getpid(), **facts})
+
+    def read_state(self) -> dict[str, Any]:
+        return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
+
+
+def find_runs(folder: Path) -> list[RunDirectory]:
+    """The runs in a folder, two levels down at most, or the folder itself."""
+    if not folder.is_dir():
+        raise RunError(f"{folder} is not a folder.")
+    candidates = [folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
+    return [run for run in map(RunDirectory, candidates) if run.root.is_dir() and run.exists()]

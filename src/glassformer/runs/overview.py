@@ -1,0 +1,65 @@
+"""The runs of a folder side by side: how each stands, and the settings in which they differ. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.config import flatten
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.records import MetricsLog
+
+NOT_SETTINGS = ("about", "result")
+
+
+def overview(folder: Path) -> dict[str, Any]:
+    """``{"runs": [...], "differing": [...]}``, plain values."""
+    runs = [_row(run, folder) for run in find_runs(folder)]
+    keys = dict.fromkeys(key for row in runs for key in row["settings"])
+    differing = [key for key in keys if len({repr(row["settings"].get(key)) for row in runs}) > 1]
+    for row in runs:
+        row["settings"] = {key: row["settings"].get(key) for key in differing}
+    return {"runs": runs, "differing": differing}
+
+
+def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
+    settings = {key: value for key, value in flatten(run.read_recipe()).items() if key not in NOT_SETTINGS}
+    standing = standing_of(run)
+    loss = last_validation_loss(run)
+    name = str(run.root.relative_to(folder)) if run.root != folder else run.root.name
+    return {
+        "name": name,
+        "folder": str(run.root),
+        "status": standing["status"],
+        "step": standing.get("step"),
+        "validation_loss": loss if loss is not None and math.isfinite(loss) else None,
+        "tainted": bool(standing.get("tainted", False)),
+        "settings": settings,
+    }
+
+
+def standing_of(run: RunDirectory) -> dict[str, Any]:
+    """The run's state; one that says "running" while its process is gone was killed."""
+    state = run.read_state()
+    if state["status"] == "running" and not _alive(state.get("pid")):
+        state["status"] = "killed"
+    return state
+
+
+def last_validation_loss(run: RunDirectory) -> float | None:
+    losses = [record["validation_loss"] for record in MetricsLog(run.metrics_file).read() if "validation_loss" in record]
+    return float(losses[-1]) if losses else None
+
+
+def _alive(pid: int | None) -> bool:
+    if not pid:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

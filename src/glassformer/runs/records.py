@@ -1,0 +1,74 @@
+"""What a run measured, as JSON lines: appended while it trains, read by whatever shows it. Imports no torch.
+
+A number that is not finite is written as the text "nan", "inf" or "-inf" (JSON has no such numbers) and read back as a
+float. A torn last line, left by a killed process, is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import room_on_disk, write_atomically
+
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@final
+class MetricsLog:
+    """The metrics of one run: one line per record, each with its ``step``."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        line = json.dumps({key: _writable(value) for key, value in record.items()}, ensure_ascii=False, allow_nan=False)
+        with room_on_disk(self.file), self.file.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    def sync(self) -> None:
+        """Makes what was appended durable; called before a checkpoint, which counts on it."""
+        if self.file.exists():
+            with room_on_disk(self.file), self.file.open("rb+") as stream:
+                os.fsync(stream.fileno())
+
+    def read(self) -> list[dict[str, Any]]:
+        return list(self._records())
+
+    def cut_after(self, step: int) -> None:
+        """Forgets what lies beyond ``step``: a resumed run writes it again."""
+        if not self.file.exists():
+            return
+        kept = [record for record in self._records() if record.get("step", 0) <= step]
+        lines = (json.dumps({key: _writable(value) for key, value in record.items()}, ensure_ascii=False) for record in kept)
+        write_atomically(self.file, "".join(line + "\n" for line in lines))
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        if not self.file.exists():
+            return
+        lines = self.file.read_text(encoding="utf-8", errors="replace").split("\n")
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                if number == len(lines):  # no newline after it: the process was killed while writing
+                    return
+                raise RunError(f"{self.file}, line {number}: not valid JSON ({error.msg}); the file was changed.") from error
+            yield {key: _readable(value) for key, value in record.items()}
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def _readable(value: Any) -> Any:
+    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,1 @@
+"""Training: steps, optimizers, schedules, signals. Takes a model and batches; knows no tokenizer and no recipe."""

@@ -1,0 +1,64 @@
+"""The choices of training: how many steps of how much, by which rule, in which precision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+
+from glassformer.foundation.config import Config
+from glassformer.training.slots import OPTIMIZERS, SCHEDULES, OptimizerConfig, ScheduleConfig
+
+
+class TrainingConfig(Config):
+    """One step sees ``batch_size`` rows; ``accumulate`` cuts them into pieces to save memory, and changes nothing else."""
+
+    steps: int | None = Field(default=None, ge=1)
+    epochs: float | None = Field(default=None, gt=0)
+    batch_size: int = Field(default=32, ge=1)
+    accumulate: int = Field(default=1, ge=1)
+    lr: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.1, ge=0)
+    clip: float | None = Field(default=1.0, gt=0)
+    optimizer: Annotated[SerializeAsAny[OptimizerConfig], BeforeValidator(OPTIMIZERS.parse)] = OPTIMIZERS.default("adamw")
+    schedule: Annotated[SerializeAsAny[ScheduleConfig], BeforeValidator(SCHEDULES.parse)] = SCHEDULES.default("cosine")
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    compile: Literal["auto"] | bool = "auto"
+    device: str = "auto"
+    log_every: int = Field(default=10, ge=1)
+    out_of_memory: Literal["stop", "halve"] = "stop"
+    """``halve``: cut the micro-batch in two and go on; the effective batch stays the same."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("training.steps and training.epochs are both given; give one of them.")
+        if self.steps is None and self.epochs is None:
+            raise ValueError("training.steps (or training.epochs) is missing; say how long to train.")
+        if self.batch_size % self.accumulate:
+            pieces = [n for n in range(1, self.batch_size + 1) if self.batch_size % n == 0]
+            raise ValueError(
+                f"training.accumulate={self.accumulate} does not divide training.batch_size={self.batch_size}; "
+                f"use one of {pieces}."
+            )
+        return self
+
+
+class EvaluationConfig(Config):
+    """When the validation split is read while training, and whether that may end the run."""
+
+    every: int | None = Field(default=None, ge=1)
+    """Steps between evaluations; None: a tenth of the run."""
+    batch_size: int | None = Field(default=None, ge=1)
+    patience: int | None = Field(default=None, ge=1)
+    """Stop after this many evaluations without improvement. Off unless given."""
+
+
+class CheckpointConfig(Config):
+    """When checkpoints are written, and which are kept."""
+
+    every: int | None = Field(default=None, ge=1)
+    """Steps between checkpoints; None: a tenth of the run."""
+    keep: int = Field(default=2, ge=2)
+    best: bool = False
+    """Also keep the checkpoint with the best validation loss. Off unless asked."""

@@ -1,0 +1,104 @@
+"""One or several torch optimizers as one: stepped together, scheduled together, saved by parameter name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self, final
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.foundation.errors import DamagedCheckpoint
+from glassformer.training.config import TrainingConfig
+from glassformer.training.slots import OptimizerConfig
+
+
+@final
+class OptimizerSet:
+    """What a config's optimizers do as a whole."""
+
+    def __init__(self, config: OptimizerConfig, model: nn.Module, *, lr: float, weight_decay: float) -> None:
+        self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
+        self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
+        self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
+
+    @classmethod
+    def of(cls, training: TrainingConfig, model: nn.Module) -> Self:
+        """The optimizers that a recipe's training section asks for."""
+        return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay)
+
+    def set_factor(self, factor: float) -> None:
+        """Every group's rate is its own base rate times ``factor``."""
+        for optimizer, rates in zip(self.optimizers, self._base_rates):
+            for group, rate in zip(optimizer.param_groups, rates):
+                if isinstance(group["lr"], Tensor):  # a captured graph reads the rate from this very tensor
+                    group["lr"].fill_(rate * factor)
+                else:
+                    group["lr"] = rate * factor
+
+    @property
+    def capturable(self) -> bool:
+        """Whether a step can be recorded once and replayed: every optimizer counts its steps on the device."""
+        return all("capturable" in optimizer.defaults for optimizer in self.optimizers)
+
+    def make_capturable(self) -> None:
+        """Moves what changes between steps (the rate, the count) onto the device, where a recorded step reads it."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["capturable"] = True
+                group["lr"] = torch.tensor(float(group["lr"]), device=group["params"][0].device)
+            for parameter, state in optimizer.state.items():
+                if "step" in state:
+                    state["step"] = state["step"].to(parameter.device)
+
+    def step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def zero_grad(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the optimizers remember, as ``parameter/key`` -> tensor."""
+        kept: dict[str, Tensor] = {}
+        for optimizer in self.optimizers:
+            for parameter, state in optimizer.state.items():
+                for key, value in state.items():
+                    if isinstance(value, Tensor):
+                        kept[f"{self._names[parameter]}/{key}"] = value
+        return kept
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Puts back what ``tensors`` gave, on each parameter's device (step counts stay where torch keeps them)."""
+        owner = {
+            parameter: optimizer
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+        for optimizer in self.optimizers:
+            optimizer.state.clear()
+        for name, tensor in tensors.items():
+            parameter_name, _, key = name.rpartition("/")
+            parameter = self.parameters.get(parameter_name)
+            if parameter is None:
+                raise DamagedCheckpoint(f"The optimizer state names {parameter_name!r}, which this model does not have.")
+            optimizer = owner[parameter]
+            on_device = key != "step" or any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
+            optimizer.state[parameter][key] = tensor.to(parameter.device if on_device else "cpu").clone()
+
+    def decay_list(self) -> dict[str, list[str]]:
+        """Which parameters decay and which do not, by name."""
+        lists: dict[str, list[str]] = {"decays": [], "does not decay": []}
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                names = lists["decays" if group.get("weight_decay", 0) else "does not decay"]
+                names.extend(self._names[parameter] for parameter in group["params"])
+        return lists
+
+
+def optimizer_bytes(config: OptimizerConfig, model: nn.Module) -> int:
+    """Bytes the optimizer will keep, in float32, from the shapes alone."""
+    return 4 * sum(config.numbers_per_parameter(name, parameter) for name, parameter in model.named_parameters())

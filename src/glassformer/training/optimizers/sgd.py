@@ -1,0 +1,28 @@
+"""Stochastic gradient descent with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
+
+
+@OPTIMIZERS.variant("sgd")
+@final
+class SGDConfig(OptimizerConfig):
+    """Gradient descent with momentum (Polyak 1964)."""
+
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    nesterov: bool = False
+
+    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:
+        groups = decay_groups(parameters, weight_decay)
+        return [torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov)]
+
+    def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
+        return parameter.numel() if self.momentum else 0

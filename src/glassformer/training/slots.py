@@ -1,0 +1,57 @@
+"""The interfaces of optimizers and schedules, and their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from glassformer.foundation.registry import Slot, VariantConfig
+
+
+class OptimizerConfig(VariantConfig):
+    """A rule for changing weights. ``build`` gets the parameters by name and gives torch optimizers that share the work."""
+
+    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:
+        raise NotImplementedError
+
+    def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
+        """Numbers kept beside one parameter tensor (what the optimizer remembers), to know its memory beforehand."""
+        raise NotImplementedError
+
+
+class ScheduleConfig(VariantConfig):
+    """The learning rate over a run, as a factor of ``training.lr``."""
+
+    def factor(self, step: int, steps: int) -> float:
+        """The factor of step ``step`` (0, 1, ...) in a run of ``steps``."""
+        raise NotImplementedError
+
+
+OPTIMIZERS: Slot[OptimizerConfig] = Slot("training.optimizer", "how weights are changed", "glassformer.training.optimizers")
+SCHEDULES: Slot[ScheduleConfig] = Slot("training.schedule", "the learning rate over a run", "glassformer.training.schedules")
+
+
+def decays(name: str, parameter: nn.Parameter) -> bool:
+    """Weight decay is for matrices; scales, shifts and biases are left alone."""
+    return parameter.ndim >= 2
+
+
+def decay_groups(parameters: Mapping[str, nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
+    """Parameter groups for torch: those that decay and those that do not."""
+    chosen: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for name, parameter in parameters.items():
+        chosen[decays(name, parameter)].append(parameter)
+    groups = [{"params": chosen[True], "weight_decay": weight_decay}, {"params": chosen[False], "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
+
+
+def warm_up_length(warmup: int | None, steps: int) -> int:
+    """Steps of rising rate: as given, or a twentieth of the run and at most 100."""
+    return min(100, steps // 20) if warmup is None else warmup
+
+
+def warm_up(step: int, warmup: int) -> float:
+    """The factor while the rate rises: 1/(warmup+1) at step 0, just under 1 at the last step of the warm-up."""
+    return (step + 1) / (warmup + 1)

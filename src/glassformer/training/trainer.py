@@ -1,0 +1,194 @@
+"""Batches and a model -> a trained model, step by step; evaluates, records, saves and stops when it should.
+
+Takes everything from above as arguments: how to evaluate, where records go, how to save. What happens at step n depends
+only on the weights and (seed, n), so a run that was killed goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, final
+
+import torch
+
+from glassformer.data.batches import Batch
+from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
+from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.signals import StopRequested, StopSignal
+from glassformer.training.step import StepOutcome
+
+
+class BatchSource(Protocol):
+    """Anything that gives the batch of a step."""
+
+    def batch(self, step: int) -> Batch: ...
+
+
+class Step(Protocol):
+    """One training step, in whatever form."""
+
+    runtime: Runtime
+    optimizers: OptimizerSet
+    accumulate: int
+
+    def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome: ...
+
+
+@dataclass
+class TrainingState:
+    """What a checkpoint keeps beside weights and optimizer."""
+
+    step: int = 0
+    best_step: int | None = None
+    best_loss: float | None = None
+    stale: int = 0
+    """Evaluations since the best one."""
+
+    def plain(self) -> dict[str, Any]:
+        return {"best_step": self.best_step, "best_loss": self.best_loss, "stale": self.stale}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the trainer asks of the layers above it."""
+
+    evaluate: Callable[[], dict[str, float]] | None
+    """Validation figures of the model as it stands, ``validation_loss`` among them; None: there is no validation text."""
+    record: Callable[[dict[str, Any]], None]
+    save: Callable[[TrainingState], None]
+    evaluated_already: Callable[[int], bool] = lambda step: False
+    watch: Watcher = field(default=SILENT)
+
+
+@final
+class Trainer:
+    """The loop."""
+
+    def __init__(
+        self,
+        step: Step,
+        batches: BatchSource,
+        *,
+        steps: int,
+        training: TrainingConfig,
+        evaluation: EvaluationConfig,
+        checkpoint: CheckpointConfig,
+        around: Surroundings,
+        stop: StopSignal,
+    ) -> None:
+        self.step, self.batches, self.steps, self.around, self.stop = step, batches, steps, around, stop
+        self.training, self.evaluation, self.checkpoint = training, evaluation, checkpoint
+        self.evaluate_every = evaluation.every or max(1, steps // 10)
+        self.save_every = checkpoint.every or max(1, steps // 10)
+        # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
+        self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
+        self._pending: list[tuple[int, StepOutcome, float]] = []
+        self._started, self._counted = time.perf_counter(), 0
+
+    def run(self, state: TrainingState) -> TrainingState:
+        """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
+        self._started, self._counted = time.perf_counter(), 0
+        if state.step and self._evaluation_due(state.step) and not self.around.evaluated_already(state.step):
+            self._evaluate(state)  # the run was stopped in the middle of this evaluation
+        while state.step < self.steps and not self._out_of_patience(state):
+            outcome, factor = self._take_step(state.step)
+            state.step += 1
+            self._pending.append((state.step, outcome, factor))
+            if state.step % self.fetch_every == 0 or state.step == self.steps:
+                self._fetch()
+            improved = self._evaluation_due(state.step) and self._evaluate(state)
+            last = state.step == self.steps or self._out_of_patience(state)
+            if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
+                self._fetch()
+                self.around.save(state)
+            self._stop_if_asked(state)
+        return state
+
+    def _take_step(self, step: int) -> tuple[StepOutcome, float]:
+        factor = self.training.schedule.factor(step, self.steps)
+        batch = self.batches.batch(step).to(self.step.runtime.device)
+        self._counted += batch.inputs_BT.numel()
+        while True:
+            try:
+                return self.step(batch, step, factor), factor
+            except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                self._make_smaller(error)
+
+    def _make_smaller(self, error: BaseException) -> None:
+        """Halves the micro-batch where that was asked for and is possible; otherwise says what to change."""
+        rows = self.training.batch_size // self.step.accumulate
+        if self.training.out_of_memory != "halve" or rows % 2:
+            raise OutOfMemory(
+                f"Out of memory with {rows} rows at once on {self.step.runtime.device}. Cut the batch into more pieces with "
+                f"--set training.accumulate={self.step.accumulate * 2} (same result, less memory), let it happen by itself "
+                "with --set training.out_of_memory=halve, or make training.batch_size, model.context or model.width smaller."
+            ) from error
+        self.step.optimizers.zero_grad()
+        self.step.accumulate *= 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.around.watch.say(f"Out of memory: going on with pieces of {rows // 2} rows; the effective batch stays the same.")
+
+    def _fetch(self) -> None:
+        """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
+        for step, outcome, factor in self._pending:
+            loss, gradient = float(outcome.loss), float(outcome.gradient)
+            self.around.record({"step": step, "loss": loss, "gradient": gradient, "lr": self.training.lr * factor})
+            if not math.isfinite(loss) or not math.isfinite(gradient):
+                self._pending = []
+                what = f"loss is {loss}" if not math.isfinite(loss) else f"length of the gradient is {gradient}"
+                raise Diverged(
+                    f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
+                    f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
+                )
+        if self._pending:
+            self._show(*self._pending[-1][:2])
+        self._pending = []
+
+    def _show(self, step: int, outcome: StepOutcome) -> None:
+        rate = self._counted / max(1e-9, time.perf_counter() - self._started)
+        facts = {"loss": float(outcome.loss), "tokens/s": rate}
+        self.around.watch.progress("training", step, self.steps, facts)
+
+    def _evaluation_due(self, step: int) -> bool:
+        return self.around.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
+
+    def _evaluate(self, state: TrainingState) -> bool:
+        """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
+        assert self.around.evaluate is not None
+        self._fetch()
+        try:
+            figures = self.around.evaluate()
+        except StopRequested:
+            return False
+        seconds = time.perf_counter() - self._started
+        self.around.record({"step": state.step, **figures, "seconds": seconds, "tokens_per_second": self._counted / seconds})
+        loss = figures["validation_loss"]
+        improved = state.best_loss is None or loss < state.best_loss
+        if improved:
+            state.best_step, state.best_loss, state.stale = state.step, loss, 0
+        else:
+            state.stale += 1
+        return improved
+
+    def _out_of_patience(self, state: TrainingState) -> bool:
+        return self.evaluation.patience is not None and state.stale >= self.evaluation.patience
+
+    def _stop_if_asked(self, state: TrainingState) -> None:
+        if self.stop.number is not None and state.step < self.steps:
+            raise Interrupted(
+                f"Stopped by a signal after step {state.step}, which is saved; go on with --resume.",
+                signal_number=self.stop.number,
+            )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.byhand.explorations.base import Exploration
+from glassformer.byhand.request import ABOUT_GOALS, answer, catalogue, read_request, request_from_words
+from glassformer.byhand.problem import GOALS, parse_goal
+from glassformer.byhand.solving.replacement import Replacement
+from glassformer.byhand.solving.solver import Answer, Answers
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName
+
+
+def test_a_yaml_file_with_keys_in_another_file(tmp_path: Path):
+    np.save(tmp_path / "k.npy", np.array([[0.0, 0], [1, 0], [-1, 0]]))
+    (tmp_path / "p.yaml").write_text("goal: select 2\nkeys: k.npy\nvalues: [[1, 2], [3, 4], [5, 6]]\nbound: 5e0\nscale: 1/sqrt(d)\n")
+    values, folder = request_from_words([str(tmp_path / "p.yaml")])
+    result = answer(values, folder=folder)
+    assert isinstance(result, Answer)
+    assert result.reachable
+    assert result.problem.scale == pytest.approx(2**-0.5)
+    np.testing.assert_allclose(result.query, [5, 0], atol=1e-12)
+    assert result.output is not None
+
+
+def test_every_kind_of_request_gets_its_kind_of_result():
+    assert isinstance(answer({"goal": "identity", "keys": "1,0;0,1"}), Answers)
+    assert isinstance(answer({"goal": [0.5, 0.5], "keys": [[1, 0], [0, 1]]}), Answer)
+    assert isinstance(answer({"goal": "select 1", "keys": "worked", "replace": 1, "query": [1, 2, 3], "length": 1}), Replacement)
+    result = answer({"explore": "copying", "settings": {"n": 5, "seed": 3}})
+    assert isinstance(result, Exploration)
+    assert result.settings["n"] == 5
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"keys": "worked"}, "goal is missing"),
+        ({"goal": "select 1"}, "keys is missing"),
+        ({"goal": "select 1", "keys": "worked", "boud": 3}, "Did you mean 'bound'"),
+        ({"goal": "select 1", "keys": "worked", "query": "1,2,3"}, "query is given, but no key to replace"),
+        ({"goal": "select 1", "keys": "worked", "length": 0}, "length is given, but no key to replace"),
+        ({"goal": "select 1", "keys": "worked", "replace": 1, "length": 0}, "length=0 must be a length above 0"),
+        ({"goal": "select 1", "keys": "worked", "replace": 1, "logits": "1,2,3,4"}, "least squares has no part"),
+        ({"goal": "select 1", "keys": "worked", "settings": {"n": 3}}, "belong to an exploration"),
+        ({"explore": "copying", "keys": "worked"}, "keys belongs to a goal"),
+        ({"explore": "copying", "settings": {"m": 3}}, "has no 'm'"),
+        ({"explore": "kopying"}, "Did you mean 'copying'"),
+    ],
+)
+def test_a_wrong_request_is_a_sentence(values, words):
+    with pytest.raises(GlassformerError) as caught:
+        answer(values)
+    assert words in str(caught.value)
+
+
+def test_words_of_the_command_line():
+    assert request_from_words(["average", "1,2"]) == ({"goal": "average 1,2"}, None)
+    assert request_from_words(["heads"]) == ({"explore": "heads"}, None)
+    with pytest.raises(UnknownName, match="Did you mean 'averaging'"):
+        request_from_words(["averagin"])
+    with pytest.raises(ConfigError, match="--set"):
+        request_from_words(["heads", "n=3"])
+    with pytest.raises(ConfigError, match="holds the whole problem"):
+        request_from_words(["p.yaml", "select"])
+
+
+def test_a_bad_file_is_a_sentence(tmp_path: Path):
+    with pytest.raises(DataError, match="does not exist"):
+        read_request(tmp_path / "no.yaml")
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    with pytest.raises(ConfigError, match="must hold keys and values"):
+        read_request(tmp_path / "list.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="cannot be read as text"):
+        read_request(tmp_path / "bytes.yaml")
+
+
+def test_the_catalogue_lists_everything_that_can_be_asked():
+    everything = catalogue()
+    assert [row["name"] for row in everything["goals"]] == list(GOALS) == list(ABOUT_GOALS)
+    for row in everything["goals"]:
+        example = row["about"].split(":")[0].split(" (")[0]
+        assert len(parse_goal(example, 4).rows) in (1, 4), "the example of every goal can be asked"
+    names = [row["name"] for row in everything["explorations"]]
+    assert names == ["argmax", "averaging", "copying", "heads", "outer-products", "superposition"]

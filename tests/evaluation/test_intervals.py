@@ -1,0 +1,74 @@
+"""Student's t against scipy; the jackknife interval by hand, by law and against a slow one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from glassformer.evaluation.intervals import degrees_of_freedom, mean, ratio, t_distribution, t_quantile
+
+
+@pytest.mark.parametrize("df", [1, 1.5, 2, 3.7, 7, 30, 199, 10_000])
+@pytest.mark.parametrize("probability", [0.025, 0.6, 0.9, 0.975, 0.9999])
+def test_quantiles_are_those_of_scipy(df: float, probability: float) -> None:
+    assert t_quantile(probability, df) == pytest.approx(scipy.stats.t.ppf(probability, df), rel=1e-9)
+
+
+@pytest.mark.parametrize("t", [-40.0, -1.3, 0.0, 0.01, 2.0, 700.0])
+def test_the_distribution_is_that_of_scipy(t: float) -> None:
+    for df in (1, 2.5, 60):
+        assert t_distribution(t, df) == pytest.approx(scipy.stats.t.cdf(t, df), rel=1e-10)
+
+
+def test_probabilities_of_zero_and_one_have_no_quantile() -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        t_quantile(1.0, 5)
+
+
+def test_equal_units_give_students_interval_by_hand() -> None:
+    # mean 3, sample standard deviation sqrt(2.5), so the standard error is sqrt(0.5); t(.975; 4) = 2.776445
+    found = mean(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert (found.value, found.n) == (3.0, 5)
+    assert found.low == pytest.approx(3 - 2.776445 * math.sqrt(0.5), rel=1e-6)
+    assert found.high == pytest.approx(3 + 2.776445 * math.sqrt(0.5), rel=1e-6)
+
+
+def test_ratio_against_leaving_out_one_at_a_time() -> None:
+    rng = np.random.default_rng(2)
+    bottom = rng.integers(1, 90, 13)
+    top = bottom * rng.normal(3.0, 0.4, 13)
+    without = [np.delete(top, i).sum() / np.delete(bottom, i).sum() for i in range(13)]
+    value = top.sum() / bottom.sum()
+    error = math.sqrt(12 / 13 * sum((one - value) ** 2 for one in without))
+    df = bottom.sum() ** 2 / (bottom**2).sum() - 1
+    found = ratio(top, bottom)
+    assert found.value == pytest.approx(value, rel=1e-14)
+    assert found.high - found.value == pytest.approx(scipy.stats.t.ppf(0.975, df) * error, rel=1e-9)
+    assert found.value - found.low == pytest.approx(found.high - found.value, rel=1e-9)
+
+
+def test_order_and_empty_units_do_not_matter_and_units_of_measure_scale() -> None:
+    top, bottom = np.array([4.0, 9.0, 1.0, 30.0]), np.array([2, 3, 1, 11])
+    found, order = ratio(top, bottom), [2, 0, 3, 1]
+    again = ratio(np.append(top[order], 0.0), np.append(bottom[order], 0))
+    scaled = ratio(top * 5, bottom)
+    for name in ("value", "low", "high"):
+        assert getattr(again, name) == pytest.approx(getattr(found, name), rel=1e-12)
+        assert getattr(scaled, name) == pytest.approx(5 * getattr(found, name), rel=1e-12)
+    assert again.n == 4
+
+
+def test_one_unit_has_a_value_and_no_interval_and_none_has_a_reason() -> None:
+    one = ratio(np.array([6.0]), np.array([4]))
+    assert (one.value, one.low, one.high, one.n) == (1.5, None, None, 1)
+    assert ratio(np.array([0.0]), np.array([0])).reason == "there is nothing to measure"
+
+
+def test_long_documents_count_for_little_more_than_one() -> None:
+    assert degrees_of_freedom(np.full(9, 20)) == pytest.approx(8.0)
+    assert degrees_of_freedom(np.array([1000, 1, 1, 1])) == 1.0
+    assert degrees_of_freedom(np.array([3, 1])) == 1.0
+    assert degrees_of_freedom(np.array([2, 1, 1, 1])) == pytest.approx(25 / 7 - 1)
