@@ -1,1 +1,37 @@
 """Glassformer: change one thing in a Transformer, and know whether it mattered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.experiment import train as train
+    from glassformer.planning import plan as plan
+    from glassformer.recipe import Recipe as Recipe
+    from glassformer.recipe import load_recipe as load_recipe
+    from glassformer.run import Run as Run
+    from glassformer.run import load as load
+
+_FACE = {
+    "Recipe": "glassformer.recipe",
+    "Run": "glassformer.run",
+    "load": "glassformer.run",
+    "load_recipe": "glassformer.recipe",
+    "plan": "glassformer.planning",
+    "train": "glassformer.experiment",
+}
+"""Name -> module. Imported when first used, so that reading a result does not load torch."""
+
+__all__ = ["Recipe", "Run", "load", "load_recipe", "plan", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FACE:
+        raise AttributeError(f"module 'glassformer' has no attribute {name!r}; it has {', '.join(__all__)}")
+    import importlib
+
+    return getattr(importlib.import_module(_FACE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

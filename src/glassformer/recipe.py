@@ -14,6 +14,7 @@ from glassformer.data.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.registry import Slot
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
@@ -104,3 +105,21 @@ def built_in_recipes() -> dict[str, Path]:
     """The recipes that come with the package, by name."""
     folder = Path(str(resources.files("glassformer"))) / "recipes"
     return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def list_recipes() -> list[dict[str, str]]:
+    """Name, description and result of each built-in recipe."""
+    rows = []
+    for name, file in built_in_recipes().items():
+        values = parse_yaml(file.read_text(encoding="utf-8"), str(file))
+        rows.append({"name": name, "about": values.get("about", ""), "result": values.get("result", "")})
+    return rows
+
+
+def list_variants() -> list[dict[str, str]]:
+    """Every variant of every slot with its one line, as they are found; plugins that were loaded are among them."""
+    return [
+        {"slot": slot.path, "name": name, "about": slot.get(name).one_line()}
+        for slot in Slot.every.values()
+        for name in slot.names()
+    ]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses, word_weights
 from glassformer.foundation.errors import DataError
 
 LENGTHS = np.array([np.nan, 1.0, 2.0, 0.0])  # id 0 is UNK, id 3 a mark
@@ -40,7 +40,7 @@ def test_chunks_do_not_matter_and_documents_sum_to_the_whole(sizes: list[int]) -
 
 @pytest.mark.parametrize(("size", "blocks"), [(2, [1]), (1400, [1399]), (1600, [999, 600]), (3400, [999, 1000, 1400])])
 def test_one_document_is_cut_into_blocks(size: int, blocks: list[int]) -> None:
-    text = EvaluatedText(np.ones(size, np.int64), None, LENGTHS, np.array([700]))
+    text = EvaluatedText(np.ones(size, np.int64), None, LENGTHS, np.array([700]), word_weights=np.array([0.0, 0.2, 0.0, 0.0]))
     found = DocumentLosses.collect(np.full(size - 1, 0.5), text)
     np.testing.assert_array_equal(found.tokens, blocks)
     np.testing.assert_array_equal(found.nats, np.array(blocks) * 0.5)
@@ -48,9 +48,24 @@ def test_one_document_is_cut_into_blocks(size: int, blocks: list[int]) -> None:
     assert (found.documents, found.unit) == (1, "block")
 
 
+def test_words_of_an_only_document_go_where_words_begin() -> None:
+    spaces = np.zeros(2000, np.int64)
+    spaces[[10, 500, 1500]] = 1
+    text = EvaluatedText(spaces, None, None, np.array([6]), word_weights=word_weights(["x", " "]))
+    np.testing.assert_allclose(DocumentLosses.collect(np.ones(1999), text).words, [4, 2])
+    without = DocumentLosses.collect(np.ones(1999), EvaluatedText(spaces, None, None, np.array([6])))
+    np.testing.assert_allclose(without.words, [6, 0])
+
+
+def test_word_weights_by_hand() -> None:
+    np.testing.assert_array_equal(word_weights(["a", " ", "\n\n", " the", "of the", "e a b", ""]), [0, 1, 1, 1, 1, 2, 0])
+    np.testing.assert_array_equal(word_weights(["do", "n't", ",", "7", "..."]), [1, 1, 0, 1, 0])
+
+
 def test_empty_documents_do_not_make_two_of_one() -> None:
     text = EvaluatedText(np.ones(2500, np.int64), np.array([0, 0, 2500]))
     assert text.documents == 1
+    assert EvaluatedText(np.ones(9, np.int64), np.array([0, 1])).documents == 1  # the first token of all is not predicted
     assert len(DocumentLosses.collect(np.zeros(2499), text).nats) == 2
 
 

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from glassformer.evaluation import language
+from glassformer.evaluation.baselines import trivial_baselines
 from glassformer.evaluation.documents import EvaluatedText
-from glassformer.evaluation.language import document_losses, loss_chunks, text_losses, token_losses
+from glassformer.evaluation.language import document_losses, evaluate_language, loss_chunks, text_losses, token_losses
 from glassformer.foundation.errors import UsageError
 
 V, N = 7, 53
@@ -144,3 +145,24 @@ def test_sizes_below_one_are_refused(tokens: np.ndarray) -> None:
 def test_not_a_number_is_kept_as_it_is(tokens: np.ndarray) -> None:
     losses = token_losses(lambda ids: torch.full((*ids.shape, V), torch.nan), tokens, context=5)
     assert np.isnan(losses).all()
+
+
+def test_everything_at_once(tokens: np.ndarray) -> None:
+    text, model = EvaluatedText(tokens, np.array([0, 11, 30])), Lookup()
+    found = evaluate_language(
+        model,
+        text,
+        name="validation",
+        context=5,
+        baselines=trivial_baselines(tokens, V),
+        untrained=lambda ids: torch.zeros(*ids.shape, V),
+        step=9,
+        batch_size=3,
+    )
+    assert list(found.baselines) == ["uniform", "unigram", "bigram", "untrained"]
+    assert found.metrics["loss"].value == pytest.approx(token_losses(model, tokens, context=5).mean(), rel=1e-12)
+    assert found.baselines["untrained"]["perplexity"].value == pytest.approx(V, rel=1e-6)
+    assert (found.name, found.step, found.tokens, found.documents) == ("validation", 9, N - 1, 3)
+    assert found.positions is not None
+    assert len(found.positions.mean) == 5
+    assert "not better than the bigram baseline" in found.notes[0]  # a table of random logits knows nothing

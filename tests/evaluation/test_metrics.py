@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, word_weights
 from glassformer.evaluation.language import document_losses
 from glassformer.evaluation.metrics import LANGUAGE_METRICS, document_perplexities, language_metrics
 
@@ -47,6 +48,12 @@ def test_one_document_has_one_perplexity_with_an_interval_from_blocks() -> None:
     assert figures["document_perplexity"] == figures["perplexity"]
     assert figures["perplexity"].n == 3
     assert figures["perplexity"].value == pytest.approx(math.exp(1.1))
+
+
+def test_words_that_cannot_be_placed_give_no_interval() -> None:
+    figure = language_metrics(made([1000, 1400, 900], [1000, 1000, 1000], words=[660, 0, 0], documents=1))["word_perplexity"]
+    assert figure.value == pytest.approx(math.exp(3300 / 660))
+    assert (figure.low, figure.high, figure.n) == (None, None, 1)
 
 
 def test_order_of_documents_does_not_matter() -> None:
@@ -135,26 +142,54 @@ def drawn_text(documents: int, rng: np.random.Generator) -> EvaluatedText:
     return EvaluatedText(np.concatenate(words), starts, BYTES, counts, UNKNOWN)
 
 
-def covered(documents: int, evaluations: int) -> dict[str, float]:
+def drawn_single_document(size: int, rng: np.random.Generator) -> EvaluatedText:
+    """One long text whose kind changes every 40 words on average: neighbours are alike, far places are not."""
+    changes = rng.random(size) < 1 / 40
+    changes[0] = True
+    kinds = rng.choice(3, np.count_nonzero(changes), p=KINDS)[np.cumsum(changes) - 1]
+    thresholds = WORDS_OF_KIND.cumsum(axis=1)[kinds]
+    words = np.minimum((rng.random(size)[:, None] > thresholds).sum(axis=1), 5)
+    count = np.array([np.count_nonzero(words != PUNCTUATION)])
+    return EvaluatedText(words, None, BYTES, count, UNKNOWN, word_weights(["a", "b", "c", ",", "d", "e"]))
+
+
+def covered(texts: Iterator[EvaluatedText], truth: dict[str, float]) -> dict[str, float]:
     """The share of evaluations whose interval holds the truth, through the whole path from a model to the figures."""
-    truth, rng = the_truth(), np.random.default_rng(2024)
-    hits = dict.fromkeys(truth, 0)
+    hits: dict[str, list[bool]] = {name: [] for name in truth}
     logits_V = torch.log(torch.from_numpy(MODEL))
-    for _ in range(evaluations):
-        text = drawn_text(documents, rng)
+    for text in texts:
         losses, _ = document_losses(lambda ids: logits_V.expand(*ids.shape, 6), text, context=64, by_position=False)
-        for name, figure in language_metrics(losses).items():
-            hits[name] += figure.low <= truth[name] <= figure.high
-    return {name: hit / evaluations for name, hit in hits.items()}
+        figures = language_metrics(losses)
+        for name, value in truth.items():
+            hits[name].append(figures[name].low <= value <= figures[name].high)
+    return {name: float(np.mean(found)) for name, found in hits.items()}
 
 
 def test_intervals_cover_the_truth() -> None:
-    found = covered(documents=80, evaluations=500)
+    rng = np.random.default_rng(2024)
+    found = covered((drawn_text(80, rng) for _ in range(500)), the_truth())
+    assert all(0.93 <= share <= 0.97 for share in found.values()), found
+
+
+def test_blocks_of_one_document_cover_the_truth() -> None:
+    rng = np.random.default_rng(2025)
+    per_token = KINDS @ WORDS_OF_KIND
+    loss = float(per_token @ -np.log(MODEL))
+    truth = {
+        "loss": loss,
+        "perplexity": math.exp(loss),
+        "document_perplexity": math.exp(loss),
+        "word_perplexity": math.exp(loss / float(1 - per_token[PUNCTUATION])),
+        "bits_per_byte": loss / float(per_token @ BYTES) / math.log(2),
+        "unknown_share": float(per_token[UNKNOWN]),
+    }
+    found = covered((drawn_single_document(30_000, rng) for _ in range(500)), truth)
     assert all(0.93 <= share <= 0.97 for share in found.values()), found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("documents", [30, 100, 400])
 def test_intervals_cover_the_truth_at_every_size(documents: int) -> None:
-    found = covered(documents=documents, evaluations=2000)
+    rng = np.random.default_rng(documents)
+    found = covered((drawn_text(documents, rng) for _ in range(2000)), the_truth())
     assert all(0.93 <= share <= 0.97 for share in found.values()), found

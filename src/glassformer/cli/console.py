@@ -48,11 +48,11 @@ def say(sentence: str) -> None:
         err().print(sentence, markup=False)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table for people."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
+    """A table for people; ``numbers``: every column but the first is one of figures."""
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(columns):
-        table.add_column(name, justify="left" if position == 0 else "right", overflow="fold")
+        table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
     console = out()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.console import out, print_json, watching
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import UsageError
 
@@ -27,20 +27,20 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
-    from glassformer import experiment
+    from glassformer.measuring import all_texts
+    from glassformer.run import load
 
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
-    loaded = experiment.load(run, plugins=plugin or ())
+    loaded = load(run, plugins=plugin or ())
     with watching() as watch:
-        result = loaded.evaluate(
-            split, data=data, texts=text or None, checkpoint=checkpoint, predictions=predictions, watch=watch
-        )
+        if text:
+            results = loaded.evaluate_texts(text, checkpoint=checkpoint, watch=watch)
+        else:
+            results = [loaded.evaluate(split, data=data, checkpoint=checkpoint, predictions=predictions, watch=watch)]
     if json:
-        print_json(result.plain())
+        document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
+        print_json({**document, "texts": [result.plain() for result in results]} if text else document)
         return
-    for table in result.tables():
-        print_table(table.title, table.columns, table.rows)
-    for note in result.notes:
-        say(note)
-    out().print(result.sentence, markup=False)
+    for result in results:
+        out().print(str(result), markup=False)

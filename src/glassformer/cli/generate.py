@@ -30,12 +30,12 @@ def command(
     json: Json = False,
 ) -> None:
     """Let a run's model write. The same seed gives the same text."""
-    from glassformer import experiment
+    from glassformer.run import load
 
     if prompt is not None and prompts is not None:
         raise UsageError("PROMPT and --prompts are both given; give one of them.")
     texts = [prompt or ""] if prompts is None else _lines(prompts)
-    loaded = experiment.load(run, plugins=plugin or ())
+    loaded = load(run, plugins=plugin or ())
     stream = not json and len(texts) == 1 and samples == 1
     if stream:
         sys.stdout.write(texts[0])

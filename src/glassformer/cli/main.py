@@ -7,8 +7,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
 from glassformer.cli.console import SETTINGS, err
@@ -17,8 +17,11 @@ from glassformer.foundation.errors import GlassformerError, exit_code_of
 VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "verify_resume")
 """Modules of this package that each define one ``command``."""
 
-GROUPS = ()
+GROUPS: tuple[str, ...] = ("data",)
 """Modules that define a typer ``app`` with verbs of its own."""
+
+UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
+"""The parser's base of wrong words and flags; typer gives its children a public name, but not it."""
 
 app = typer.Typer(
     name="glassformer",
@@ -62,12 +65,12 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return int(stop.exit_code)
-    except click.ClickException as error:
+    except UsageMistake as error:
         error.show()
         return error.exit_code
-    except click.Abort:
+    except typer.Abort:
         return 130
     except BrokenPipeError:  # the reader (head, less) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

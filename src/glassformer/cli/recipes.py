@@ -16,14 +16,14 @@ def command(
     json: Json = False,
 ) -> None:
     """List the built-in recipes with what they gave, and the named parts a recipe can choose from."""
-    from glassformer import experiment
+    from glassformer.recipe import list_recipes, list_variants, recipe_file
 
     if name is not None:
-        text = experiment.recipe_file(name).read_text(encoding="utf-8")
+        text = recipe_file(name).read_text(encoding="utf-8")
         print_json({"name": name, "recipe": text}) if json else out().print(text, markup=False, end="")
         return
-    recipes = experiment.list_recipes()
-    table = experiment.list_variants() if variants else []
+    recipes = list_recipes()
+    table = list_variants() if variants else []
     if json:
         print_json({"recipes": recipes, "variants": table})
         return
@@ -34,4 +34,5 @@ def command(
                 out().print(f"  {line}", markup=False)
     if table:
         out().print()
-        print_table("Variants", ["slot", "name", "what it is"], [[row["slot"], row["name"], row["about"]] for row in table])
+        rows = [[row["slot"], row["name"], row["about"]] for row in table]
+        print_table("Variants", ["slot", "name", "what it is"], rows, numbers=False)

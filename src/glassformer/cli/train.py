@@ -15,25 +15,25 @@ def command(
     recipe: RecipeArgument,
     set_: Set = None,
     out_: Annotated[Path | None, typer.Option("--out", metavar="RUN", help="The run's folder (runs/NAME unless told).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint; more steps may be asked for.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, also to more steps.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Replaces the recipe's seed.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, by part; train nothing.")] = False,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
     """Train a model from a recipe. The run's folder can be resumed, evaluated and talked to."""
-    from glassformer import experiment
-
     changes = changes_of(set_)
     if dry_run:
         with watching() as watch:
-            plan = experiment.plan(recipe, set=changes, seed=seed, plugins=plugin or (), watch=watch)
+            from glassformer.planning import plan as plan_of
+
+            plan = plan_of(recipe, set=changes, seed=seed, plugins=plugin or (), watch=watch)
         print_json(plan.plain()) if json else _print_plan(plan)
         return
     with watching() as watch:
-        run = experiment.train(
-            recipe, set=changes, out=out_, resume=resume, seed=seed, plugins=plugin or (), watch=watch
-        )
+        from glassformer.experiment import train
+
+        run = train(recipe, set=changes, out=out_, resume=resume, seed=seed, plugins=plugin or (), watch=watch)
     summary = run.summary()
     if json:
         print_json(summary)
@@ -46,7 +46,7 @@ def command(
 
 
 def _print_plan(plan: object) -> None:
-    from glassformer.experiment import Plan
+    from glassformer.planning import Plan
 
     assert isinstance(plan, Plan)
     rows = [[part.name, str(part.copies), f"{part.parameters:,}", f"{part.forward_flops:,}"] for part in plan.cost.parts]

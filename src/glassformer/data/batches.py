@@ -18,6 +18,8 @@ from glassformer.foundation.seeds import derive_seed
 
 SHUFFLE_ROUNDS = 24  # enough for a swap-or-not shuffle of any corpus that fits on a disk (Hoang et al. 2012)
 
+LARGEST_ON_DEVICE = 4 << 30  # bytes of tokens that are moved to the device whole
+
 
 class Batch(NamedTuple):
     """``targets`` of -100 count for nothing."""
@@ -59,11 +61,44 @@ class WindowBatches:
             starts[chosen] = offset + self.context * shuffled(places[chosen], self.windows, seed)
         return starts.reshape(steps, self.batch_size)
 
+    def on(self, device: torch.device) -> WindowBatches | DeviceBatches:
+        """The same batches made on ``device``, where the tokens fit beside a model; otherwise these."""
+        fits = 4 * len(self.tokens_N) <= LARGEST_ON_DEVICE
+        return DeviceBatches(self, device) if device.type != "cpu" and fits else self
+
     def batch(self, step: int) -> Batch:
         """The batch of step ``step`` (counted from 0), on the CPU."""
         at = self.starts(step)[0][:, None] + np.arange(self.context + 1)
         windows = torch.from_numpy(self.tokens_N[at].astype(np.int64))
         return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
+
+
+@final
+class DeviceBatches:
+    """The same batches, cut out of the text on the device: tokens are moved there once, and only starts follow."""
+
+    AHEAD = 256  # steps whose starts are computed and sent together
+
+    def __init__(self, windows: WindowBatches, device: torch.device) -> None:
+        self.windows = windows
+        self.tokens_N = torch.from_numpy(windows.tokens_N.astype(np.int32)).to(device)
+        self.offsets_T = torch.arange(windows.context + 1, device=device)
+        self._first, self._starts = -1, torch.empty(0)
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return self.windows.steps_per_epoch
+
+    def on(self, device: torch.device) -> DeviceBatches:
+        return self
+
+    def batch(self, step: int) -> Batch:
+        first = step - step % self.AHEAD
+        if first != self._first:
+            starts = torch.from_numpy(self.windows.starts(first, self.AHEAD))
+            self._first, self._starts = first, starts.to(self.tokens_N.device)
+        windows_BT = self.tokens_N[self._starts[step - first].unsqueeze(1) + self.offsets_T].long()
+        return Batch(windows_BT[:, :-1], windows_BT[:, 1:])
 
 
 def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:

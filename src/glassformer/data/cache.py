@@ -39,7 +39,8 @@ def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Cal
     folder = cache_folder() / area / key
     if whole(folder):
         return folder
-    with room_on_disk(folder), _writable(folder.parent), _alone(folder):
+    _make_writable(folder.parent)
+    with room_on_disk(folder), _alone(folder):
         if whole(folder):  # another process made it while this one waited
             return folder
         for leftover in folder.parent.glob(f".{key}.*"):
@@ -52,23 +53,20 @@ def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Cal
             os.chmod(draft, 0o755)
             sync_folder(draft)
             os.rename(draft, folder)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(draft, ignore_errors=True)
+            if isinstance(error, OSError) and whole(folder):  # without locks another process may have been first
+                return folder
             raise
         sync_folder(folder.parent)
     return folder
 
 
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    try:
+def _make_writable(folder: Path) -> None:
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        probe = os.access(folder, os.W_OK)
-    except OSError:
-        probe = False
-    if not probe:
+    if not os.access(folder, os.W_OK):
         raise DataError("cannot be written to; set GLASSFORMER_CACHE to a folder that can.", file=folder)
-    yield
 
 
 @contextmanager

@@ -124,26 +124,36 @@ def _whole(file: Path, limits: Limits) -> Iterator[Document]:
 def _grouped(file: Path, kind: DocumentKind, limits: Limits, refuse: Callable[[DataError], None]) -> Iterator[Document]:
     """Lines gathered into documents. One ends where the next begins, so blank lines stay with the one before."""
     held: list[bytes] = []
-    size, first, filled, blank_before = 0, 1, False, True
-    for number, line in lines(file, limits):
-        blank = not line.strip()
-        if filled and not blank and _begins(kind, line, blank_before):
+    size, first, filled = 0, 1, False
+    for number, line, begins in _beginnings(file, kind, limits):
+        if filled and begins:
             yield from _finish(held, file, first, refuse)
             held, size, first, filled = [], 0, number, False
         held.append(line)
         size += len(line)
         if size > limits.document_bytes:
             raise too_long(f"the {kind} that begins here", file, first, limits)
-        filled = filled or not blank
-        blank_before = blank
+        filled = filled or bool(line.strip())
     if filled:
         yield from _finish(held, file, first, refuse)
 
 
-def _begins(kind: DocumentKind, line: bytes, blank_before: bool) -> bool:
-    if kind == "line":
-        return True
-    return blank_before and (kind == "block" or _ARTICLE.fullmatch(line) is not None)
+def _beginnings(file: Path, kind: DocumentKind, limits: Limits) -> Iterator[tuple[int, bytes, bool]]:
+    """(number, line, whether a document may begin with it). A title of an article has a blank line on both sides."""
+    blank_before = True
+    title: tuple[int, bytes] | None = None
+    for number, line in lines(file, limits):
+        blank = not line.strip()
+        if title is not None:
+            yield *title, blank
+            title = None
+        if kind == "article" and blank_before and _ARTICLE.fullmatch(line):
+            title = (number, line)
+        else:
+            yield number, line, not blank and (kind == "line" or (kind == "block" and blank_before))
+        blank_before = blank
+    if title is not None:
+        yield *title, False
 
 
 def _finish(held: Iterable[bytes], file: Path, first: int, refuse: Callable[[DataError], None]) -> Iterator[Document]:

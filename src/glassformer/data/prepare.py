@@ -6,120 +6,306 @@ The test part is encoded only when it is asked for. Says what it found in senten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+from glassformer.data import notes as say
 from glassformer.data.cache import kept_folder
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import Document, Source, read
-from glassformer.data.sources import find_parts, fingerprint_of
-from glassformer.data.splits import Assignment, survey
-from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_writers
+from glassformer.data.corpus import Document, Skipped, Source, read
+from glassformer.data.repeats import repeats_of
+from glassformer.data.sets import Parts, find_set
+from glassformer.data.sources import STANDARD_INPUT, find_parts, fingerprint_of, size_of, source_at, stamp_of
+from glassformer.data.splits import Assignment, Survey, survey
+from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import read_json, write_json
 
 Report = Callable[[str, int, int | None], None]
-"""Called with what is being done, the bytes done, and the bytes in all (None when not known)."""
+"""Called a few times a second with what is being done, the characters done, and about how many there are (or None)."""
 
 SCHEMA = 1
+_REPORT_EVERY = 0.1  # seconds
 
 
-def prepare(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, *, progress: Report | None = None) -> Prepared:
-    """The splits of ``data`` in tokens. Training and validation are ready when this returns."""
-    report = progress or _silent
-    parts = find_parts(data)
-    sha256 = fingerprint_of(parts.train)
-    split = data.split.model_copy(
-        update={
-            "validation": 0.0 if parts.validation else data.split.validation,
-            "test": 0.0 if parts.tests else data.split.test,
-        }
-    )
-    assignment = Assignment(survey(_reported(read(parts.train), "reading", report)), split)
+def prepare(
+    data: DataConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
+    *,
+    progress: Report | None = None,
+    expect: Mapping[str, Any] | None = None,
+) -> Prepared:
+    """The splits of ``data`` in tokens; training and validation are ready when this returns.
+
+    ``expect`` is the record of an earlier preparation (a run that is resumed): other text than then is refused.
+    """
+    before = (expect or {}).get("fingerprints", {})
+    parts = find_parts(data, read_before={STANDARD_INPUT: before["train"]} if before else None)
+    corpus = _Corpus(data, parts, progress or _silent)
+    for name, sha256 in corpus.fingerprints.items():
+        if before and sha256 != before.get(name):
+            raise DataError(
+                f"the {name} text is not what it was when the run began: its sha256 is {sha256[:12]}, and it was "
+                f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
+                file=parts.train.name,
+            )
+    corpus.read()
     if isinstance(tokenizer, TokenizerConfig):
-        tokenizer = tokenizer.train(
-            lambda: (text.text for part, text in assignment.route(read(parts.train)) if part == "train")
-        )
-    prepared = Prepared(data, tokenizer, parts.train, sha256, assignment, report)
-    prepared.notes.extend(parts.notes)
-    prepared.split("train")
+        tokenizer = corpus.learn(tokenizer)
+    prepared = Prepared(corpus, tokenizer)
+    for name in prepared.names:
+        if name != "test":
+            prepared.split(name)
     return prepared
+
+
+def tokens_of_text(tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text") -> TokenSplit:
+    """The tokens of texts given as such, each a document of its own."""
+    given = [texts] if isinstance(texts, str) else list(texts)
+    return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(given)))
+
+
+def tokens_of_file(
+    tokenizer: Tokenizer,
+    path: Path | str,
+    reading: DataConfig | None = None,
+    *,
+    name: str = "file",
+    progress: Report | None = None,
+) -> TokenSplit:
+    """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
+    reading = reading or DataConfig(path=str(path))
+    source = source_at(str(path), reading)
+    if reading.set is not None and reading.document is None:
+        source = replace(source, document=find_set(reading.set).train.document)
+    return _Job(source, fingerprint_of(source), (name,), None, {}).splits(tokenizer, progress or _silent)[name]
+
+
+@final
+@dataclass(frozen=True)
+class _Job:
+    """Splits that one reading of one source fills."""
+
+    source: Source
+    sha256: str
+    names: tuple[str, ...]
+    assignment: Assignment | None  # None: all of the source is the one split
+    split: Mapping[str, Any]
+    characters: int | None = None
+
+    def splits(self, tokenizer: Tokenizer, report: Report) -> dict[str, TokenSplit]:
+        key = fingerprint([SCHEMA, self.sha256, reading_of(self.source), self.names, self.split, tokenizer_key(tokenizer)])
+
+        def make(draft: Path) -> None:
+            self._encode({name: draft / name for name in self.names}, tokenizer, report)
+
+        folder = kept_folder("tokens", key, make, whole=lambda at: all(is_whole(at / name) for name in self.names))
+        files = tuple(map(str, self.source.files))
+        opened = {name: open_split(name, folder / name, files) for name in self.names}
+        for name, split in opened.items():
+            if not split.num_tokens:
+                raise DataError(
+                    f"there is nothing in it for {name}; give more text or change data.split.", file=self.source.name
+                )
+        return opened
+
+    def _encode(self, folders: Mapping[str, Path], tokenizer: Tokenizer, report: Report) -> None:
+        for folder in folders.values():
+            folder.mkdir()
+        before = stamp_of(self.source)
+        with split_writers(folders, tokenizer, tuple(map(str, self.source.files))) as writers:
+            documents = reported(read(self.source), "encoding " + " and ".join(self.names), self.characters, report)
+            routed = self.assignment.route(documents) if self.assignment else ((self.names[0], one) for one in documents)
+            for name, document in routed:
+                if name in writers:
+                    writers[name].add(document)
+        if stamp_of(self.source) != before:
+            raise DataError("was written to while it was read; start again when it is at rest.", file=self.source.name)
+
+
+@final
+class _Corpus:
+    """A source with its survey and its assignment to splits, before any tokenizer."""
+
+    survey: Survey
+    skipped: Skipped
+    assignment: Assignment
+
+    def __init__(self, data: DataConfig, parts: Parts, report: Report) -> None:
+        self.data, self.parts, self.report = data, parts, report
+        more = {"validation": parts.validation} if parts.validation else {}
+        tests = {f"test:{name}" if len(parts.tests) > 1 else "test": source for name, source in parts.tests.items()}
+        # ``train`` is the whole text that shares are held out of.
+        self.fingerprints = {name: fingerprint_of(source) for name, source in {"train": parts.train, **more, **tests}.items()}
+        self.sha256 = self.fingerprints["train"]
+        # A file of its own takes the place of a share held out.
+        self.shares = data.split.model_copy(
+            update={
+                "validation": 0.0 if parts.validation else data.split.validation,
+                "test": 0.0 if parts.tests else data.split.test,
+            }
+        )
+
+    def read(self) -> None:
+        """Counts documents and characters (a first reading of everything, kept) and divides them."""
+        source = self.parts.train
+
+        def make(draft: Path) -> None:
+            skipped = Skipped()
+            found = survey(reported(read(source, skipped=skipped), "reading", size_of(source), self.report))
+            write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
+
+        key = fingerprint([SCHEMA, self.sha256, reading_of(source), [str(file) for file in source.files]])
+        kept = read_json(kept_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file()) / "survey.json")
+        self.survey, self.skipped = Survey(**kept["survey"]), Skipped(**kept["skipped"])
+        self.assignment = Assignment(self.survey, self.shares)
+
+    def learn(self, config: TokenizerConfig) -> Tokenizer:
+        """The tokenizer of the training part (and of the vocabulary files), kept."""
+        more = [fingerprint_of(source) for source in self.parts.vocabulary]
+
+        def make(draft: Path) -> None:
+            config.train(self._training_texts).save(draft / "tokenizer.json")
+
+        if not config.learns:
+            return config.train(self._training_texts)
+        shares = self.shares.plain()
+        key = fingerprint([SCHEMA, self.sha256, reading_of(self.parts.train), shares, more, config.plain(), config.revision])
+        return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
+
+    def _training_texts(self) -> Iterator[str]:
+        documents = reported(read(self.parts.train), "learning the tokenizer", self.survey.characters, self.report)
+        for name, document in self.assignment.route(documents):
+            if name == "train":
+                yield document.text
+        for source in self.parts.vocabulary:
+            for document in read(source):
+                yield document.text
+
+    def job(self, name: str) -> _Job:
+        """What has to be done for a split to be there. ``test:NAME`` is one of several test files."""
+        if name == "validation" and self.parts.validation:
+            return self._all_of(self.parts.validation, name)
+        if name.startswith("test") and self.parts.tests:
+            return self._all_of(self._test_source(name), name)
+        names = ("test",) if name == "test" else tuple(part for part in self.assignment.parts if part != "test")
+        shares = self.shares.plain()
+        return _Job(self.parts.train, self.sha256, names, self.assignment, shares, self.survey.characters)
+
+    def _all_of(self, source: Source, name: str) -> _Job:
+        return _Job(source, fingerprint_of(source), (name,), None, {})
+
+    def _test_source(self, name: str) -> Source:
+        chosen = [name.removeprefix("test:")] if name != "test" else list(self.parts.tests)
+        files = tuple(file for test in chosen for file in self.parts.tests[test].files)
+        return replace(self.parts.tests[chosen[0]], files=files)
+
+    def names(self) -> list[str]:
+        own = {"validation": bool(self.parts.validation), "test": bool(self.parts.tests)}
+        return [name for name in ("train", "validation", "test") if name in self.assignment.parts or own.get(name)]
 
 
 @final
 class Prepared:
     """Tokens by split, the tokenizer that made them, and what is to be said about them."""
 
-    def __init__(
-        self, data: DataConfig, tokenizer: Tokenizer, source: Source, sha256: str, assignment: Assignment, report: Report
-    ) -> None:
-        self.data, self.tokenizer = data, tokenizer
-        self.notes: list[str] = []
-        self._source, self._sha256, self._assignment, self._report = source, sha256, assignment, report
+    def __init__(self, corpus: _Corpus, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._corpus = corpus
         self._splits: dict[str, TokenSplit] = {}
+        self._overlaps: dict[str, str] = {}
 
     @property
     def names(self) -> list[str]:
-        """The splits there are."""
-        return self._assignment.parts
+        """The splits there are: train, and validation and test where they exist."""
+        return self._corpus.names()
+
+    @property
+    def tests(self) -> list[str]:
+        """``test:NAME`` for each test file, when there are several; ``split("test")`` is all of them, one after another."""
+        return [f"test:{name}" for name in self._corpus.parts.tests] if len(self._corpus.parts.tests) > 1 else []
 
     def split(self, name: str) -> TokenSplit:
-        """One split; the test split is encoded on the first call."""
-        if name not in self.names:
+        """One split; a test split is encoded on the first call."""
+        if name not in (*self.names, *self.tests):
+            known = ", ".join([*self.names, *self.tests])
             raise DataError(
-                f"There is no {name} split; there are: {', '.join(self.names)}. Set data.{name} or data.split.{name}."
+                f"There is no {name} split; there are: {known}. Hold one out with data.split.{name}, or give a file with "
+                f"data.{name}."
             )
         if name not in self._splits:
-            group = ("test",) if name == "test" else tuple(part for part in self.names if part != "test")
-            folder = self._kept(group)
-            for part in group:
-                self._splits[part] = open_split(part, folder / part)
+            self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
         return self._splits[name]
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for the person: what was found and what it means. More of them once the test split is open."""
+        corpus = self._corpus
+        found = [*corpus.parts.notes, *say.about_split(corpus.assignment, corpus.survey, self._splits)]
+        found += say.about_skipped(corpus.skipped)
+        found += say.about_equal_files(corpus.fingerprints)
+        for name, split in self._splits.items():
+            found += say.about_repeats(split)
+            found += say.about_unknown(split)
+            if name != "train" and name not in self._overlaps:
+                train = self._splits["train"]
+                again = repeats_of(train.documents["hash"], split.documents["hash"])
+                self._overlaps[name] = say.about_overlap(train, split, again)
+        found += [sentence for sentence in self._overlaps.values() if sentence]
+        found += say.about_dropped(self.tokenizer)
+        return found
 
     @property
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data: plain JSON values."""
+        corpus = self._corpus
         return {
-            "source": self._source.name,
-            "sha256": self._sha256,
-            "split": {"by": self._assignment.by, **self.data.split.plain()},
+            "schema": SCHEMA,
+            "source": corpus.parts.train.name,
+            "sha256": corpus.sha256,
+            "fingerprints": corpus.fingerprints,
+            "reading": reading_of(corpus.parts.train),
+            "survey": vars(corpus.survey),
+            "skipped_lines": corpus.skipped.count,
+            "split": {"by": corpus.assignment.by, **corpus.shares.plain()},
+            "tokenizer": {"kind": self.tokenizer.kind, "size": self.tokenizer.size, "sha256": tokenizer_key(self.tokenizer)},
             "splits": {name: split.plain() for name, split in self._splits.items()},
-            "notes": list(self.notes),
+            "notes": self.notes,
         }
 
-    def _kept(self, group: tuple[str, ...]) -> Path:
-        key = fingerprint(
-            {
-                "schema": SCHEMA,
-                "sha256": self._sha256,
-                "reading": [self._source.document, self._source.format, self._source.text_column, self._source.skip_bad_lines],
-                "split": self.data.split.plain(),
-                "parts": group,
-                "tokenizer": [self.tokenizer.kind, self.tokenizer.settings()],
-            }
-        )
 
-        def make(draft: Path) -> None:
-            for part in group:
-                (draft / part).mkdir()
-            with split_writers({part: draft / part for part in group}, self.tokenizer) as writers:
-                documents = _reported(read(self._source), "encoding", self._report)
-                for part, document in self._assignment.route(documents):
-                    if part in writers:
-                        writers[part].add(document)
+def reading_of(source: Source) -> dict[str, Any]:
+    """How a source is read, as keys of the data config."""
+    return {
+        "document": source.document,
+        "format": source.format,
+        "text_column": source.text_column,
+        "bad_lines": "skip" if source.skip_bad_lines else "refuse",
+    }
 
-        return kept_folder("tokens", key, make, whole=lambda folder: all(is_whole(folder / part) for part in group))
+
+def tokenizer_key(tokenizer: Tokenizer) -> str:
+    """A sha256 that is the same for tokenizers that encode the same."""
+    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings()])
 
 
 def _silent(what: str, done: int, total: int | None) -> None:
     pass
 
 
-def _reported(documents: Iterator[Document], what: str, report: Report) -> Iterator[Document]:
-    done = 0
+def reported(documents: Iterable[Document], what: str, total: int | None, report: Report) -> Iterator[Document]:
+    """The documents, with news of how far they are."""
+    done, last = 0, 0.0
     for document in documents:
-        done += len(document.text)
         yield document
-    report(what, done, None)
+        done += len(document.text)
+        if (now := time.monotonic()) - last >= _REPORT_EVERY:
+            last = now
+            report(what, done, total)
+    report(what, done, done)

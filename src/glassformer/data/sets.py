@@ -1,19 +1,25 @@
 """Named data sets: what each is made of, where its files are looked for, and what to do when they are absent.
 
-``docstrings`` is built in. The others are files under GLASSFORMER_DATA; nothing is part of this package.
+``docstrings`` is built in. The others are files under GLASSFORMER_DATA, or fetched by name where the ``datasets`` library
+and a network are; nothing of them is part of this package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, final
 
 from glassformer.data.cache import kept_folder
+from glassformer.data.config import DocumentKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
-from glassformer.foundation.errors import UnknownName
-from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
+from glassformer.foundation.errors import DataError, UnknownName
+from glassformer.foundation.files import sha256_of_file, write_atomically
 
 
 @dataclass(frozen=True)
@@ -27,33 +33,165 @@ class Parts:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class NamedSet:
-    """``find`` gives the parts, or a sentence on what is missing as a DataError."""
+class NamedSet(ABC):
+    """A set with a name. ``find`` gives its parts, or says in a sentence what is missing."""
 
     name: str
     about: str
-    find: Callable[[], Parts]
+
+    @abstractmethod
+    def find(self) -> Parts: ...
+
+    @abstractmethod
+    def is_here(self) -> bool:
+        """Whether ``find`` would need no network."""
 
 
-def _docstrings() -> Parts:
-    version = python_version()
-    key = sha256_of_text(f"{version}/{Path(docstring_corpus.__code__.co_filename).stat().st_mtime_ns}")[:16]
-    folder = kept_folder(
-        "sets", f"docstrings-{version}-{key}", lambda draft: write_atomically(draft / "docstrings.txt", docstring_corpus())
-    )
-    file = folder / "docstrings.txt"
-    note = (
-        f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between Python "
-        "versions, so figures are only comparable where this fingerprint is the same."
-    )
-    return Parts(train=Source("docstrings", (file,), document="block"), notes=(note,))
+@final
+@dataclass(frozen=True)
+class Docstrings(NamedSet):
+    """Made from the standard library of the running Python, and kept."""
+
+    name: str = "docstrings"
+    about: str = "prose of the docstrings of Python's standard library; built in, differs between Python versions"
+    made_by: int = 1  # raised when the extraction changes what it gives
+
+    def find(self) -> Parts:
+        version = python_version()
+
+        def make(draft: Path) -> None:
+            write_atomically(draft / "docstrings.txt", docstring_corpus())
+
+        file = kept_folder("sets", f"docstrings-{version}-{self.made_by}", make) / "docstrings.txt"
+        note = (
+            f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
+            "Python versions, so figures are comparable only where this fingerprint is the same."
+        )
+        return Parts(train=Source("docstrings", (file,), document="block"), notes=(note,))
+
+    def is_here(self) -> bool:
+        return True
 
 
-SETS = {
-    known.name: known
-    for known in (NamedSet("docstrings", "prose of the docstrings of Python's standard library; built in", _docstrings),)
-}
+@final
+@dataclass(frozen=True)
+class FileSet(NamedSet):
+    """Files in a folder of the set's name under GLASSFORMER_DATA."""
+
+    name: str
+    about: str
+    train: str
+    public_source: str  # where a person finds the files
+    validation: str | None = None
+    tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
+    vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
+    document: DocumentKind = "file"
+    sha256: str = ""  # of the training file that published figures were measured on
+    fetch: Callable[[Path], None] | None = None
+
+    def find(self) -> Parts:
+        folder = self._folder()
+        file = folder / self.train
+        notes = []
+        if self.sha256 and sha256_of_file(file) != self.sha256:
+            notes.append(f"{file} is not the file that published figures for {self.name} were measured on: its sha256 differs.")
+        there = {name: folder / test for name, test in self.tests.items() if (folder / test).is_file()}
+        return Parts(
+            train=self._source(file),
+            validation=self._source(folder / self.validation) if self.validation else None,
+            tests={name: self._source(test) for name, test in there.items()},
+            vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
+            notes=tuple(notes),
+        )
+
+    def is_here(self) -> bool:
+        return not self._missing(self._own_folder())
+
+    def _source(self, file: Path) -> Source:
+        return Source(self.name, (file,), document=self.document)
+
+    def _required(self) -> list[str]:
+        return [self.train, *([self.validation] if self.validation else []), *self.vocabulary]
+
+    def _missing(self, folder: Path | None) -> list[str]:
+        return [name for name in self._required() if folder is None or not (folder / name).is_file()]
+
+    def _own_folder(self) -> Path | None:
+        root = os.environ.get("GLASSFORMER_DATA")
+        return Path(root).expanduser() / self.name if root else None
+
+    def _folder(self) -> Path:
+        """The folder with the files: the user's, else one fetched into the cache, else a sentence on what to do."""
+        own = self._own_folder()
+        if not self._missing(own):
+            assert own is not None
+            return own
+        reason = ""
+        if self.fetch is not None and importlib.util.find_spec("datasets") is not None:
+            try:
+                return kept_folder("sets", self.name, self.fetch, whole=lambda folder: not self._missing(folder))
+            except Exception as error:  # whatever the library and the network do, the sentence below is the remedy
+                reason = f" Fetching it by name failed ({type(error).__name__}: {error})."
+        elif self.fetch is not None:
+            reason = " (Or install the datasets library and have a network: then it is fetched by name.)"
+        raise DataError(
+            f"The set {self.name} is not here.{reason} Put {', '.join(self._missing(own))} into "
+            f"{own or f'a folder {self.name}'}{'' if own else ' and set GLASSFORMER_DATA to the folder above it'}; "
+            f"the files are public: {self.public_source}."
+        )
+
+
+def _load_dataset(*arguments: Any, **settings: Any) -> Any:
+    from datasets import load_dataset
+
+    return load_dataset(*arguments, **settings)
+
+
+def _fetch_wikitext(folder: Path) -> None:
+    for split, name in (("train", "train.txt"), ("validation", "valid.txt"), ("test", "test.txt")):
+        rows = _load_dataset("Salesforce/wikitext", "wikitext-2-v1", split=split)["text"]
+        write_atomically(folder / name, "".join(row or " \n" for row in rows))  # the library empties blank lines
+
+
+def _fetch_shakespeare(folder: Path) -> None:
+    address = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+    rows = _load_dataset("text", data_files=address, sample_by="document", split="train")["text"]
+    write_atomically(folder / "input.txt", "".join(rows))
+
+
+_KNOWN: list[NamedSet] = [
+    Docstrings(),
+    FileSet(
+        name="wikitext-2",
+        about="600 articles of Wikipedia, words separated, rare ones as <unk>; own validation articles",
+        train="train.txt",
+        validation="valid.txt",
+        tests={"test": "test.txt"},
+        document="article",
+        public_source="github.com/pytorch/examples, word_language_model/data/wikitext-2",
+        sha256="9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
+        fetch=_fetch_wikitext,
+    ),
+    FileSet(
+        name="tinyshakespeare",
+        about="40,000 lines of Shakespeare, the corpus of nanoGPT's small benchmark; the last 10 % validate",
+        train="input.txt",
+        public_source="github.com/karpathy/char-rnn, data/tinyshakespeare",
+        sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        fetch=_fetch_shakespeare,
+    ),
+    FileSet(
+        name="speeches",
+        about="sentences of three presidents; test files by speaker; words are learned from the labelled sentences, too",
+        train="train_lm.txt",
+        tests={"obama": "test_lm_obama.txt", "hbush": "test_lm_hbush.txt", "wbush": "test_lm_wbush.txt"},
+        vocabulary={"train_classify.tsv": 2},
+        document="line",
+        public_source="github.com/HZEmpire/CSE256_PA2_code, speechesdataset (there with capitals: train_LM.txt, train_CLS.tsv)",
+        sha256="aff1d88fad90db8cedfe8918a9099ffdfe622641a2a8c6e25dac1f7eda199b1a",
+    ),
+]
+SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
 def find_set(name: str) -> Parts:

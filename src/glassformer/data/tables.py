@@ -93,8 +93,9 @@ def _encodes(value: str) -> bool:
 
 def _no_column(column: str | int, known: Sequence[str], file: Path, number: int) -> DataError:
     near = did_you_mean(column, known) if isinstance(column, str) else ""
+    there = ", ".join(name if len(name) <= 30 else name[:29] + "…" for name in known[:20])
     return DataError(
-        f"there is no column {column!r}.{near} The columns are: {', '.join(known[:20])}; name one with data.text_column"
+        f"there is no column {column!r}.{near} The columns are: {there}; name one with data.text_column"
         f"{' (a number, counted from 1, when the file has no header)' if isinstance(column, str) else ''}.",
         file=file,
         line=number,

@@ -6,7 +6,8 @@ token files larger than memory work, and studies can pair units later. Knows no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,6 +26,8 @@ class EvaluatedText:
     ``starts`` [documents]: where each document begins in ``tokens`` (None: all is one document). ``byte_lengths`` [V]: the
     bytes each id stands for, NaN where not fixed (a tokenizer's ``byte_lengths()``). ``words`` [documents]: the
     whitespace-separated words of each document's text. ``unknown_id``: the id of UNK, where the tokenizer has one.
+    ``word_weights`` [V] (see the function of this name) shares the words of an only document out to its blocks; without it
+    perplexity by word has no interval there.
     """
 
     tokens: np.ndarray
@@ -32,6 +35,7 @@ class EvaluatedText:
     byte_lengths: np.ndarray | None = None
     words: np.ndarray | None = None
     unknown_id: int | None = None
+    word_weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1:
@@ -78,7 +82,7 @@ class DocumentLosses:
         """Sums the losses of ``text.tokens[1:]``, given whole or in consecutive chunks, over documents or blocks."""
         documents = text.documents
         starts = text.document_starts if documents > 1 else _block_starts(len(text.tokens))
-        names = ("nats", "tokens", "bytes", "unknown")
+        names = ("nats", "tokens", "bytes", "unknown", "words")
         sums = {name: np.zeros(len(starts)) for name in names}
         at = 1  # losses[0] is the loss of tokens[1]
         for chunk in _chunks(losses):
@@ -86,14 +90,15 @@ class DocumentLosses:
             if len(ids) != len(chunk):
                 raise DataError(f"There are more losses than the {max(len(text.tokens) - 1, 0)} predicted tokens.")
             unit = np.searchsorted(starts, np.arange(at, at + len(chunk)), side="right") - 1
-            for name, values in zip(names, (chunk, np.ones(len(chunk)), _bytes(ids, text), ids == text.unknown_id)):
+            weights = np.zeros(len(chunk)) if text.word_weights is None else text.word_weights[ids]
+            for name, values in zip(names, (chunk, np.ones(len(chunk)), _bytes(ids, text), ids == text.unknown_id, weights)):
                 first = int(unit[0])
                 added = np.bincount(unit - first, weights=values)
                 sums[name][first : first + len(added)] += added
             at += len(chunk)
         if at < len(text.tokens):
             raise DataError(f"There are losses for {at - 1} tokens, but {len(text.tokens) - 1} tokens to predict.")
-        words = _words(text, sums["tokens"]) if documents <= 1 else _words_of_documents(text)
+        words = _words_of_documents(text) if documents > 1 else _words_of_blocks(text, sums["words"])
         return cls(
             nats=sums["nats"],
             tokens=sums["tokens"].astype(np.int64),
@@ -176,8 +181,22 @@ def _words_of_documents(text: EvaluatedText) -> np.ndarray:
     return np.full(len(text.document_starts), np.nan) if text.words is None else np.asarray(text.words, dtype=np.float64)
 
 
-def _words(text: EvaluatedText, tokens: np.ndarray) -> np.ndarray:
-    """The words of the one document, shared out to its blocks by their tokens: where words end is not kept."""
-    if text.words is None or tokens.sum() == 0:
-        return np.full(len(tokens), np.nan)
-    return np.asarray(float(np.sum(text.words)) * tokens / tokens.sum())
+def _words_of_blocks(text: EvaluatedText, weights: np.ndarray) -> np.ndarray:
+    """The words of the only document, shared out by weight; by default all in the first block, so no interval follows."""
+    if text.words is None:
+        return np.full(len(weights), np.nan)
+    if weights.sum() == 0:
+        weights = np.eye(1, len(weights))[0]
+    return np.asarray(float(np.sum(text.words)) * weights / weights.sum())
+
+
+def word_weights(token_texts: Sequence[str]) -> np.ndarray:
+    """About how many words each id brings, from its text: the runs of white space in it.
+
+    Where no id holds white space, ids are words and punctuation: one for each that holds a letter or digit. Only the
+    proportions matter, because the words of the whole document are known.
+    """
+    runs = np.array([len(re.findall(r"\s+", text)) for text in token_texts], dtype=np.float64)
+    if runs.any():
+        return runs
+    return np.array([float(any(map(str.isalnum, text))) for text in token_texts])

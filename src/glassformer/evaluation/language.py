@@ -7,7 +7,7 @@ make of them is for ``evaluation.metrics``. The only module of the package that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypedDict, Unpack
 
@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer.evaluation.baselines import Baseline
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
+from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import UsageError
 
 Model = Callable[[Tensor], Tensor]
@@ -112,6 +114,27 @@ def document_losses(
 def text_losses(model: Model, texts: Sequence[np.ndarray], *, context: int, **how: Unpack[How]) -> list[np.ndarray]:
     """Token losses of single texts, each on its own: no text sees another. The first token of each has none."""
     return [token_losses(model, tokens, context=context, **how) for tokens in texts]
+
+
+def evaluate_language(
+    model: Model,
+    text: EvaluatedText,
+    *,
+    name: str,
+    context: int,
+    baselines: Mapping[str, Baseline],
+    untrained: Model | None = None,
+    step: int | None = None,
+    tainted: str | None = None,
+    notes: Sequence[str] = (),
+    **how: Unpack[How],
+) -> Evaluation:
+    """Everything at once: the model, the counted baselines and the untrained model on the same tokens."""
+    losses, positions = document_losses(model, text, context=context, **how)
+    beside = {baseline: counted.document_losses(text) for baseline, counted in baselines.items()}
+    if untrained is not None:
+        beside["untrained"], _ = document_losses(untrained, text, context=context, by_position=False, **how)
+    return Evaluation.of_language(name, losses, beside, step=step, positions=positions, tainted=tainted, notes=notes)
 
 
 @torch.no_grad()

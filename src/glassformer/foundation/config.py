@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from glassformer.foundation.errors import ConfigError, did_you_mean
 from glassformer.foundation.yaml_text import parse_yaml
 
+LONGEST_VALUE = 200  # characters of a value that a message repeats
+
 
 class Config(BaseModel):
     """Base of everything a recipe says: frozen, strict about types, refuses unknown keys."""
@@ -26,7 +28,7 @@ class Config(BaseModel):
     def parse(cls, values: Any, *, at: str = "") -> Self:
         """A config from a plain mapping; ``at`` is the dotted place the mapping has in the whole recipe."""
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{at or cls.__name__} must be a mapping of keys to values, not {values!r}.")
+            raise ConfigError(f"{at or cls.__name__} must be a mapping of keys to values, not {_short(values)}.")
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
@@ -39,32 +41,58 @@ class Config(BaseModel):
 
 def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:
     """The first few problems, each as field, value, rule and remedy."""
-    sentences = []
-    for problem in error.errors()[:3]:
-        where = [str(part) for part in problem["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
-        field = ".".join(filter(None, [at, *where]))
-        if problem["type"] == "extra_forbidden":
-            known = _keys_at(config, where[:-1])
-            sentences.append(f"There is no key {field!r}.{did_you_mean(where[-1], known)} Known here: {', '.join(known)}.")
-        elif problem["type"] == "missing":
-            sentences.append(f"{field} is missing.")
-        elif problem["type"] == "value_error":
-            cause = problem.get("ctx", {}).get("error")
-            sentences.append(f"{field + ': ' if field else ''}{cause or problem['msg']}")
-        else:
-            rule = problem["msg"][0].lower() + problem["msg"][1:]
-            sentences.append(f"{field}={problem['input']!r} is not accepted: {rule}.")
-    return " ".join(sentences)
+    by_field: dict[str, list[Any]] = {}
+    for problem in error.errors():
+        field = ".".join(filter(None, [at, *_place(config, problem)]))
+        by_field.setdefault(field, []).append(problem)
+    return " ".join(_about_field(config, field, problems) for field, problems in list(by_field.items())[:3])
 
 
-def _keys_at(config: type[BaseModel], path: Sequence[str]) -> list[str]:
+def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -> str:
+    problem = problems[0]
+    if problem["type"] == "extra_forbidden":
+        *path, name = _place(config, problem)
+        known = sorted(_model_at(config, path).model_fields)
+        return f"There is no key {field!r}.{did_you_mean(name, known)} Known here: {', '.join(known)}."
+    if problem["type"] == "missing":
+        return f"{field} is missing."
+    if problem["type"] == "value_error":
+        return f"{field + ': ' if field else ''}{problem.get('ctx', {}).get('error') or problem['msg']}"
+    rules = [each["msg"].removeprefix("Input should be ") for each in problems]  # a field of several types breaks several rules
+    if len(rules) > 1:
+        return f"{field}={_short(problem['input'])} is not accepted: input should be {', or '.join(rules)}."
+    rule = problem["msg"][0].lower() + problem["msg"][1:]
+    return f"{field}={_short(problem['input'])} is not accepted: {rule}."
+
+
+def _place(config: type[BaseModel], problem: Any) -> list[str]:
+    """The keys that lead to a problem, without the names pydantic gives to the branches of a union."""
+    place: list[str] = []
+    inside: type[BaseModel] | None = config
+    for part in problem["loc"]:
+        if inside is not None or isinstance(part, int):
+            place.append(str(part))
+        inside = None if inside is None else _section(inside, str(part))
+    return place
+
+
+def _section(config: type[BaseModel], key: str) -> type[BaseModel] | None:
+    """The config that sits under ``key``, if one does."""
+    field = config.model_fields.get(key)
+    inner = field.annotation if field else None
+    return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+
+
+def _model_at(config: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
     for part in path:
-        field = config.model_fields.get(part)
-        inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return []
-        config = inner
-    return sorted(config.model_fields)
+        config = _section(config, part) or config
+    return config
+
+
+def _short(value: Any) -> str:
+    """The value as Python writes it, cut where it would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

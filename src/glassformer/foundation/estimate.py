@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,6 @@ class Estimate:
 def _digits(number: float) -> str:
     """Four significant digits without an exponent for the sizes people meet."""
     if number == 0 or 1e-4 <= abs(number) < 1e7:
-        digits = 4 if number == 0 else max(0, 4 - len(f"{int(abs(number))}") + (1 if abs(number) < 1 else 0))
+        digits = 4 if number == 0 else max(0, 3 - math.floor(math.log10(abs(number))))
         return f"{number:.{digits}f}"
     return f"{number:.3e}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from glassformer.foundation.errors import GlassformerError, UsageError
-from glassformer.foundation.files import sha256_of_file
+from glassformer.foundation.files import sha256_of_file, sha256_of_text
 
 _loaded: dict[str, dict[str, str]] = {}
 
@@ -33,7 +33,8 @@ def _load(file: Path) -> None:
     key, digest = str(file.resolve()), sha256_of_file(file)
     if _loaded.get(key, {}).get("sha256") == digest:
         return
-    name = f"glassformer_plugin_{file.stem}_{digest[:12]}"
+    # Named after the place, not the content: a file that was edited replaces its own variants, two files never share.
+    name = f"glassformer_plugin_{file.stem}_{sha256_of_text(key)[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
@@ -44,7 +45,7 @@ def _load(file: Path) -> None:
     except GlassformerError:
         del sys.modules[name]
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UsageError(f"--plugin {file}: running it failed with {type(error).__name__}: {error}.") from error
     _loaded[key] = {"file": str(file), "sha256": digest}

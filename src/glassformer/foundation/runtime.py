@@ -68,11 +68,11 @@ def choose_device(name: str) -> torch.device:
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kind = name.partition(":")[0]
-    if not available.get(kind, False):
-        usable = ", ".join(device for device, there in available.items() if there)
-        raise ConfigError(f"training.device={name} is not on this machine; it has: {usable} (or say auto).")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    available = ["cpu"] + ["cuda"] * (gpus > 0) + [f"cuda:{number}" for number in range(gpus)]
+    available += ["mps"] * torch.backends.mps.is_available()
+    if name not in available:
+        raise ConfigError(f"training.device={name} is not on this machine; it has: {', '.join(available)} (or say auto).")
     return torch.device(name)
 
 
@@ -103,7 +103,10 @@ def bf16_works(device_type: str) -> bool:
         "    b = a @ a.T\n"
         "b.float().sum().backward()\n"
     )
-    attempt = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False)
+    try:
+        attempt = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired):  # no child, or one that hangs: nothing that worked was seen
+        return False
     return attempt.returncode == 0
 
 

@@ -28,6 +28,8 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             self.refuse("aliases (*name) are not allowed; write the value out", event.start_mark)
+        if getattr(event, "tag", None) is not None:
+            self.refuse("tags (!name) are not allowed; write the value alone", event.start_mark)
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.refuse(f"more than {MAX_DEPTH} levels of nesting", event.start_mark)
@@ -71,10 +73,16 @@ def parse_yaml(text: str, source: str = "YAML") -> Any:
     try:
         loader = _Loader(text, source)
         return loader.get_single_data()
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{source}, line {line}: not valid YAML (a character that text may not hold).") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{source}{where}: not valid YAML ({getattr(error, 'problem', None) or error}).") from error
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise ConfigError(f"{source}{where}: not valid YAML ({problem}).") from error
+    except ValueError as error:  # a whole number with more digits than Python reads
+        raise ConfigError(f"{source}: not valid YAML ({error}).") from error
     except RecursionError:
         raise ConfigError(f"{source}: more than {MAX_DEPTH} levels of nesting.") from None
     finally:
@@ -83,8 +91,19 @@ def parse_yaml(text: str, source: str = "YAML") -> Any:
 
 
 class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers  # text that our reader would take for a number gets quotes
+
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def _quoted_where_needed(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """PyYAML writes rare line breaks bare, and a reader folds them into spaces; in double quotes they are escaped."""
+    style = '"' if any(mark in text for mark in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _quoted_where_needed)
 
 
 def dump_yaml(value: Any) -> str:

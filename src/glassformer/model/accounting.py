@@ -88,6 +88,7 @@ def parts_of(config: ModelConfig, vocabulary: int, *, batch: int = 1, length: in
             config.feedforward.parameters(dims),
             config.feedforward.flops(dims, batch, rows),
         ),
+        (f"block ({config.block.kind})", layers, config.block.parameters(dims), config.block.flops(dims, batch, rows)),
         (f"norm ({config.norm.kind})", norms, config.norm.parameters(dims), config.norm.flops(dims, batch, rows)),
         (f"head ({config.head.kind})", 1, config.head.parameters(dims), config.head.flops(dims, batch, rows)),
     ]

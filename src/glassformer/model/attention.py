@@ -36,3 +36,8 @@ def attend(
 ) -> Tensor:
     """Each query's mean of the visible values, weighted by the pattern."""
     return attention_pattern(attention_scores(q_HTE, k_HSE, scale=scale), visible_HTS) @ v_HSE
+
+
+def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
+    """[B, T, H * E] -> [B, H, T, E]: head h reads the h-th stretch of each vector."""
+    return x_BTD.unflatten(-1, (heads, -1)).transpose(1, 2)

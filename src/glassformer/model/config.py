@@ -60,6 +60,10 @@ class ModelConfig(Config):
                 f"the {self.positions.enters}, which this mixer does not use; choose positions that act through one of "
                 f"{sorted(self.mixer.takes - {'nothing'})}, or none."
             )
+        for part in (self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head):
+            objection = part.objection(self.dims(vocabulary=1))  # no part's fit depends on the vocabulary
+            if objection:
+                raise ValueError(objection)
         return self
 
     def dims(self, vocabulary: int) -> Dims:

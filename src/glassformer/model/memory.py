@@ -1,7 +1,8 @@
 """What a model remembers of the tokens it has read, so that the next token costs one step (the key/value cache).
 
-One buffer per layer and name, filled at each row's own positions: rows of different length live in one batch. A mixer
-decides what it keeps (keys and values, or values alone).
+One buffer per layer and name, filled at each row's own positions: rows of different length live in one batch, and what
+stands beyond a row's end is hidden by the causal rule until it is overwritten. A mixer decides what it keeps (keys and
+values, or values alone). Shapes never depend on how far a row has come, so a step can be recorded and replayed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from torch import Tensor
 
 
 class LayerMemory:
-    """The buffers of one layer. ``extend`` writes at the scene's positions and gives everything up to ``length``."""
+    """The buffers of one layer. ``extend`` writes where the owner was told and gives all that the queries may need."""
 
     def __init__(self, owner: Memory) -> None:
         self._owner = owner
@@ -20,32 +21,44 @@ class LayerMemory:
     def extend(self, name: str, new_BHTE: Tensor) -> Tensor:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
         owner, buffer = self._owner, self._buffers.get(name)
-        batch, heads, _, width = new_BHTE.shape
+        batch, heads, length, width = new_BHTE.shape
         if buffer is None:
-            buffer = new_BHTE.new_zeros(batch, heads, owner.capacity, width)
+            buffer = new_BHTE.new_zeros(owner.rows or batch, heads, owner.capacity, width)
             self._buffers[name] = buffer
-        rows_B1 = torch.arange(batch, device=new_BHTE.device).unsqueeze(1)
-        buffer[rows_B1, :, owner.at_BT] = new_BHTE.transpose(1, 2)
-        return buffer[:, :, : owner.length]
+        if owner.at_BT is None:  # whole rows: the new vectors are all there is
+            buffer[owner.rows_B, :, :length] = new_BHTE
+            return new_BHTE
+        buffer[owner.rows_B.unsqueeze(1), :, owner.at_BT] = new_BHTE.transpose(1, 2)
+        return buffer[:batch, :, : owner.length]
 
-    def keep_rows(self, rows: Tensor) -> None:
-        self._buffers = {name: buffer[rows] for name, buffer in self._buffers.items()}
+    def keep_rows(self, rows_B: Tensor) -> None:
+        moved_to = torch.arange(len(rows_B), device=rows_B.device)
+        moved_to = moved_to[moved_to != rows_B]
+        for buffer in self._buffers.values():
+            buffer[moved_to] = buffer[rows_B[moved_to]]
 
 
 class Memory:
-    """The memory of one model for one batch of rows."""
+    """The memory of one model for a batch of up to ``rows`` rows (those of the first pass, unless told)."""
 
-    def __init__(self, *, layers: int, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, *, layers: int, capacity: int, rows: int | None = None) -> None:
+        self.capacity, self.rows = capacity, rows
         self.length = 0
-        self.at_BT: Tensor = torch.empty(0, dtype=torch.long)
+        self.at_BT: Tensor | None = None
+        self.rows_B = self._order_B = torch.empty(0, dtype=torch.long)
         self.layers = [LayerMemory(self) for _ in range(layers)]
 
     def place(self, at_BT: Tensor, length: int) -> None:
-        """Called once per forward pass: where the new tokens stand, and how far any row reaches after them."""
-        self.at_BT, self.length = at_BT, length
+        """Before a pass over the first rows: where the new tokens stand, and how far any row reaches after them."""
+        if len(self._order_B) < len(at_BT) or self._order_B.device != at_BT.device:
+            self._order_B = torch.arange(max(len(at_BT), self.rows or 0), device=at_BT.device)
+        self.rows_B, self.at_BT, self.length = self._order_B[: len(at_BT)], at_BT, length
 
-    def keep_rows(self, rows: Tensor) -> None:
-        """Drops every row not in ``rows``: finished texts leave the batch."""
+    def place_whole(self, rows_B: Tensor) -> None:
+        """Before a pass that reads the rows ``rows_B`` from their beginning; what they held is forgotten."""
+        self.at_BT, self.rows_B = None, rows_B
+
+    def keep_rows(self, rows_B: Tensor) -> None:
+        """Row ``rows_B[i]`` becomes row i; every row not named leaves. Only rows that change place are copied."""
         for layer in self.layers:
-            layer.keep_rows(rows)
+            layer.keep_rows(rows_B)

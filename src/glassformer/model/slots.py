@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -19,7 +19,20 @@ from glassformer.model.scene import Scene
 
 
 class PartConfig(VariantConfig):
-    """What every part's config can say about its cost."""
+    """What every part's config can say: what it costs, where it does not fit, which laws it breaks."""
+
+    breaks: ClassVar[frozenset[str]] = frozenset()
+    """Laws this variant is known to break: "causality", "batch", "padding", "cache". The checks find each of them."""
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """Settings with which the conformance suite tries this variant, the plain one first."""
+
+    def objection(self, dims: Dims) -> str | None:
+        """Why this part cannot be built with these sizes or would do nothing, as a sentence; None: it fits."""
+        return None
+
+    def untrained(self, dims: Dims) -> dict[str, slice]:
+        """Parameters (by name, and which rows of them) that no gradient reaches; part of the variant's nature."""
+        return {}
 
     def parameters(self, dims: Dims) -> int:
         """Numbers that are trained, exactly."""
@@ -88,6 +101,13 @@ class MergeConfig(PartConfig):
         raise NotImplementedError
 
 
+def needs_two_heads(config: MergeConfig, dims: Dims) -> str | None:
+    """The objection of merges that only reorder heads."""
+    if dims.heads > 1:
+        return None
+    return f"model.merge={config.kind} has no effect with model.heads=1: nothing to reorder; choose more heads, or concat."
+
+
 class NormConfig(PartConfig):
     """A normalisation of each token's vector."""
 
@@ -109,8 +129,8 @@ class Block(nn.Module, ABC):
     def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor: ...
 
 
-class BlockConfig(VariantConfig):
-    """How attention, feed-forward, norms and residual sums are wired."""
+class BlockConfig(PartConfig):
+    """How attention, feed-forward, norms and residual sums are wired. Its cost is what it adds to its parts'."""
 
     norms: ClassVar[int] = 2
     """How many norms one block has."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, write_atomically, write_json
+from glassformer.foundation.files import read_json, room_on_disk, write_atomically, write_json
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
@@ -52,6 +54,9 @@ class RunDirectory:
     def evaluations(self) -> Path:
         return self.root / "evaluations"
 
+    def evaluation_file(self, split: str, step: int) -> Path:
+        return self.evaluations / f"{split}-step-{step}.json"
+
     @property
     def openings_file(self) -> Path:
         return self.root / "test-openings.jsonl"
@@ -73,11 +78,10 @@ class RunDirectory:
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
             raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
 
-    def claim(self) -> None:
-        """Takes a fresh folder; a used one is refused."""
+    def refuse_if_used(self) -> None:
+        """A fresh run takes an empty folder or a new one."""
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
-        self.root.mkdir(parents=True, exist_ok=True)
 
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))
@@ -96,6 +100,18 @@ class RunDirectory:
 
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
+
+    def record_opening(self, **facts: Any) -> None:
+        """Writes down that the test split was looked at: a second look is no longer a first one."""
+        line = json.dumps({"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts})
+        with room_on_disk(self.openings_file), self.openings_file.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    def openings(self) -> list[dict[str, Any]]:
+        """Every time the test split was opened."""
+        if not self.openings_file.is_file():
+            return []
+        return [json.loads(line) for line in self.openings_file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
     def write_state(self, status: str, **facts: Any) -> None:
         """How the run stands: running, finished, stopped, diverged or failed."""

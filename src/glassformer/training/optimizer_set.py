@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import final
+from typing import Self, final
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint
+from glassformer.training.config import TrainingConfig
 from glassformer.training.slots import OptimizerConfig
 
 
@@ -21,6 +23,11 @@ class OptimizerSet:
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
 
+    @classmethod
+    def of(cls, training: TrainingConfig, model: nn.Module) -> Self:
+        """The optimizers that a recipe's training section asks for."""
+        return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay)
+
     def set_factor(self, factor: float) -> None:
         """Every group's rate is its own base rate times ``factor``."""
         for optimizer, rates in zip(self.optimizers, self._base_rates):
@@ -29,6 +36,21 @@ class OptimizerSet:
                     group["lr"].fill_(rate * factor)
                 else:
                     group["lr"] = rate * factor
+
+    @property
+    def capturable(self) -> bool:
+        """Whether a step can be recorded once and replayed: every optimizer counts its steps on the device."""
+        return all("capturable" in optimizer.defaults for optimizer in self.optimizers)
+
+    def make_capturable(self) -> None:
+        """Moves what changes between steps (the rate, the count) onto the device, where a recorded step reads it."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["capturable"] = True
+                group["lr"] = torch.tensor(float(group["lr"]), device=group["params"][0].device)
+            for parameter, state in optimizer.state.items():
+                if "step" in state:
+                    state["step"] = state["step"].to(parameter.device)
 
     def step(self) -> None:
         for optimizer in self.optimizers:

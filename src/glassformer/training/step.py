@@ -44,12 +44,20 @@ class TrainStep:
 
     def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome:
         """Takes step ``step`` with the learning rate times ``factor``."""
+        self.prepare(step, factor)
+        return self.change(batch)
+
+    def prepare(self, step: int, factor: float) -> None:
+        """Sets what depends on the step's number: every generator, and the rate."""
         self.model.train()
         seed_torch(derive_seed(self.seed, "step", step))
+        self.optimizers.set_factor(factor)
+
+    def change(self, batch: Batch) -> StepOutcome:
+        """Gradients, clipping, new weights: the same operations at every step."""
         targets = (batch.targets_BT != IGNORED).sum().clamp(min=1)
         loss = self._backward(batch, targets)
         gradient = self._clip()
-        self.optimizers.set_factor(factor)
         self.optimizers.step()
         self.optimizers.zero_grad()
         return StepOutcome(loss, gradient)

@@ -17,15 +17,27 @@ import torch
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
-from glassformer.training.step import StepOutcome, TrainStep
+from glassformer.training.step import StepOutcome
 
 
 class BatchSource(Protocol):
     """Anything that gives the batch of a step."""
 
     def batch(self, step: int) -> Batch: ...
+
+
+class Step(Protocol):
+    """One training step, in whatever form."""
+
+    runtime: Runtime
+    optimizers: OptimizerSet
+    accumulate: int
+
+    def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome: ...
 
 
 @dataclass
@@ -46,8 +58,8 @@ class TrainingState:
 class Surroundings:
     """What the trainer asks of the layers above it."""
 
-    evaluate: Callable[[], dict[str, float]]
-    """Validation figures of the model as it stands; must have ``validation_loss``."""
+    evaluate: Callable[[], dict[str, float]] | None
+    """Validation figures of the model as it stands, ``validation_loss`` among them; None: there is no validation text."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
     evaluated_already: Callable[[int], bool] = lambda step: False
@@ -60,7 +72,7 @@ class Trainer:
 
     def __init__(
         self,
-        step: TrainStep,
+        step: Step,
         batches: BatchSource,
         *,
         steps: int,
@@ -147,10 +159,11 @@ class Trainer:
         self.around.watch.progress("training", step, self.steps, facts)
 
     def _evaluation_due(self, step: int) -> bool:
-        return step % self.evaluate_every == 0 or step == self.steps
+        return self.around.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _evaluate(self, state: TrainingState) -> bool:
         """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
+        assert self.around.evaluate is not None
         self._fetch()
         try:
             figures = self.around.evaluate()

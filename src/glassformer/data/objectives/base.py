@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.registry import Slot, VariantConfig
@@ -15,6 +16,8 @@ class BatchesByStep(Protocol):
 
     @property
     def steps_per_epoch(self) -> float: ...
+
+    def on(self, device: torch.device) -> BatchesByStep: ...
 
     def batch(self, step: int) -> Batch: ...
 

@@ -25,6 +25,7 @@ class Tokenizer(ABC):
     """Text to ids and back. Immutable once made; equal files encode equally."""
 
     kind: ClassVar[str]
+    revision: ClassVar[int] = 1  # raised when a kind encodes the same text differently, so that kept tokens are made anew
     start_id: int | None = None
     stop_id: int | None = None
     unknown_id: int | None = None
@@ -83,11 +84,17 @@ class Tokenizer(ABC):
     def check_ids(self, ids: Sequence[int]) -> None:
         for token_id in ids:
             if not 0 <= token_id < self.size:
-                raise DataError(f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}.")
+                raise DataError(
+                    f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}; "
+                    "decode with the tokenizer that made the ids."
+                )
 
 
 class TokenizerConfig(VariantConfig):
     """How a tokenizer comes to be. ``train`` reads the training texts once, or twice when the kind needs it."""
+
+    learns: ClassVar[bool] = True  # False: does not depend on the texts, so there is nothing to keep
+    revision: ClassVar[int] = 1  # raised when the same texts give another tokenizer
 
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:
         """A tokenizer for ``texts()`` (a function, so that a kind may read them again)."""

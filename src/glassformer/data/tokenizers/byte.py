@@ -60,5 +60,7 @@ def _utf8(text: str) -> bytes:
 class ByteTokenizerConfig(TokenizerConfig):
     """Bytes of UTF-8: 256 ids, nothing unknown."""
 
+    learns = False
+
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> ByteTokenizer:
         return ByteTokenizer()

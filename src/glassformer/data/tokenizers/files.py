@@ -10,21 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
+from glassformer.data.tokenizers.bpe import BPETokenizer, from_document
+from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
 from glassformer.foundation.errors import DataError, did_you_mean
 
+FOLDER_FILE = "tokenizer.json"
 MAX_BYTES = 256 << 20  # the largest vocabularies in use take some tens of MiB
 
 
 def load_tokenizer(file: Path | str) -> Tokenizer:
-    """The tokenizer of a file; a damaged or foreign file is a sentence that says what is wrong with it."""
+    """The tokenizer of a file, or of the ``tokenizer.json`` in a folder (a run's, or a model's of Hugging Face).
+
+    A damaged or foreign file is a sentence that says what is wrong with it.
+    """
     file = Path(file)
+    file = file / FOLDER_FILE if file.is_dir() else file
     document = _read(file)
     if "glassformer_tokenizer" in document:
         return _ours(document, file)
-    if "model" in document:
+    if isinstance(document.get("model"), dict):
         return _hugging_face(document, file)
     raise DataError(
-        "is JSON but no tokenizer: neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's tokenizer.json).",
+        "is JSON but no tokenizer: neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's tokenizer.json); "
+        "make one with `glassformer tokenizer train`.",
         file=file,
     )
 
@@ -37,7 +45,9 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror}); give the path of a tokenizer's JSON file.", file=file) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not valid JSON ({error}); it is damaged or no tokenizer.", file=file) from None
+        raise DataError(
+            f"is not valid JSON ({error}); it is damaged or no tokenizer: make it or fetch it again.", file=file
+        ) from None
     if not isinstance(document, dict):
         raise DataError("is JSON but not an object; this is no tokenizer.", file=file)
     return document
@@ -45,29 +55,28 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
     kinds = _tokenizers()
-    kind, settings = document["glassformer_tokenizer"], document.get("settings")
+    kind, settings = str(document["glassformer_tokenizer"]), document.get("settings")
     if document.get("schema") != 1:
         raise DataError(f"has schema {document.get('schema')!r}; this version of glassformer reads schema 1.", file=file)
     if kind not in kinds:
         known = ", ".join(sorted(kinds))
-        raise DataError(f"holds a tokenizer of kind {kind!r}.{did_you_mean(str(kind), kinds)} Known: {known}.", file=file)
+        raise DataError(f"holds a tokenizer of kind {kind!r}.{did_you_mean(kind, kinds)} Known: {known}.", file=file)
     if not isinstance(settings, dict):
         raise DataError("has no settings; it is damaged.", file=file)
     try:
         return kinds[kind].from_settings(settings)
     except DataError as error:
         raise DataError(str(error), file=file) from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged.", file=file
-        ) from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        rule = f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged."
+        raise DataError(rule, file=file) from None
 
 
 def _tokenizers() -> dict[str, type[Tokenizer]]:
     """The tokenizer classes by kind, also those of plugins."""
     TOKENIZERS.names()  # imports every file of the package
     found: dict[str, type[Tokenizer]] = {}
-    waiting: list[type[Tokenizer]] = [Tokenizer]
+    waiting: list[type[Any]] = [Tokenizer]
     while waiting:
         for kind in waiting.pop().__subclasses__():
             waiting.append(kind)
@@ -77,4 +86,8 @@ def _tokenizers() -> dict[str, type[Tokenizer]]:
 
 
 def _hugging_face(document: dict[str, Any], file: Path) -> Tokenizer:
-    raise DataError("is a Hugging Face tokenizer, which this version does not read.", file=file)
+    try:
+        pairs = from_document(document)
+        return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
+    except DataError as error:
+        raise DataError(str(error), file=file) from None

@@ -1,0 +1,42 @@
+# make demo: set up and run the main job on built-in data.  make test: set up and pass all tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-slow check format map setup clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev,hf,ray,data]"
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/glassformer demo
+
+# Two processes of one thread each: on two cores that is faster than one process with two threads.
+test: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+test-slow: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix -q .
+	$(BIN)/ruff format -q .
+
+# Rewrites the generated tables: the map in ARCHITECTURE.md and the variants in docs/variants.md.
+map: $(STAMP)
+	$(BIN)/python tests/architecture/write_map.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

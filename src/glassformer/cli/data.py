@@ -1,0 +1,147 @@
+"""``glassformer data list|show|stats``: which sets there are, what is in one, how large and how clean it is. No torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.options import Json, Set, changes_of
+from glassformer.foundation.errors import UsageError, did_you_mean
+
+app = typer.Typer(no_args_is_help=True, help="Named data sets and texts of your own: what there is, before training.")
+
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="SET|PATH", help="A named set, a file, a folder, or - (standard input).")
+]
+DocumentOption = Annotated[
+    str | None, typer.Option("--document", metavar="line|block|file", help="What a document is; as data.document.")
+]
+ColumnOption = Annotated[
+    str | None, typer.Option("--text-column", metavar="NAME|N", help="The column of a jsonl, csv or tsv file with the text.")
+]
+
+
+@app.command("list")
+def list_command(json: Json = False) -> None:
+    """The named sets, and whether their files are here."""
+    from glassformer.data.describe import list_sets
+
+    sets = list_sets()
+    if json:
+        print_json({"sets": sets})
+        return
+    rows = [[row["name"], "yes" if row["here"] else "no", row["about"]] for row in sets]
+    print_table("Sets (data.set)", ["name", "here", "what it is"], rows, numbers=False)
+    say("Any text of yours works as well: data.path takes a file, a folder, or - for standard input.")
+
+
+@app.command("show")
+def show_command(
+    source: SourceArgument,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many documents.")] = 5,
+    characters: Annotated[int, typer.Option("--characters", min=1, help="How much of each.")] = 500,
+    document: DocumentOption = None,
+    text_column: ColumnOption = None,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Print the first documents, as training would see them."""
+    from glassformer.data.describe import first_documents
+
+    config, _ = _configured(source, document, text_column, set_)
+    found = first_documents(config, count=count, characters=characters)
+    if json:
+        print_json(found)
+        return
+    for number, one in enumerate(found["documents"], start=1):
+        more = " (cut)" if one["cut"] else ""
+        out().print(f"--- {number}: {one['source']}, line {one['line']}{more}", style="bold", markup=False)
+        out().print(one["text"], markup=False, end="" if one["text"].endswith("\n") else "\n")
+    for note in found["notes"]:
+        say(note)
+
+
+@app.command("stats")
+def stats_command(
+    source: SourceArgument,
+    document: DocumentOption = None,
+    text_column: ColumnOption = None,
+    tokenizer: Annotated[str, typer.Option("--tokenizer", metavar="KIND", help="How to count tokens.")] = "char",
+    test: Annotated[bool, typer.Option("--test", help="Open the test split, too.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Draw the lengths of documents: .png, .svg or .pdf.")
+    ] = None,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Count documents, tokens and characters; find repetitions, overlaps of splits and bad lines."""
+    from glassformer.data.describe import measure
+    from glassformer.data.tokenizers.base import TOKENIZERS
+
+    config, settings = _configured(source, document, text_column, set_)
+    kind = TOKENIZERS.parse({"kind": tokenizer, **settings})
+    with watching() as watch:
+
+        def progress(what: str, done: int, total: int | None) -> None:
+            if total:
+                watch.progress(what, done, total)
+
+        facts, lengths = measure(config, kind, test=test, progress=progress)
+    if picture is not None:
+        from glassformer.figures.encode import save_figure
+        from glassformer.figures.histogram import histogram
+
+        save_figure(histogram(lengths, title=f"{facts['source']}: lengths of documents"), picture)
+        say(f"The lengths of documents are drawn in {picture}.")
+    if json:
+        print_json(facts)
+        return
+    _print_facts(facts)
+
+
+def _configured(source: str, document: str | None, column: str | None, changes: list[str] | None) -> tuple[Any, dict[str, Any]]:
+    """The data config, and settings of the tokenizer (``--set tokenizer.vocab=100``)."""
+    from glassformer.data.config import DataConfig
+    from glassformer.data.sets import SETS
+    from glassformer.foundation.config import override
+
+    if source not in SETS and source != "-" and not Path(source).expanduser().exists():
+        raise UsageError(
+            f"There is no set and no file {source!r}.{did_you_mean(source, SETS)} Sets: {', '.join(SETS)}; or give the path of "
+            "a text."
+        )
+    given: dict[str, Any] = {"data": {"set" if source in SETS else "path": source}, "tokenizer": {}}
+    if document is not None:
+        given["data"]["document"] = document
+    if column is not None:
+        given["data"]["text_column"] = int(column) if column.isdecimal() else column
+    values = override(given, changes_of(changes))
+    return DataConfig.parse(values["data"], at="data"), values["tokenizer"]
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
+    columns = ["split", "documents", "tokens", "words", "characters", "bytes", "UNK", "repeated"]
+    rows = [
+        [
+            name,
+            *(f"{split[key]:,}" for key in ("documents", "tokens", "words", "characters", "bytes")),
+            f"{split['unknown_share']:.2%}",
+            f"{split['repeated_documents']:,}",
+        ]
+        for name, split in facts["splits"].items()
+    ]
+    size = f"{facts['tokenizer']['kind']}, {facts['tokenizer']['size']:,} ids"
+    print_table(f"{facts['source']} ({size}; sha256 {facts['sha256'][:12]})", columns, rows)
+    quantiles = list(next(iter(facts["splits"].values()))["tokens_per_document"])
+    lengths = [
+        [name, *(f"{split['tokens_per_document'][key]:,.0f}" for key in quantiles)] for name, split in facts["splits"].items()
+    ]
+    out().print()
+    print_table("Tokens per document", ["split", *quantiles], lengths)
+    for note in facts["notes"]:
+        say(note)
+    if facts["unopened"]:
+        say("The test split is there and was not opened; --test opens it.")

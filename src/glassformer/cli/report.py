@@ -1,0 +1,26 @@
+"""``glassformer report``: the self-contained page of a run or a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.options import Json, Plugin
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN|STUDY", help="The folder of a run or a study.")],
+    out_: Annotated[Path | None, typer.Option("--out", metavar="PAGE.html", help="Where to write it.")] = None,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Write one self-contained HTML page: figures with intervals, curves, cost, how to run it again."""
+    from glassformer.run import load
+    from glassformer.run_report import write_report
+
+    with watching() as watch:
+        file = write_report(load(run, plugins=plugin or ()), out_, watch=watch)
+    print_json({"report": str(file)}) if json else out().print(str(file), markup=False)

@@ -1,0 +1,250 @@
+"""``glassformer tokenizer``: train, encode, decode, show. Imports no torch."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.options import Json, Set, changes_of
+from glassformer.foundation.errors import DataError, UsageError
+from glassformer.foundation.progress import Watcher
+
+app = typer.Typer(help="Train, use and look into tokenizers.", no_args_is_help=True, rich_markup_mode=None)
+
+TokenizerArgument = Annotated[Path, typer.Argument(metavar="TOK", help="A tokenizer's file, or the folder of a run or model.")]
+TextFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Take the text of this file.")]
+
+
+@app.command("train")
+def train_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text files (gzip is read too).")],
+    out_file: Annotated[Path, typer.Option("--out", metavar="TOK", help="The file to write, e.g. tokenizer.json.")],
+    vocab: Annotated[int | None, typer.Option("--vocab", metavar="N", help="How many tokens.")] = None,
+    kind: Annotated[str, typer.Option("--kind", metavar="bpe|char|word|byte")] = "bpe",
+    level: Annotated[str | None, typer.Option("--level", metavar="byte|char", help="The smallest symbols of bpe.")] = None,
+    settings: Set = None,
+    json: Json = False,
+) -> None:
+    """Learn a tokenizer from text files, line by line. A bpe tokenizer is written as a Hugging Face tokenizer.json."""
+    from glassformer.data.tokenizers.base import TOKENIZERS
+    from glassformer.data.tokenizers.bpe import BPETokenizerConfig
+
+    given = changes_of(settings) | ({} if level is None else {"level": level})
+    if "vocab" in TOKENIZERS.get(kind).model_fields:
+        given |= {} if vocab is None else {"vocab": vocab}
+    elif vocab is not None:
+        say(f"--vocab {vocab} is not used: tokenizers of the kind {kind!r} have no such setting.")
+    config = TOKENIZERS.parse({"kind": kind, **given})
+    target = out_file / "tokenizer.json" if out_file.is_dir() else out_file
+    with watching() as watcher:
+        count, merge = _counting(watcher, files), _merging(watcher)
+        more: dict[str, Any] = {"merged": merge} if isinstance(config, BPETokenizerConfig) else {}
+        tokenizer = config.train(lambda: _lines(files), count, **more)
+    tokenizer.save(target)
+    if json:
+        print_json({"file": str(target), "kind": tokenizer.kind, "size": tokenizer.size, "asked": vocab})
+        return
+    out().print(f"{target}: {tokenizer.kind}, {tokenizer.size:,} tokens", markup=False)
+    if vocab is not None and tokenizer.size < vocab:
+        say(f"There are {tokenizer.size:,} tokens, not {vocab:,}: this text has no more that occur often enough.")
+
+
+@app.command("encode")
+def encode_command(
+    tok: TokenizerArgument,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Without it and --file: standard input.")] = None,
+    file: TextFile = None,
+    json: Json = False,
+) -> None:
+    """The ids of a text, without start and stop marks."""
+    from glassformer.data.tokenizers.files import load_tokenizer
+
+    if text is not None and file is not None:
+        raise UsageError("TEXT and --file are both given; give one of them.")
+    tokenizer = load_tokenizer(tok)
+    ids = tokenizer.encode(_whole(file) if file else _standard_input() if text is None else text)
+    if json:
+        print_json({"ids": ids})
+    else:
+        sys.stdout.write(" ".join(map(str, ids)) + "\n")
+
+
+@app.command("decode")
+def decode_command(
+    tok: TokenizerArgument,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="IDS", help="12 7 300, or 12,7,300; without: standard input.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """The text of ids."""
+    from glassformer.data.tokenizers.files import load_tokenizer
+
+    tokenizer = load_tokenizer(tok)
+    text = tokenizer.decode(_ids(" ".join(ids) if ids else _standard_input()))
+    if json:
+        print_json({"text": text})
+    else:
+        sys.stdout.write(text + "\n")
+
+
+@app.command("show")
+def show_command(
+    tok: TokenizerArgument,
+    word: Annotated[str | None, typer.Argument(metavar="[WORD]", help="Show how this is merged.")] = None,
+    file: TextFile = None,
+    picture: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Draw WORD's merges: word.svg or .png.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="How many merges and tokens to list; 0: all.")] = 20,
+    json: Json = False,
+) -> None:
+    """The merges in order, bytes per token, the longest tokens; with --file also the rarest and those never produced.
+
+    With WORD: the steps by which it is merged. A word in the middle of a text begins with a space: " word".
+    """
+    from glassformer.data.tokenizers.anatomy import count_tokens, describe, follow
+    from glassformer.data.tokenizers.files import load_tokenizer
+
+    tokenizer = load_tokenizer(tok)
+    if picture is not None and word is None:
+        raise UsageError("--out draws the merges of a word; give WORD too.")
+    if word is not None:
+        words = follow(tokenizer, word)
+        if picture is not None:
+            _draw(words, picture)
+        if json:
+            print_json({"words": words})
+        else:
+            _print_words(words)
+        return
+    usage = None if file is None else count_tokens(tokenizer, _lines([file]))
+    facts = describe(tokenizer, usage, top=limit or tokenizer.size)
+    if json:
+        print_json(facts)
+    else:
+        _print_facts(facts, limit or None)
+
+
+def _print_facts(facts: dict[str, Any], limit: int | None) -> None:
+    level = f", {facts['level']} level" if facts["level"] else ""
+    marks = ", ".join(f"{name} {token_id}" for name, token_id in facts["marks"].items()) or "none"
+    rows = [["tokens", f"{facts['size']:,}"], ["merges", f"{len(facts['merges']):,}"], ["marks (ids)", marks]]
+    for what, value in facts["bytes_per_token"].items():
+        rows.append([f"bytes per token, {what}", "not known" if value is None else f"{value:.3f}"])
+    print_table(f"{facts['kind']}{level}", ["", ""], rows)
+    merges = facts["merges"]
+    if merges:
+        shown = [
+            [str(m["rank"]), visible(m["left"]), visible(m["right"]), visible(m["merged"]), str(m["id"])]
+            for m in merges[:limit]
+        ]
+        print_table("\nmerges in order", ["merge", "left", "right", "token", "id"], shown)
+        if len(shown) < len(merges):
+            out().print(f"... and {len(merges) - len(shown):,} more (--limit 0 lists all)", markup=False)
+    longest = [[str(token["id"]), visible(token["text"]), _or_dash(token["bytes"])] for token in facts["longest"]]
+    print_table("\nlongest tokens", ["id", "token", "bytes"], longest)
+    if facts["rarest"] is None:
+        say("With --file TEXT: the rarest tokens of that text, and those it never uses.")
+        return
+    rarest = [[str(token["id"]), visible(token["text"]), f"{token['count']:,}"] for token in facts["rarest"]]
+    print_table("\nrarest tokens in this text", ["id", "token", "times"], rarest)
+    never = facts["never_produced"]
+    names = "  ".join(visible(token["text"]) for token in never[:limit])
+    more = f"  ... and {len(never) - limit:,} more" if limit is not None and len(never) > limit else ""
+    out().print(f"\nnever produced by this text: {len(never):,} of {facts['size']:,} tokens\n{names}{more}", markup=False)
+
+
+def _print_words(words: Sequence[dict[str, Any]]) -> None:
+    for word in words:
+        names = [f"{step['rank']}: {visible(step['left'])} + {visible(step['right'])}" for step in word["steps"]]
+        margin = max(map(len, ["symbols", *names])) + 3
+        lines = [visible(word["word"]), "symbols".ljust(margin) + _pieces(word["symbols"])]
+        lines += [name.ljust(margin) + _pieces(step["tokens"]) for name, step in zip(names, word["steps"])]
+        lines += ["ids".ljust(margin) + " ".join(map(str, word["ids"])), ""]
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
+    """One word's merges as a picture."""
+    from glassformer.figures.encode import save_figure
+    from glassformer.figures.merges import MergeRow, draw_merges
+
+    if len(words) != 1:
+        cut = " | ".join(visible(word["word"]) for word in words)
+        raise UsageError(f"A picture shows one word, but this text is {len(words)}: {cut}; give one of them.")
+    (word,) = words
+    rows = [MergeRow("symbols", [(visible(symbol), 1) for symbol in word["symbols"]])]
+    for step in word["steps"]:
+        pieces = [(visible(token), span) for token, span in zip(step["tokens"], step["spans"])]
+        rows.append(
+            MergeRow(f"merge {step['rank']}: {visible(step['left'])} + {visible(step['right'])}", pieces, step["place"])
+        )
+    save_figure(draw_merges(rows, f"{visible(word['word'])}: {len(rows) - 1} merges"), file)
+    say(f"{file} written.")
+
+
+def visible(text: str) -> str:
+    """Spaces as a sign that can be seen."""
+    return text.replace(" ", "␣")
+
+
+def _pieces(tokens: Sequence[str]) -> str:
+    return "  ".join(map(visible, tokens))
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _lines(files: Sequence[Path]) -> Iterator[str]:
+    """Lines with their endings: one text each, as the trainers of Hugging Face's library read files."""
+    from glassformer.data.readers import lines, to_text
+
+    for file in files:
+        for number, line in lines(file):
+            yield to_text(line, file, number)
+
+
+def _whole(file: Path) -> str:
+    from glassformer.data.readers import pieces
+
+    return "".join(text for _, text in pieces(file))
+
+
+def _standard_input() -> str:
+    from glassformer.data.readers import to_text
+
+    return to_text(sys.stdin.buffer.read(), "standard input", 1)
+
+
+def _ids(text: str) -> list[int]:
+    words = re.split(r"[\s,]+", text.strip().strip("[]").strip())
+    try:
+        return [int(word) for word in words if word]
+    except ValueError:
+        wrong = next(word for word in words if not re.fullmatch(r"[+-]?\d+", word))
+        raise UsageError(f"IDS: {wrong!r} is not a whole number; write ids like 12 7 300 or 12,7,300.") from None
+
+
+def _counting(watcher: Watcher, files: Sequence[Path]) -> Callable[[int], None]:
+    try:
+        total = sum(file.stat().st_size for file in files)
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=error.filename) from None
+    done = 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        watcher.progress("reading", done, max(total, done))
+
+    return tell
+
+
+def _merging(watcher: Watcher) -> Callable[[int, int], None]:
+    return lambda done, total: watcher.progress("merging", done, total)

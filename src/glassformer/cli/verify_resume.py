@@ -1,0 +1,38 @@
+"""``glassformer verify-resume``: kills and resumes a real run and compares it with an unbroken one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.options import Json, Plugin, RecipeArgument, Set, changes_of
+from glassformer.foundation.errors import CheckFailed
+
+
+def command(
+    recipe: RecipeArgument,
+    set_: Set = None,
+    kills: Annotated[int, typer.Option("--kills", min=1, help="Kills (-9) in each broken run.")] = 2,
+    times: Annotated[int, typer.Option("--times", min=1, help="How many broken runs.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Draws the moments of the kills.")] = 0,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Prove that a killed and resumed run ends in the same bits as an unbroken one, on your own recipe."""
+    from glassformer.verify_resume import verify_resume
+
+    with watching() as watch:
+        proof = verify_resume(
+            recipe, set=changes_of(set_), plugins=plugin or (), kills=kills, times=times, seed=seed, watch=watch
+        )
+    if json:
+        print_json(proof.plain())
+    else:
+        for name, digest in proof.unbroken.items():
+            out().print(f"{name}  sha256 {digest}", markup=False)
+    if not proof.same:
+        raise CheckFailed("A resumed run ended in other bits than the unbroken one; see the list above.")
+    if not json:
+        out().print(f"Same bits: {times} broken and resumed run(s) equal the unbroken one.", markup=False)

@@ -1,0 +1,98 @@
+"""A corpus -> what there is to know about it before training: sizes, lengths, repetitions, first documents.
+
+Gives plain JSON values (and arrays of lengths for a picture). Prints nothing and judges nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.config import DataConfig
+from glassformer.data.corpus import Document, Source, read
+from glassformer.data.prepare import Prepared, Report, prepare, reading_of
+from glassformer.data.sets import SETS
+from glassformer.data.sources import find_parts
+from glassformer.data.token_files import TokenSplit
+from glassformer.data.tokenizers.base import TokenizerConfig
+
+QUANTILES = {"smallest": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "largest": 1.0}
+_EXCERPT = 120  # characters
+
+
+def list_sets() -> list[dict[str, Any]]:
+    """Every named set: what it is, and whether its files are here."""
+    return [{"name": known.name, "about": known.about, "here": known.is_here()} for known in SETS.values()]
+
+
+def first_documents(data: DataConfig, *, count: int = 5, characters: int = 1000) -> dict[str, Any]:
+    """The first documents as they are read, each cut at ``characters``. Reads no further than it has to."""
+    parts = find_parts(data)
+    shown = []
+    for document in islice(_whole(parts.train, characters), count):
+        text = document.text[:characters]
+        shown.append({"source": document.source, "line": document.line, "text": text, "cut": len(text) < len(document.text)})
+    held_out = {"validation": parts.validation, **{f"test:{name}": source for name, source in parts.tests.items()}}
+    return {
+        "source": parts.train.name,
+        "files": [str(file) for file in parts.train.files],
+        "reading": reading_of(parts.train),
+        "own_files": {name: [str(file) for file in source.files] for name, source in held_out.items() if source},
+        "documents": shown,
+        "notes": list(parts.notes),
+    }
+
+
+def _whole(source: Source, characters: int) -> Any:
+    """Documents, not pieces of them; what comes after the first ``characters`` of one is left out."""
+    held: Document | None = None
+    for piece in read(source):
+        if held is not None and piece.continues:
+            if len(held.text) <= characters:
+                held = Document(held.text + piece.text, held.source, held.line)
+            continue
+        if held is not None:
+            yield held
+        held = piece
+        if len(piece.text) > characters and len(source.files) == 1 and source.document == "file":
+            break  # the rest of a large file would only be read to be left out
+    if held is not None:
+        yield held
+
+
+def measure(
+    data: DataConfig, tokenizer: TokenizerConfig, *, test: bool = False, progress: Report | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(facts as plain values, document lengths in tokens by split). The test split is opened only when asked for."""
+    prepared = prepare(data, tokenizer, progress=progress)
+    names = [name for name in prepared.names if test or name != "test"]
+    splits = {name: prepared.split(name) for name in names}
+    facts = prepared.record
+    facts["splits"] = {name: {**split.plain(), **_details(split, prepared)} for name, split in splits.items()}
+    facts["unopened"] = [name for name in prepared.names if name not in splits]
+    return facts, {name: lengths_of(split) for name, split in splits.items()}
+
+
+def lengths_of(split: TokenSplit) -> np.ndarray:
+    """int64: the tokens of each document."""
+    return np.diff(split.starts, append=split.num_tokens)
+
+
+def _details(split: TokenSplit, prepared: Prepared) -> dict[str, Any]:
+    lengths = lengths_of(split)
+    at = np.quantile(lengths, list(QUANTILES.values()), method="inverted_cdf").tolist()
+    return {
+        "tokens_per_document": {"mean": float(lengths.mean()), **dict(zip(QUANTILES, at))},
+        "bytes_per_token": split.num_bytes / split.num_tokens,
+        "repeats": [
+            {"at": split.where(later), "as": split.where(first), "text": _excerpt(split, later, prepared)}
+            for later, first in split.repeats.examples
+        ],
+    }
+
+
+def _excerpt(split: TokenSplit, number: int, prepared: Prepared) -> str:
+    text = prepared.tokenizer.decode(split.document(number)[:_EXCERPT].tolist()).strip()
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

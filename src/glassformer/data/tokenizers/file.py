@@ -1,0 +1,23 @@
+"""A tokenizer that exists already, as a recipe's tokenizer: any Hugging Face tokenizer.json, or a file of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pydantic import Field
+
+from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, TokenizerConfig
+
+
+@TOKENIZERS.variant("file")
+class FileTokenizerConfig(TokenizerConfig):
+    """A tokenizer from a file: a Hugging Face tokenizer.json (GPT-2's, BERT's, ...) or one of ours."""
+
+    file: str = Field(min_length=1)
+
+    def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:
+        """Nothing is learned: the texts are not read."""
+        from glassformer.data.tokenizers.files import load_tokenizer  # it imports every kind, this one too
+
+        return load_tokenizer(Path(self.file).expanduser())

@@ -1,0 +1,159 @@
+"""Tokenizers that a Hugging Face tokenizer.json describes: encoded by the ``tokenizers`` library, whatever their kind.
+
+Takes the file's document (plain JSON values) and keeps it, so that saving gives back what was read. What the file says
+about cutting, padding and random merges is not followed: a text has one list of ids. Reads no file: ``files`` does.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import tokenizers
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import write_json
+
+MAX_SIZE = 1 << 24
+"""An id beyond this is damage: a model would need a row of weights for each id below it."""
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "start": ("<s>", "<bos>", "[CLS]", "<|startoftext|>", "<|begin_of_text|>"),
+    "stop": ("<|endoftext|>", "</s>", "<eos>", "[SEP]", "<|end_of_text|>"),
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+}
+"""A special token's role is its name: files do not say it in any other way."""
+
+_BATCH_CHARACTERS = 1 << 20  # the library's own records take a few hundred bytes per token until a batch is done
+
+
+class FastTokenizer(Tokenizer, ABC):
+    """What every tokenizer.json shares: the library's encoding, and roles of special tokens by their names."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = dict(document)
+        self.library = _build(self.document)
+        added = self.library.get_added_tokens_decoder()
+        self.special = {token.content: token_id for token_id, token in added.items() if token.special}
+        vocabulary = self.library.get_vocab(with_added_tokens=True)
+        self._size = max(vocabulary.values(), default=-1) + 1
+        if not 0 < self._size <= MAX_SIZE:
+            raise DataError(
+                f"The vocabulary has the ids 0 to {self._size - 1}; at least one and at most {MAX_SIZE} can be used."
+            )
+        self.start_id, self.stop_id, self.pad_id = (self._role(role) for role in ("start", "stop", "pad"))
+        model = self.document["model"]  # WordPiece and BPE name the unknown token, Unigram numbers it
+        self.unknown_id = vocabulary.get(model.get("unk_token"), model.get("unk_id"))
+
+    def _role(self, role: str) -> int | None:
+        return next((self.special[name] for name in ROLES[role] if name in self.special), None)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @abstractmethod
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without marks; all at once, so the caller says how much that is."""
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_all([text])[0]
+
+    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        before = [] if self.start_id is None else [self.start_id]
+        after = [] if self.stop_id is None else [self.stop_id]
+        return [before + ids + after for batch in _batches(texts) for ids in self.encode_all(batch)]
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of all texts joined, without marks, and how many each text has."""
+        joined: list[np.ndarray] = [np.zeros(0, np.uint32)]
+        counts: list[int] = []
+        for batch in _batches(texts):
+            encoded = self.encode_all(batch)
+            counts += map(len, encoded)
+            joined.append(np.fromiter(chain.from_iterable(encoded), np.uint32))
+        return np.concatenate(joined), np.array(counts, np.int64)
+
+    def encode_by_library(self, texts: Sequence[str]) -> list[list[int]]:
+        """What ``tokenizers`` gives for each text."""
+        try:
+            return [encoding.ids for encoding in self.library.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except TypeError:
+            for text in texts:
+                _refuse_halves(text)
+            raise
+        except Exception as error:  # the library has no class of its own for errors
+            raise DataError(f"This tokenizer cannot encode the text ({error}); its file is damaged or incomplete.") from error
+
+    def settings(self) -> dict[str, Any]:
+        return {"document": self.document}
+
+    def save(self, file: Path) -> None:
+        """A plain tokenizer.json: Hugging Face's loaders read it."""
+        write_json(file, self.document)
+
+
+@final
+class HuggingFaceTokenizer(FastTokenizer):
+    """Any tokenizer.json whose inside we do not know: WordPiece, Unigram, byte-pair encodings with other rules than ours."""
+
+    kind = "huggingface"
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.encode_by_library(texts)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        self.check_ids(ids)
+        return str(self.library.decode(list(ids), skip_special_tokens=False))
+
+    def token_text(self, token_id: int) -> str:
+        self.check_ids([token_id])
+        return self.library.id_to_token(token_id) or f"<{token_id}>"
+
+    def byte_lengths(self) -> np.ndarray:
+        """NaN but for marks: it may fold case, drop accents or add spaces, so its tokens stand for no fixed bytes."""
+        lengths = np.full(self.size, np.nan)
+        lengths[[token_id for token_id in self.special.values() if token_id != self.unknown_id]] = 0
+        return lengths
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> HuggingFaceTokenizer:
+        return cls(settings["document"])
+
+
+def _build(document: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """The library's tokenizer, made to encode every text whole and always alike."""
+    try:
+        library = tokenizers.Tokenizer.from_str(json.dumps({**document, "truncation": None, "padding": None}))
+    except Exception as error:
+        raise DataError(f"This is not a tokenizer.json that can be used ({error}).") from error
+    if getattr(library.model, "dropout", None):
+        library.model.dropout = None
+    return library
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in order, about a million characters at a time."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _refuse_halves(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError("The text holds half a character (a lone surrogate), which has no UTF-8 bytes; remove it.") from None

@@ -1,0 +1,74 @@
+"""One look for all figures: readable sizes, colours that colour-blind people can tell apart, a light background.
+
+Figures are made from ``matplotlib.figure.Figure`` and never through pyplot, so nothing has to be closed and no window
+opens. Knows nothing of what is drawn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito (2008), "Color Universal Design"; black is kept for text and yellow is too pale for lines.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+INK, SOFT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
+DASHES = ("-", "--", "-.", ":")
+"""Beyond six lines the colours repeat with the next dash."""
+
+_SETTINGS: dict[Any, Any] = {
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "savefig.facecolor": "white",
+    "font.size": 10.0,
+    "axes.titlesize": 11.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10.0,
+    "legend.fontsize": 9.0,
+    "legend.frameon": False,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # text stays text: small files, and a page can be searched
+    "svg.hashsalt": "glassformer",  # names inside the file do not change from one drawing to the next
+    "text.parse_math": False,  # a token may hold dollar signs; an axis with powers needs a formatter without them
+}
+
+# matplotlib's settings are global to the process, and the local page draws from several threads.
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The look, inside the ``with`` only: a user's own matplotlib settings are left as they were."""
+    with _LOCK, mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
+
+
+def new_axes(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
+    """A figure of one picture, in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def line_look(index: int) -> dict[str, Any]:
+    """Colour and dash of line number ``index``: no two of the first 24 look alike."""
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index // len(PALETTE) % len(DASHES)]}

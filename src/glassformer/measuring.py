@@ -1,0 +1,67 @@
+"""A model and a text -> the figures of a language model beside every baseline: what ``evaluate`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.baselines import trivial_baselines
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
+from glassformer.evaluation.language import document_losses, token_losses
+from glassformer.evaluation.results import Evaluation
+from glassformer.foundation.files import write_atomically
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.model.transformer import Transformer
+
+BATCH = 32
+
+
+class LanguageRuler:
+    """Measures one model; counts the baselines once, however many texts follow."""
+
+    def __init__(self, model: Transformer, untrained: Transformer, training_tokens: np.ndarray, *, step: int) -> None:
+        self.model, self.untrained, self.step = model, untrained, step
+        self.context = model.dims.context
+        self.baselines = trivial_baselines(training_tokens, model.dims.vocabulary)
+
+    def measure(
+        self, name: str, text: EvaluatedText, *, tainted: str | None = None, notes: Sequence[str] = (), watch: Watcher = SILENT
+    ) -> Evaluation:
+        """The figures of one text, a document being the unit of the intervals."""
+        done, total = 0, 2 * max(1, len(text.tokens) - 1)
+
+        def progress(tokens: int) -> None:
+            nonlocal done
+            done += tokens
+            watch.progress("evaluating", done, total)
+
+        losses, positions = document_losses(self.model, text, context=self.context, batch_size=BATCH, progress=progress)
+        baselines = {baseline: counted.document_losses(text) for baseline, counted in self.baselines.items()}
+        baselines["untrained"], _ = document_losses(
+            self.untrained, text, context=self.context, batch_size=BATCH, by_position=False, progress=progress
+        )
+        return Evaluation.of_language(
+            name, losses, baselines, step=self.step, positions=positions, tainted=tainted, notes=notes
+        )
+
+
+def write_predictions(file: Path, model: Transformer, tokens: np.ndarray, tokenizer: Tokenizer) -> None:
+    """Every predicted token with its loss, one per line: position, id, token, nats."""
+    losses = token_losses(model, tokens, context=model.dims.context, batch_size=BATCH)
+    lines = ["position\tid\ttoken\tnats"]
+    for position, (token_id, nats) in enumerate(zip(tokens[1:].tolist(), losses.tolist()), start=1):
+        shown = tokenizer.token_text(token_id).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+        lines.append(f"{position}\t{token_id}\t{shown}\t{nats:.6f}")
+    write_atomically(file, "\n".join(lines) + "\n")
+
+
+def all_texts(results: Sequence[Evaluation]) -> Evaluation:
+    """The figures over several single texts, each text being one document."""
+    arrays = [result.losses.arrays() for result in results if result.losses is not None]
+    sums = {name: [float(part[name].sum()) for part in arrays] for name in ("nats", "tokens", "bytes", "words", "unknown")}
+    losses = DocumentLosses.from_arrays({**sums, "documents": len(arrays)})
+    first = results[0]
+    return Evaluation.of_language(f"{len(results)} texts", losses, {}, step=first.step, tainted=first.tainted)

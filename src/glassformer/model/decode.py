@@ -1,0 +1,177 @@
+"""Many texts written at once: rows of one batch with one memory, a step per token, the definition for doubtful tokens.
+
+A text enters a free row, is read into the memory, and leaves when it ends. Between two looks of the host at the tokens
+(every ``stride`` steps: on a GPU a look costs more than a step) all state lives on the device; what a row wrote beyond
+its end or beyond a doubtful token is then thrown away, which costs nothing but the steps, because the causal rule hides
+it. Where a choice is not sure (model/sampling.py) ``next_token`` decides: the tokens are those of the definition.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.foundation.errors import Diverged
+from glassformer.model.memory import Memory
+from glassformer.model.sampling import Sampling, choose
+from glassformer.model.texts import Text
+from glassformer.model.transformer import Transformer
+
+SLACK = 2e-5
+"""By how much of the largest score two float32 ways to compute a score may differ; docs/generation.md says what they do."""
+READ_TOKENS = 4096
+"""Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
+UNSURE = -1
+"""Stands for a token that the definition must decide."""
+
+
+def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
+    """The definition of generation: one text, its whole window, no memory, no neighbours."""
+    device = model.embedding.weight.device
+    features_1TD = model.features(torch.tensor([text.window], device=device))
+    logits_1V = model.head(features_1TD[:, -1:])[:, -1].float()
+    if not logits_1V.isfinite().all():
+        raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
+    seen_1V = seen_ids([text], model.dims.vocabulary).to(device) if sampling.repetition_penalty != 1.0 else None
+    keys_1, index_1 = (torch.tensor([value], device=device) for value in (text.key, len(text.new)))
+    return int(choose(logits_1V, sampling, seen_BV=seen_1V, keys_B=keys_1, index_B=index_1).ids_B)
+
+
+def seen_ids(texts: list[Text], vocabulary: int) -> Tensor:
+    """bool [B, V]: the ids that stand in each text, prompt and all."""
+    seen_BV = torch.zeros(len(texts), vocabulary, dtype=torch.bool)
+    for row, text in enumerate(texts):
+        seen_BV[row, text.ids] = True
+    return seen_BV
+
+
+def rounds_as_float32(model: Transformer) -> bool:
+    """Whether scores are computed in full float32 (or better), so that ``SLACK`` covers the rounding."""
+    weight = model.embedding.weight
+    full = torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled(weight.device.type)
+    return weight.dtype == torch.float64 or (weight.dtype == torch.float32 and full)
+
+
+@dataclass
+class _Row:
+    """A text in its row. ``start``: the window the memory holds. ``in_step``: the device knows the text's end."""
+
+    text: Text
+    start: int = -1
+    in_step: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.text.reason is not None
+
+
+class Decoder:
+    """A batch of texts and its state on the device: last id, its place in the window, index of the next id, ids seen."""
+
+    def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int = 1) -> None:
+        self.model, self.sampling, self.max_rows, self.capacity, self.stride = model, sampling, rows, capacity, stride
+        self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
+        self.memory = Memory(layers=model.dims.layers, capacity=capacity, rows=rows)
+        self.rows: list[_Row] = []
+        self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
+        self.seen_BV: Tensor | None = None
+        if sampling.repetition_penalty != 1.0:
+            self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
+
+    def write(self, texts: Iterator[Text]) -> None:
+        """Writes all texts to their ends, as many at a time as there are rows."""
+        while self._turn_over(texts):
+            self._read([row for row, one in enumerate(self.rows) if one.start != one.text.start])
+            self._bring_in_step([row for row, one in enumerate(self.rows) if not one.in_step])
+            said_BN = self._run(min(self.stride, max(one.text.remaining for one in self.rows)))
+            for one, said in zip(self.rows, said_BN.tolist()):
+                self._accept(one, said)
+
+    def _turn_over(self, texts: Iterator[Text]) -> bool:
+        """Ended texts leave, waiting ones enter. False when all is written."""
+        waiting = (_Row(text) for text in texts if text.reason is None)
+        for row, one in enumerate(self.rows):
+            if one.ended:
+                self.rows[row] = next(waiting, one)
+        self.rows += itertools.islice(waiting, self.max_rows - len(self.rows))
+        alive = [row for row, one in enumerate(self.rows) if not one.ended]
+        if len(alive) < len(self.rows):  # the last ones take the free places, so that few rows move
+            late = [row for row in alive if row >= len(alive)]
+            self._keep([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
+        return bool(alive)
+
+    def _keep(self, order: list[int]) -> None:
+        rows_B = torch.tensor(order, dtype=torch.long, device=self.device)
+        self.memory.keep_rows(rows_B)
+        for state in (self.last_B, self.at_B, self.index_B, self.keys_B, self.seen_BV):
+            if state is not None:
+                state[: len(order)] = state[rows_B]
+        self.rows = [self.rows[row] for row in order]
+
+    def _read(self, rows: list[int]) -> None:
+        """Puts all but the last id of each window into the memory, in passes of rows of similar length."""
+        waiting = sorted(rows, key=lambda row: len(self.rows[row].text.window), reverse=True)
+        while waiting:
+            length = len(self.rows[waiting[0]].text.window) - 1
+            share = max(1, READ_TOKENS // max(1, length))
+            together, waiting = waiting[:share], waiting[share:]
+            if length > 0:
+                windows = [self.rows[row].text.window[:-1] for row in together]
+                padded = [window + [0] * (length - len(window)) for window in windows]
+                self.memory.place_whole(torch.tensor(together, device=self.device))
+                self.model.features(torch.tensor(padded, device=self.device), memory=self.memory)
+            for row in together:
+                self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
+
+    def _bring_in_step(self, rows: list[int]) -> None:
+        """Tells the device where these texts end."""
+        if not rows:
+            return
+        texts = [self.rows[row].text for row in rows]
+        where = torch.tensor(rows, device=self.device)
+        values = [(text.ids[-1], len(text.ids) - text.start - 1, len(text.new), text.key) for text in texts]
+        last, at, index, keys = torch.tensor(values, device=self.device).unbind(dim=1)
+        self.last_B[where], self.at_B[where], self.index_B[where], self.keys_B[where] = last, at, index, keys
+        if self.seen_BV is not None:
+            self.seen_BV[where] = seen_ids(texts, self.seen_BV.shape[1]).to(self.device)
+        for row in rows:
+            self.rows[row].in_step = True
+
+    def _run(self, steps: int) -> Tensor:
+        """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
+        longest = max(len(one.text.ids) - one.text.start for one in self.rows)
+        length = min(self.capacity, longest + steps - 1)
+        return torch.stack([self._step(len(self.rows), length) for _ in range(steps)], dim=1)
+
+    def _step(self, rows: int, length: int) -> Tensor:
+        """One token for each of the first ``rows`` rows. Every shape follows from the two numbers."""
+        last_B, at_B, index_B, keys_B = self.last_B[:rows], self.at_B[:rows], self.index_B[:rows], self.keys_B[:rows]
+        seen_BV = None if self.seen_BV is None else self.seen_BV[:rows]
+        at_B1 = at_B.unsqueeze(1)
+        self.memory.place(at_B1, length)
+        logits_BV = self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1]
+        choice = choose(
+            logits_BV, self.sampling, seen_BV=seen_BV, keys_B=keys_B, index_B=index_B, slack=SLACK if self.exact else 0.0
+        )
+        unsure_B = ~choice.sure_B if self.exact else logits_BV.isnan().any(dim=-1)
+        last_B.copy_(choice.ids_B)
+        at_B.add_(1).clamp_(max=self.capacity - 1)  # a row that came to the end of its window waits there to be read anew
+        index_B.add_(1)
+        if seen_BV is not None:
+            seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
+        return torch.where(unsure_B, UNSURE, choice.ids_B)
+
+    def _accept(self, one: _Row, said: list[int]) -> None:
+        """Takes what a row said, as far as it is the definition's word: to a doubtful token, its end, or its window's."""
+        for token in said:
+            if one.ended or one.start != one.text.start:
+                return
+            if token == UNSURE:
+                one.text.accept(next_token(self.model, one.text, self.sampling))
+                one.in_step = False
+                return
+            one.text.accept(token)

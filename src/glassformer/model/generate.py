@@ -1,0 +1,104 @@
+"""Prompts (ids) -> new ids: greedy or sampled, one by one by the definition, or many at once with a memory, the same ids.
+
+Knows no tokenizer: a text that should end at a string ends through the ``stop`` callable. The definition is
+``next_token`` in model/decode.py, its fast form ``Decoder`` beside it; the window rule is in model/texts.py and the
+mathematics of the choice in model/sampling.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.seeds import derive_seed
+from glassformer.model.decode import Decoder, next_token
+from glassformer.model.sampling import Sampling
+from glassformer.model.texts import Generated, OnToken, Stop, Text
+from glassformer.model.transformer import Transformer
+
+__all__ = ["Generated", "OnToken", "Stop", "generate"]
+
+
+def generate(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seeds: Sequence[int] | None = None,
+    stop_ids: Collection[int] = (),
+    stop: Stop | None = None,
+    on_token: OnToken | None = None,
+    start_id: int | None = None,
+    use_memory: bool = True,
+    batch_size: int = 64,
+) -> list[Generated]:
+    """Continues every prompt by up to ``max_new_tokens`` ids.
+
+    ``seeds``: one per prompt (0, 1, 2, ... unless told); the same prompt with the same seed gives the same ids, whatever
+    stands beside it. ``start_id``: what an empty prompt starts with. ``use_memory=False`` is the definition, one prompt
+    at a time; with memory up to ``batch_size`` prompts are written at once.
+    """
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty)
+    _check(model, max_new_tokens, batch_size, len(prompts), seeds)
+    rules: dict[str, Any] = {"context": model.dims.context, "max_new_tokens": max_new_tokens}
+    rules |= {"stop_ids": frozenset(stop_ids), "stop": stop, "on_token": on_token}
+    texts = [
+        Text(row=row, ids=_prompt_ids(prompt, row, model, start_id), key=derive_seed(seed, "generate"), **rules)
+        for row, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
+    ]
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            _write(model, texts, sampling, use_memory=use_memory, batch_size=batch_size)
+    finally:
+        model.train(was_training)
+    return [Generated(text.new, text.reason or "length") for text in texts]
+
+
+def _write(model: Transformer, texts: list[Text], sampling: Sampling, *, use_memory: bool, batch_size: int) -> None:
+    if not use_memory:
+        for text in texts:
+            while text.reason is None:
+                text.accept(next_token(model, text, sampling))
+    elif texts:
+        longest = max(len(text.ids) + text.remaining for text in texts)
+        rows, capacity = min(batch_size, len(texts)), min(model.dims.context, longest)
+        Decoder(model, sampling, rows=rows, capacity=capacity).write(iter(texts))
+
+
+def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: int | None) -> list[int]:
+    ids = list(prompt)
+    if not ids:
+        if start_id is None:
+            raise DataError(
+                f"Prompt {row + 1} is empty, and this model has no start mark to begin from; give at least one token."
+            )
+        ids = [start_id]
+    out_of_range = [token for token in ids if not 0 <= token < model.dims.vocabulary]
+    if out_of_range:
+        known = f"the ids 0 to {model.dims.vocabulary - 1}"
+        raise DataError(
+            f"Prompt {row + 1} holds the id {out_of_range[0]}, but this model knows {known}; use the run's own tokenizer."
+        )
+    return ids
+
+
+def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: int, seeds: Sequence[int] | None) -> None:
+    if not model.dims.causal:
+        raise ConfigError(
+            "model.causal=false cannot generate: each token would see the ones after it; train with model.causal=true."
+        )
+    if max_new_tokens < 0:
+        raise UsageError(f"max_new_tokens={max_new_tokens} cannot be used: it must be 0 or greater.")
+    if batch_size < 1:
+        raise UsageError(f"batch_size={batch_size} cannot be used: it must be 1 or greater.")
+    if seeds is not None and len(seeds) != prompts:
+        raise UsageError(f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.")

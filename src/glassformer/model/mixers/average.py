@@ -1,0 +1,60 @@
+"""Average attention: every visible token counts the same."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.model.attention import split_heads
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.tap import Tap
+
+
+@MIXERS.variant("average")
+@final
+class AverageConfig(MixerConfig):
+    """The plain mean of the values so far, no scores at all (average attention network, Zhang et al. 2018)."""
+
+    def build(self, dims: Dims) -> Average:
+        return Average(dims)
+
+    def parameters(self, dims: Dims) -> int:
+        return dims.linear_parameters(dims.width, dims.width)
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
+
+
+@final
+class Average(Mixer):
+    """No dropout inside: the weights are not learned."""
+
+    def __init__(self, dims: Dims) -> None:
+        super().__init__()
+        self.heads = dims.heads
+        self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        self.value, self.pattern = Tap(), Tap()
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
+        if memory is not None:
+            v_BHSE = memory.extend("value", v_BHSE)
+        if scene.plain and scene.causal and not self.pattern.in_use:  # the fast path: linear in the length
+            count_T1 = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device).unsqueeze(-1)
+            return v_BHSE.cumsum(dim=2) / count_T1
+        return self.mix(v_BHSE, x_BTD.shape[1], scene)
+
+    def mix(self, v_BHSE: Tensor, num_queries: int, scene: Scene) -> Tensor:
+        """The definition: a pattern with the same weight for every visible key."""
+        batch, heads, num_keys, _ = v_BHSE.shape
+        visible = scene.visible(num_queries, num_keys, v_BHSE.device)
+        if visible is None:
+            visible = torch.ones(num_queries, num_keys, dtype=torch.bool, device=v_BHSE.device)
+        weight_BHTS = visible.to(v_BHSE.dtype).expand(batch, heads, num_queries, num_keys)
+        pattern_BHTS = weight_BHTS / weight_BHTS.sum(dim=-1, keepdim=True).clamp(min=1.0)  # who sees nothing gets zeros
+        return self.pattern(pattern_BHTS) @ v_BHSE

@@ -1,0 +1,82 @@
+"""The dense synthesizer: each token writes its own scores of all places, without looking at any other token."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.model.attention import split_heads
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import MIXERS, MixerConfig, Positions
+from glassformer.model.softmax_mixer import SoftmaxMixer
+
+
+@MIXERS.variant("synthesizer")
+@final
+class SynthesizerConfig(MixerConfig):
+    """Dense synthesizer: softmax(ReLU(X A + b1) B + b2), scores from each token alone (Tay et al. 2020).
+
+    A is width by head width for each head; B is head width by context, one per head or one for all. b2 belongs to B.
+    """
+
+    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"shared": True}, {"fused": False})
+
+    shared: bool = False
+    """One B for all heads of a layer instead of one per head."""
+    fused: bool = True
+    """Use torch's fused kernel (the columns of B play the keys); False runs the definition."""
+
+    def build(self, dims: Dims) -> Synthesizer:
+        return Synthesizer(dims, shared=self.shared, fused=self.fused)
+
+    def parameters(self, dims: Dims) -> int:
+        tables = 1 if self.shared else dims.heads
+        return 2 * dims.linear_parameters(dims.width, dims.width) + tables * dims.linear_parameters(
+            dims.head_width, dims.context
+        )
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        projections = matmul_flops(batch * length, dims.width, 2 * dims.width)
+        scores_and_values = 2 * matmul_flops(batch, length, length, dims.width)
+        return projections + scores_and_values
+
+
+@final
+class Synthesizer(SoftmaxMixer):
+    def __init__(self, dims: Dims, *, shared: bool, fused: bool) -> None:
+        super().__init__(dims, fused=fused)
+        tables = 1 if shared else dims.heads
+        self.hidden_and_value = nn.Linear(dims.width, 2 * dims.width, bias=dims.bias)
+        self.places_HSE = nn.Parameter(torch.empty(tables, dims.context, dims.head_width))  # B, transposed
+        self.places_bias_HS = nn.Parameter(torch.empty(tables, dims.context)) if dims.bias else None
+
+    def draw(self, generator: torch.Generator) -> None:
+        nn.init.normal_(self.places_HSE, std=0.02, generator=generator)
+        if self.places_bias_HS is not None:
+            nn.init.zeros_(self.places_bias_HS)
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        hidden_BHTE, v_BHSE = (split_heads(part, self.heads) for part in self.hidden_and_value(x_BTD).chunk(2, dim=-1))
+        hidden_BHTE, v_BHSE = F.relu(hidden_BHTE), self.value(v_BHSE)
+        if memory is not None:
+            v_BHSE = memory.extend("value", v_BHSE)
+        batch, num_keys = x_BTD.shape[0], v_BHSE.shape[2]
+        bias_BHTS = self.bias(positions, scene.query_positions(x_BTD.shape[1], x_BTD.device), num_keys)
+        places_BHSE = self.places_HSE[:, :num_keys].expand(batch, self.heads, -1, -1)
+        if self.takes_fast_path:
+            return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, scene, bias_BHTS, scale=1.0)
+        return self.mix(hidden_BHTE @ places_BHSE.transpose(-1, -2), v_BHSE, scene, bias_BHTS)
+
+    def bias(self, positions: Positions, at_BT: Tensor, num_keys: int) -> Tensor | None:
+        """b2 and what the positions add to scores."""
+        bias_BHTS = positions.bias(at_BT, num_keys)
+        if self.places_bias_HS is None:
+            return bias_BHTS
+        own_HTS = self.places_bias_HS[:, None, :num_keys]
+        return own_HTS if bias_BHTS is None else bias_BHTS + own_HTS

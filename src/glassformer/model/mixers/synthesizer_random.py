@@ -1,0 +1,61 @@
+"""The random synthesizer: one table of scores per head, the same for every text."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.model.attention import split_heads
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import MIXERS, MixerConfig, Positions
+from glassformer.model.softmax_mixer import SoftmaxMixer
+
+
+@MIXERS.variant("synthesizer_random")
+@final
+class SynthesizerRandomConfig(MixerConfig):
+    """Random synthesizer: softmax of a table of scores, drawn at random and trained, for every text (Tay et al. 2020)."""
+
+    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"trained": False})
+
+    trained: bool = True
+    """Train the table; False leaves it as it was drawn."""
+
+    def build(self, dims: Dims) -> SynthesizerRandom:
+        return SynthesizerRandom(dims, trained=self.trained)
+
+    def parameters(self, dims: Dims) -> int:
+        table = dims.heads * dims.context * dims.context if self.trained else 0
+        return dims.linear_parameters(dims.width, dims.width) + table
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
+
+
+@final
+class SynthesizerRandom(SoftmaxMixer):
+    def __init__(self, dims: Dims, *, trained: bool) -> None:
+        super().__init__(dims)
+        self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        table_HTS = torch.empty(dims.heads, dims.context, dims.context)
+        if trained:
+            self.table_HTS = nn.Parameter(table_HTS)
+        else:
+            self.register_buffer("table_HTS", table_HTS)
+
+    def draw(self, generator: torch.Generator) -> None:
+        nn.init.normal_(self.table_HTS, generator=generator)
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        at_BT = scene.query_positions(x_BTD.shape[1], x_BTD.device)
+        v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
+        if memory is not None:
+            v_BHSE = memory.extend("value", v_BHSE)
+        num_keys = v_BHSE.shape[2]
+        scores_BHTS = self.table_HTS[:, at_BT, :num_keys].transpose(0, 1)
+        return self.mix(scores_BHTS, v_BHSE, scene, positions.bias(at_BT, num_keys))

@@ -1,0 +1,63 @@
+"""What mixers with a softmax over keys share: from scores or from queries and keys to mixed values, by definition or fused.
+
+Not a variant: the files in model/mixers say where the scores come from. The definition forms scores and pattern, which can
+be looked at; the fused kernel never forms them, so a look at either runs the definition.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.model.attention import attention_pattern
+from glassformer.model.dims import Dims
+from glassformer.model.scene import Scene
+from glassformer.model.slots import Mixer
+from glassformer.model.tap import Tap
+
+
+class SoftmaxMixer(Mixer):
+    """Values averaged by a softmax of scores; a subclass makes the scores in its ``forward``."""
+
+    def __init__(self, dims: Dims, *, fused: bool = False) -> None:
+        super().__init__()
+        self.heads, self.fused = dims.heads, fused
+        self.pattern_dropout = nn.Dropout(dims.dropout)
+        self.value, self.scores, self.pattern = Tap(), Tap(), Tap()
+
+    @property
+    def takes_fast_path(self) -> bool:
+        return self.fused and not (self.scores.in_use or self.pattern.in_use)
+
+    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, scene: Scene, bias_BHTS: Tensor | None) -> Tensor:
+        """The definition: softmax over the visible scores, then the mean of the values."""
+        if bias_BHTS is not None:
+            scores_BHTS = scores_BHTS + bias_BHTS
+        visible = scene.visible(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
+        pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), visible))
+        return self.pattern_dropout(pattern_BHTS) @ v_BHSE
+
+    def fused_mix(
+        self,
+        q_BHTE: Tensor,
+        k_BHSE: Tensor,
+        v_BHSE: Tensor,
+        scene: Scene,
+        bias_BHTS: Tensor | None,
+        *,
+        scale: float | None = None,
+    ) -> Tensor:
+        """The same by torch's kernel, for scores that are products of queries and keys."""
+        drop = self.pattern_dropout.p if self.training else 0.0
+        if scene.plain and bias_BHTS is None:
+            return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=scene.causal, scale=scale)
+        visible = scene.visible(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
+        mask = visible
+        if bias_BHTS is not None:
+            mask = bias_BHTS if visible is None else torch.where(visible, bias_BHTS, -torch.inf)
+            mask = mask.to(q_BHTE.dtype)
+        z_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, attn_mask=mask, dropout_p=drop, scale=scale)
+        if scene.hidden_BS is None or visible is None:
+            return z_BHTE
+        return z_BHTE.masked_fill(~visible.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing

@@ -1,0 +1,79 @@
+"""One text being written: its ids, the window of them the model sees, and when it ends.
+
+The window rule: a text of n ids is seen whole while n is at most the context C. Beyond it the beginning is dropped in
+strides of half a context, so that at every moment the model sees the last ids, more than C/2 and at most C of them, and
+must read them anew only once per stride. The window depends on n alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+Reason = Literal["length", "stop id", "stop"]
+Stop = Callable[[int, list[int]], bool]
+"""(row, new ids so far) -> whether the text ends here. Called after each new id; must not change the list."""
+OnToken = Callable[[int, int], None]
+"""(row, id): called for each id as soon as it is known. Ids of one row come in order."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The new ids of one prompt, and why they end: enough of them, a stop id (not among them), or the caller's word."""
+
+    ids: list[int]
+    reason: Reason
+
+
+def window_start(length: int, context: int) -> int:
+    """The first id the model sees of a text of ``length`` ids."""
+    stride = max(1, context // 2)
+    return max(0, -(-(length - context) // stride) * stride)
+
+
+@dataclass(kw_only=True)
+class Text:
+    """A prompt and what has been written after it. ``key`` is what its randomness is derived from."""
+
+    row: int
+    ids: list[int]
+    key: int
+    context: int
+    max_new_tokens: int
+    stop_ids: Collection[int] = ()
+    stop: Stop | None = None
+    on_token: OnToken | None = None
+    new: list[int] = field(default_factory=list)
+    reason: Reason | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens == 0:
+            self.reason = "length"
+
+    @property
+    def start(self) -> int:
+        """Where its window begins."""
+        return window_start(len(self.ids), self.context)
+
+    @property
+    def window(self) -> list[int]:
+        return self.ids[self.start :]
+
+    @property
+    def remaining(self) -> int:
+        return self.max_new_tokens - len(self.new)
+
+    def accept(self, token: int) -> None:
+        """Adds one id and sees whether the text ends with it."""
+        if token in self.stop_ids:
+            self.reason = "stop id"
+            return
+        self.ids.append(token)
+        self.new.append(token)
+        if self.on_token is not None:
+            self.on_token(self.row, token)
+        if self.stop is not None and self.stop(self.row, self.new):
+            self.reason = "stop"
+        elif self.remaining == 0:
+            self.reason = "length"

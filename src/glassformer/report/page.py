@@ -1,0 +1,134 @@
+"""What a page is made of: paragraphs, tables, figures, verdicts. Data only; ``html_page`` and ``markdown`` write it.
+
+Text is text, never markup. Any table or figure can be marked as tainted, with the reason, and every writer shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from matplotlib.figure import Figure
+
+from glassformer.foundation.estimate import Estimate
+
+Cell = str | int | float | Estimate | None
+"""What a table may hold. None is shown as a dash."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    text: str
+
+
+@dataclass(frozen=True)
+class Banner:
+    """A sentence that must not be overlooked: a taint, a warning, or a note."""
+
+    text: str
+    kind: Literal["taint", "warning", "note"] = "warning"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a header. ``tainted``: why its numbers may not be trusted, or None."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+    note: str = ""
+    tainted: str | None = None
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.header):
+                raise ValueError(f"a row of {len(row)} cells under a header of {len(self.header)}: {list(row)}")
+
+    def numeric_columns(self) -> list[bool]:
+        """True for each column that holds numbers only: those are written to the right."""
+        columns = [[row[i] for row in self.rows if row[i] is not None] for i in range(len(self.header))]
+        return [bool(column) and all(_is_number(cell) for cell in column) for column in columns]
+
+
+@dataclass(frozen=True)
+class FigureBlock:
+    """A picture with its caption; ``alt`` says in words what it shows, for those who cannot see it."""
+
+    figure: Figure
+    caption: str = ""
+    alt: str = ""
+    tainted: str | None = None
+
+
+@dataclass(frozen=True)
+class KeyValues:
+    """Short facts: a name and a value each."""
+
+    values: Mapping[str, Cell]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``verdict``: better, worse, same, not decided or invalid; any other word is shown as it is."""
+
+    name: str
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    items: Sequence[Verdict]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Text whose lines and spaces matter: a sample, a recipe."""
+
+    text: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Parts that are closed until asked for; open on paper."""
+
+    title: str
+    sections: Sequence[Block]
+
+
+Block = Heading | Paragraph | Banner | Table | FigureBlock | KeyValues | Verdicts | Listing | Fold
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page. ``tainted``: why nothing on it may be trusted, or None."""
+
+    title: str
+    sections: Sequence[Block]
+    subtitle: str = ""
+    footer: str = ""
+    tainted: str | None = None
+    language: str = field(default="en", kw_only=True)
+
+
+def cell_text(cell: Cell) -> str:
+    """How a cell reads in plain text: four significant digits, an interval in brackets, a dash for nothing."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return str(Estimate(cell) if isinstance(cell, float) else cell)
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, int | float | Estimate) and not isinstance(cell, bool)

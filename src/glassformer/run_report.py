@@ -1,0 +1,131 @@
+"""A run -> its page: curves beside baselines, figures with intervals, cost by part, a sample, how to run it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.evaluation.results import Evaluation
+from glassformer.figures.curves import Curve, Points, cost_by_part, learning_curves, loss_by_position
+from glassformer.foundation.files import write_atomically
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.model.accounting import Cost, cost_of
+from glassformer.report.html_page import render
+from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
+from glassformer.run import Run
+
+SAMPLE_TOKENS = 400
+
+
+def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SILENT) -> Path:
+    """Writes the self-contained page of a run and gives its place."""
+    file = Path(out) if out is not None else run.directory.report_file
+    write_atomically(file, render(run_page(run, watch=watch)))
+    return file
+
+
+def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
+    """The page of one run. Measures the model where that was not done yet."""
+    evaluation = run.evaluation(watch=watch) if "validation" in run.data.names else None
+    recipe = run.recipe
+    cost = cost_of(recipe.model, run.tokenizer.size, batch=recipe.training.batch_size // recipe.training.accumulate)
+    sections: list[Block] = [Paragraph(recipe.about)] if recipe.about else []
+    sections += _result(run, evaluation)
+    sections += _curves(run, evaluation)
+    sections += _cost(run, cost)
+    sections += _sample(run)
+    sections += _again(run)
+    return Page(
+        title=f"Run {run.folder.name}",
+        subtitle=f"{run.status} at step {run.summary()['step']}",
+        sections=sections,
+        tainted=run.tainted,
+    )
+
+
+def _result(run: Run, evaluation: Evaluation | None) -> list[Block]:
+    if evaluation is None:
+        return [Paragraph("There is no validation text, so nothing was measured.")]
+    header, *rows = evaluation.rows(full=True)
+    return [
+        Heading("What it reached"),
+        Table(header, rows, caption=evaluation.about(), tainted=evaluation.tainted),
+        *(Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes)),
+    ]
+
+
+def _curves(run: Run, evaluation: Evaluation | None) -> list[Block]:
+    records = run.metrics()
+    curve = Curve("", _points(records, "loss"), _points(records, "validation_loss"))
+    levels = {}
+    if evaluation is not None:
+        losses = {name: figures["loss"].value for name, figures in evaluation.baselines.items()}
+        levels = {name: value for name, value in losses.items() if value is not None}
+    blocks: list[Block] = [
+        Heading("How it got there"),
+        FigureBlock(
+            learning_curves([curve], baselines=levels),
+            caption="Loss by step. Level lines are the trivial baselines on the same validation text.",
+            alt="Training and validation loss against steps.",
+            tainted=run.tainted,
+        ),
+    ]
+    if evaluation is not None and evaluation.positions is not None:
+        means, errors = np.asarray(evaluation.positions.mean), np.asarray(evaluation.positions.standard_error)
+        picture = loss_by_position({"model": means}, {"model": errors})
+        caption = "Loss by place in the window: what more context is worth."
+        blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
+    return blocks
+
+
+def _points(records: list[dict[str, Any]], key: str) -> Points | None:
+    found = [(record["step"], record[key]) for record in records if key in record]
+    return Points.of(*zip(*found)) if found else None
+
+
+def _cost(run: Run, cost: Cost) -> list[Block]:
+    rows: list[list[Cell]] = [[part.name, part.copies, part.parameters, part.forward_flops] for part in cost.parts]
+    rows.append(["all", None, cost.parameters, cost.forward_flops])
+    evaluations = [record for record in run.metrics() if "seconds" in record]
+    facts: dict[str, Cell] = {
+        "FLOPs of one step (forward and backward)": cost.step_flops * run.recipe.training.accumulate,
+        "bytes of weights": cost.weight_bytes,
+        "bytes of activations, one piece of the batch": cost.activation_bytes,
+        "tokens per second": round(evaluations[-1]["tokens_per_second"]) if evaluations else None,
+        "seconds (of the last start)": round(evaluations[-1]["seconds"], 1) if evaluations else None,
+    }
+    return [
+        Heading("What it cost"),
+        FigureBlock(
+            cost_by_part({part.name: part.parameters for part in cost.parts if part.parameters}, unit="parameters"),
+            caption="Parameters by part.",
+            alt="Bars of the number of parameters of each kind of part.",
+        ),
+        Table(["part", "copies", "parameters", "FLOPs forward, one piece of the batch"], rows),
+        KeyValues(facts),
+    ]
+
+
+def _sample(run: Run) -> list[Block]:
+    sample = run.generate(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, seed=0)[0]
+    caption = "Temperature 0.8, seed 0, no prompt. One sample says little; the figures above say more."
+    return [Heading("What it writes"), Listing(sample.prompt + sample.text, caption=caption)]
+
+
+def _again(run: Run) -> list[Block]:
+    environment = run.directory.read_environment()
+    keys = ("glassformer", "python", "torch", "device_name", "precision", "threads", "platform")
+    data = environment.get("data", {})
+    facts = {key: environment.get(key) for key in keys}
+    facts |= {"data": data.get("source"), "sha256 of the data": data.get("sha256")}
+    openings = run.directory.openings()
+    facts["test split opened"] = f"{len(openings)} times" if openings else "never"
+    return [
+        Heading("How to run it again"),
+        Listing(f"glassformer train {run.directory.recipe_file}"),
+        KeyValues(facts, caption="The same build, device and number of threads give the same bits."),
+        Fold("The recipe, resolved", [Listing(dump_yaml(run.recipe.plain()))]),
+    ]

@@ -1,0 +1,99 @@
+"""How many seeds: what a study of n seeds can see, told before the first run, and how many an undecided one would need.
+
+The unit of a difference is the standard deviation over seeds of the paired differences. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from glassformer.study.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
+from glassformer.study.statistics import Crossed
+
+ALPHA = 0.05
+POWER = 0.8
+FEWEST_SEEDS = 6  # below this no verdict is given: with 5 seeds even 5 of 5 has a sign-flip p of .0625
+
+
+def power_of(difference_in_sd: float, seeds: int, changes: int = 1, alpha: float = ALPHA) -> float:
+    """The chance that one true difference is found among ``changes`` planned ones (Holm's first step), noise from seeds."""
+    df, shift = seeds - 1, difference_in_sd * math.sqrt(seeds)
+    critical = float(t_upper(alpha / (2 * changes), df))
+    spread, weight = _spreads(df)  # given the estimated sd, the mean is normal
+    found = normal_cdf(shift - critical * spread) + normal_cdf(-shift - critical * spread)
+    return float(found @ weight)
+
+
+@lru_cache(maxsize=64)
+def _spreads(df: int) -> tuple[Floats, Floats]:
+    """Nodes and weights of an estimated sd over the true one, sqrt(chi-square / df), for integration."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    top = 1.0 + 9.0 / math.sqrt(2.0 * df)
+    spread = 0.5 * top * (nodes + 1.0)
+    log_density = df * np.log(spread) - 0.5 * df * spread**2 - np.log(spread)
+    density = np.exp(log_density - log_density.max()) * weights
+    return spread, density / density.sum()
+
+
+def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
+    """The difference, in sd of the paired differences, that ``seeds`` seeds find with the given power."""
+    low, high = 0.0, 1.0
+    while power_of(high, seeds, changes, alpha) < power:
+        high *= 2.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if power_of(middle, seeds, changes, alpha) < power else (low, middle)
+    return high
+
+
+def power_table(seeds: Sequence[int], changes: int = 1, alpha: float = ALPHA) -> list[dict[str, float]]:
+    """One row per number of seeds: what can be seen with a chance of 80 %."""
+    return [{"seeds": n, "changes": changes, "detectable_sd": detectable(n, changes, alpha)} for n in seeds]
+
+
+@dataclass(frozen=True)
+class SeedsNeeded:
+    """About how many seeds would decide, with the range that comes from knowing the noise from few seeds only."""
+
+    value: int | None
+    low: int | None = None
+    high: int | None = None
+    reason: str | None = None
+
+    def plain(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        return document if self.reason is None else {**document, "reason": self.reason}
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return self.reason or "not known"
+        return f"about {self.value} seeds ({self.low} to {self.high})"
+
+
+MORE_DOCUMENTS = "more documents are needed; no number of seeds is enough"
+
+
+def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
+    """Seeds that would find ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
+
+    The range multiplies the seeds' variance by the two ends of its own 80 % interval.
+    """
+    n = found.seeds
+    if n < 2:
+        return SeedsNeeded(None, reason="one seed says nothing about the noise")
+    low_factor, high_factor = (float((n - 1) / chi_square_quantile(q, n - 1)) for q in (0.9, 0.1))
+    z = normal_quantile(1.0 - alpha / (2 * changes))
+    room = difference**2 / (z + normal_quantile(POWER)) ** 2 - float(found.document_variance)
+    if not room > 0.0:
+        return SeedsNeeded(None, reason=MORE_DOCUMENTS)
+    low, value, high = (
+        max(FEWEST_SEEDS, math.ceil(float(found.seed_variance) * factor / room + z**2 / 2))
+        for factor in (low_factor, 1.0, high_factor)
+    )
+    return SeedsNeeded(value, low, high)

@@ -1,0 +1,106 @@
+"""The evaluation object: its JSON and back, its table by hand, and text that cannot become markup."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
+from glassformer.evaluation.metrics import LANGUAGE_METRICS
+from glassformer.evaluation.results import Evaluation, text_table
+from glassformer.foundation.estimate import Estimate
+
+
+@pytest.fixture
+def found() -> Evaluation:
+    text = EvaluatedText(
+        np.array([1, 1, 2, 0, 1, 2, 2, 1]), np.array([0, 3, 6]), np.array([np.nan, 1.0, 2.0]), np.array([1, 2, 1]), 0
+    )
+    positions = PositionLosses(4)
+    positions.add(np.arange(6.0))
+    return Evaluation.of_language(
+        "validation",
+        DocumentLosses.collect(np.arange(1.0, 8.0), text),
+        {"uniform": DocumentLosses.collect(np.full(7, np.log(3)), text)},
+        step=1200,
+        positions=positions,
+        notes=["A note <b>."],
+    )
+
+
+def test_json_and_back(found: Evaluation) -> None:
+    document = json.loads(json.dumps(found.plain(), allow_nan=False))
+    assert set(document) >= {"metrics", "baselines", "tainted"}
+    assert document["tainted"] is False
+    assert set(document["metrics"]["loss"]) == {"value", "low", "high", "n"}
+    assert document["metrics"]["loss"]["value"] == pytest.approx(4.0)
+    assert document["metrics"]["bits_per_byte"]["value"] is None
+    assert document["baselines"]["uniform"]["perplexity"]["value"] == pytest.approx(3.0)
+    assert document["loss_by_position"]["mean"] == [2.0, 3.0, 2.0, 3.0]
+    again = Evaluation.from_plain(document)
+    assert again.plain() == document
+    assert again.metrics == found.metrics
+    assert (again.tokens, again.documents, again.step, again.losses) == (7, 3, 1200, None)
+
+
+def test_positions_of_one_window_have_no_error(found: Evaluation) -> None:
+    assert found.plain()["loss_by_position"]["standard_error"] == [pytest.approx(2.0), pytest.approx(2.0), None, None]
+    assert found.positions is not None
+    assert found.positions.n == (2, 2, 1, 1)
+
+
+def test_the_table_names_every_figure_beside_the_baselines(found: Evaluation) -> None:
+    header, *rows = found.rows()
+    assert header == ["figure", "model", "uniform"]
+    assert found.rows(full=True)[0] == [*header, "what it is"]
+    assert [row[0] for row in rows] == list(LANGUAGE_METRICS)
+    assert rows[4][1] == "-"
+    assert rows[0][1].startswith("4.000 [")
+    assert rows[1][2] == "3.000"
+    assert found.rows(full=True)[2][2] == "3.000 [3.000, 3.000]"
+    text = str(found)
+    assert "bits_per_byte is not defined: 14.3% of the tokens are UNK" in text
+    assert "validation at step 1,200: 7 predicted tokens in 3 documents" in text
+    assert "not better than the uniform baseline" in text
+
+
+def test_alignment_by_hand() -> None:
+    assert (
+        text_table([["a", "model", "what"], ["loss", "1.5", "nats"]])
+        == "a     model  what\n----  -----  ----\nloss    1.5  nats"
+    )
+
+
+def test_html_is_escaped(found: Evaluation) -> None:
+    page = found._repr_html_()
+    assert "A note &lt;b&gt;." in page
+    assert "<b>" not in page
+    assert "http" not in page
+
+
+def test_a_taint_is_said_everywhere(found: Evaluation) -> None:
+    tainted = Evaluation("test", {"loss": Estimate(1.0)}, tainted="sees the future <i>")
+    assert tainted.plain()["tainted"] is True
+    assert Evaluation.from_plain(tainted.plain()).tainted == "sees the future <i>"
+    assert str(tainted).startswith("TAINTED: sees the future")
+    assert "sees the future &lt;i&gt;" in tainted._repr_html_()
+
+
+def test_one_document_says_so() -> None:
+    text = EvaluatedText(np.zeros(2600, np.int64))
+    found = Evaluation.of_language("one", DocumentLosses.collect(np.ones(2599), text), {})
+    assert "2,599 predicted tokens in 1 document, in 3 blocks" in found.about()
+    short = EvaluatedText(np.zeros(26, np.int64))
+    assert (
+        "25 predicted tokens in 1 document;"
+        in Evaluation.of_language("one", DocumentLosses.collect(np.ones(25), short), {}).about()
+    )
+
+
+def test_reading_results_loads_no_torch() -> None:
+    code = "import sys, glassformer.evaluation.results; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

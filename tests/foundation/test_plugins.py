@@ -1,0 +1,86 @@
+"""A user's own files: run when named, once, recorded with their sum; mistakes in them are sentences."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.plugins import load_plugins, loaded_plugins
+from glassformer.foundation.registry import Slot, VariantConfig
+
+PLUGIN = '''
+from glassformer.foundation.registry import Slot, VariantConfig
+
+@Slot.every["test.plugins"].variant("mine")
+class Mine(VariantConfig):
+    """Mine, version {version}."""
+'''
+
+
+@pytest.fixture
+def slot(tmp_path, monkeypatch):
+    (tmp_path / "package_of_plugins_test").mkdir()
+    (tmp_path / "package_of_plugins_test" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("glassformer.foundation.plugins._loaded", {})
+    yield Slot[VariantConfig]("test.plugins", "a slot for plugins", "package_of_plugins_test")
+    del Slot.every["test.plugins"]
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def test_a_variant_from_a_file(slot, tmp_path) -> None:
+    file = written(tmp_path, "mine.py", PLUGIN.format(version=1))
+    load_plugins([file, str(file)])
+    assert slot.names() == ["mine"]
+    assert loaded_plugins() == [{"file": str(file), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}]
+
+
+def test_a_file_that_was_changed_is_run_again(slot, tmp_path) -> None:
+    file = written(tmp_path, "mine.py", PLUGIN.format(version=1))
+    load_plugins([file])
+    written(tmp_path, "mine.py", PLUGIN.format(version=2))
+    load_plugins([file])
+    assert slot.get("mine").one_line() == "Mine, version 2."
+    assert [plugin["sha256"] for plugin in loaded_plugins()] == [hashlib.sha256(file.read_bytes()).hexdigest()]
+
+
+def test_two_files_may_not_take_the_same_name(slot, tmp_path) -> None:
+    (tmp_path / "other").mkdir()
+    first = written(tmp_path, "mine.py", PLUGIN.format(version=1))
+    second = written(tmp_path / "other", "mine.py", PLUGIN.format(version=1))
+    load_plugins([first])
+    with pytest.raises(ConfigError, match="already has a variant 'mine'"):
+        load_plugins([second])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("bad.py", "1 / 0\n", "running it failed with ZeroDivisionError: division by zero"),
+        ("bad.py", "def f(:\n", "running it failed with SyntaxError"),
+        ("bad.py", "import no_such_module_at_all\n", "running it failed with ModuleNotFoundError"),
+        ("bad.py", "import sys\nsys.exit(3)\n", "running it failed with SystemExit"),
+        ("notes.txt", "", "not a Python file that exists"),
+    ],
+)
+def test_mistakes_are_sentences(slot, tmp_path, name: str, text: str, words: str) -> None:
+    file = written(tmp_path, name, text)
+    with pytest.raises(UsageError) as caught:
+        load_plugins([file])
+    assert str(caught.value).startswith(f"--plugin {file}: {words}")
+    assert loaded_plugins() == []
+
+
+def test_a_missing_file_and_a_folder(slot, tmp_path) -> None:
+    (tmp_path / "folder.py").mkdir()
+    for file in (tmp_path / "absent.py", tmp_path / "folder.py"):
+        with pytest.raises(UsageError, match="not a Python file that exists"):
+            load_plugins([file])

@@ -1,0 +1,107 @@
+"""YAML, bounded: what a recipe needs reads as expected; what is hostile or mistaken is one sentence, soon."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.yaml_text import MAX_BYTES, MAX_DEPTH, dump_yaml, parse_yaml
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5e-4", 0.0005),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("-2.", -2.0),
+        ("12", 12),
+        ("1_000", 1000),
+        ("none", "none"),
+        ("null", None),
+        ("", None),
+        ("true", True),
+        ("2024-01-01", "2024-01-01"),
+        ("[0.9, 0.99]", [0.9, 0.99]),
+        ("{kind: adamw, eps: 1e-8}", {"kind": "adamw", "eps": 1e-8}),
+        ("a:\n  b: c d\n", {"a": {"b": "c d"}}),
+    ],
+)
+def test_by_hand(text: str, value: object) -> None:
+    read = parse_yaml(text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@given(PLAIN)
+@example("0E0")  # text that looks like a number
+@example({"a\x85b": "c\u2028d"})  # rare line breaks
+def test_what_is_written_is_read_back(value: object) -> None:
+    assert parse_yaml(dump_yaml(value)) == value
+
+
+def test_the_same_list_twice_is_written_out() -> None:
+    twice = [1, 2]
+    assert parse_yaml(dump_yaml({"a": twice, "b": twice})) == {"a": [1, 2], "b": [1, 2]}
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: &x [1]\nb: *x\n", "line 2: aliases"),
+        ("a: &x\n  b: *x\n", "line 2: aliases"),  # refers to itself
+        ("&x [*x]", "line 1: aliases"),
+        (nested(MAX_DEPTH + 1), "levels of nesting"),
+        (nested(200_000), "levels of nesting"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is given twice"),
+        ("a: {b: 1, b: 2}", "the key 'b' is given twice"),
+        ("1: x", "the key 1 is not text"),
+        ("? [a]\n: b\n", "is not text"),
+        ("a: !!python/object/apply:os.system [echo]", "tags"),
+        ("a: !!binary aGVsbG8=", "tags"),
+        ("a: !!set {b}", "tags"),
+        ("a: ! b", "tags"),
+        ("<<: {a: 1}", "not valid YAML"),
+        ("a: b: c", "line 1: not valid YAML"),
+        ("a: [1, 2", "not valid YAML"),
+        ("a: 1\n---\nb: 2\n", "not valid YAML"),
+        ("a: \0", "not valid YAML"),
+        ("a: " + "9" * 5000, "not valid YAML"),
+        ("x" * (MAX_BYTES + 1), "larger than 1 MiB"),
+    ],
+)
+def test_hostile_or_mistaken_text_is_one_sentence(text: str, words: str) -> None:
+    begun = time.perf_counter()
+    with pytest.raises(ConfigError, match="my recipe") as caught:
+        parse_yaml(text, "my recipe")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert time.perf_counter() - begun < 5
+
+
+def test_the_deepest_that_is_allowed() -> None:
+    value = parse_yaml(nested(MAX_DEPTH))
+    for _ in range(MAX_DEPTH - 1):
+        (value,) = value
+    assert value == []
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_value_or_a_sentence(text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        parse_yaml(text)

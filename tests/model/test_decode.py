@@ -1,0 +1,115 @@
+"""The fast way of writing is the definition: whatever the batch, the stride, the doubts and the places rows move to."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import Diverged
+from glassformer.model import decode
+from glassformer.model.config import ModelConfig
+from glassformer.model.decode import Decoder, next_token, rounds_as_float32
+from glassformer.model.sampling import Sampling
+from glassformer.model.texts import Text
+from glassformer.model.transformer import Transformer, build_model
+
+VOCABULARY, CONTEXT = 23, 18
+SAMPLINGS = [Sampling(temperature=0), Sampling(), Sampling(temperature=0.8, top_k=7, top_p=0.9, repetition_penalty=1.2)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    """Weights large enough that the next token depends on what stands before it."""
+    model = build_model(ModelConfig(width=24, layers=2, heads=3, context=CONTEXT), VOCABULARY, seed=1).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8.0)
+    return model.requires_grad_(False)
+
+
+def make_texts(number: int, *, new: int = 30, **rules) -> list[Text]:
+    chance = random.Random(5)
+    lengths = [1 + (7 * row) % (2 * CONTEXT) for row in range(number)]
+    prompts = [[chance.randrange(VOCABULARY) for _ in range(length)] for length in lengths]
+    return [
+        Text(row=row, ids=prompt, key=100 + row, context=CONTEXT, max_new_tokens=new + row, **rules)
+        for row, prompt in enumerate(prompts)
+    ]
+
+
+def write_by_definition(model: Transformer, texts: list[Text], sampling: Sampling) -> list[list[int]]:
+    for text in texts:
+        while text.reason is None:
+            text.accept(next_token(model, text, sampling))
+    return [text.new for text in texts]
+
+
+def write(model: Transformer, texts: list[Text], sampling: Sampling, **settings) -> list[list[int]]:
+    Decoder(model, sampling, **({"rows": 4, "capacity": CONTEXT} | settings)).write(iter(texts))
+    return [text.new for text in texts]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(("rows", "stride"), [(1, 1), (4, 1), (4, 7), (11, 5)])
+def test_writes_what_the_definition_writes(model, sampling, rows, stride):
+    expected = write_by_definition(model, make_texts(11), sampling)
+    assert write(model, make_texts(11), sampling, rows=rows, stride=stride) == expected
+    assert len({tuple(new) for new in expected}) == 11  # no two texts alike, or the test could not see a swap
+
+
+@pytest.mark.parametrize("stride", [1, 6])
+def test_texts_that_end_early_leave_and_others_take_their_place(model, stride):
+    rules = {"stop_ids": {3}, "stop": lambda row, new: row % 3 == 0 and len(new) == 9}
+    expected, texts = make_texts(11, **rules), make_texts(11, **rules)
+    write_by_definition(model, expected, Sampling())
+    write(model, texts, Sampling(), rows=5, stride=stride)
+    assert [(text.new, text.reason) for text in texts] == [(text.new, text.reason) for text in expected]
+    assert {text.reason for text in texts} == {"length", "stop id", "stop"}
+
+
+@pytest.mark.parametrize("stride", [1, 6])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_doubtful_tokens_are_decided_by_the_definition(model, monkeypatch, stride, sampling):
+    """With a slack so large that many choices are doubtful, rows are often taken back; the texts stay the same."""
+    expected = write_by_definition(model, make_texts(5), sampling)
+    asked = []
+    monkeypatch.setattr(decode, "SLACK", 0.02)
+    monkeypatch.setattr(decode, "next_token", lambda *arguments: asked.append(1) or next_token(*arguments))
+    assert write(model, make_texts(5), sampling, stride=stride) == expected
+    assert len(asked) > 5
+
+
+def test_equal_scores_are_decided_by_the_definition(model):
+    """Two tokens with the same vector always tie: no rounding may decide between them."""
+    twins = build_model(ModelConfig(width=24, layers=1, heads=3, context=CONTEXT), VOCABULARY, seed=2).eval()
+    with torch.no_grad():
+        twins.embedding.weight[4] = twins.embedding.weight[9] = 3 * twins.embedding.weight[4]
+    for sampling in SAMPLINGS:
+        expected = write_by_definition(twins, make_texts(6, new=9), sampling)
+        assert write(twins, make_texts(6, new=9), sampling, stride=4) == expected
+
+
+def test_the_memory_never_holds_more_than_it_must(model):
+    texts = make_texts(3, new=2)[:1]
+    assert write(model, texts, Sampling(), rows=1, capacity=3) == write_by_definition(
+        model, make_texts(3, new=2)[:1], Sampling()
+    )
+
+
+def test_scores_that_are_no_numbers_end_with_a_sentence(model):
+    broken = build_model(ModelConfig(width=12, layers=1, heads=2, context=CONTEXT), VOCABULARY, seed=1)
+    with torch.no_grad():
+        broken.embedding.weight[:] = float("nan")
+    for sampling in SAMPLINGS:
+        with pytest.raises(Diverged, match="not finite"):
+            write(broken, make_texts(2), sampling)
+
+
+def test_exactness_is_promised_for_float32_only(model):
+    assert rounds_as_float32(model)
+    assert rounds_as_float32(build_model(ModelConfig(width=4, heads=1), 5, seed=1).double())
+    assert not rounds_as_float32(build_model(ModelConfig(width=4, heads=1), 5, seed=1).bfloat16())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not rounds_as_float32(model)

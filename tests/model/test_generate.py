@@ -1,0 +1,122 @@
+"""Generation as a caller sees it: the same ids one by one and together, streaming, ends, refusals."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.model.config import ModelConfig
+from glassformer.model.generate import generate
+from glassformer.model.transformer import Transformer, build_model
+
+VOCABULARY = 61
+
+
+def make_model(context: int, **changes) -> Transformer:
+    model = build_model(ModelConfig(width=32, layers=2, heads=4, context=context, **changes), VOCABULARY, seed=3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(6.0)
+    return model
+
+
+def make_prompts(lengths: list[int]) -> list[list[int]]:
+    chance = random.Random(2)
+    return [[chance.randrange(VOCABULARY) for _ in range(length)] for length in lengths]
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0}, {"temperature": 0.9, "top_p": 0.95}])
+def test_64_prompts_of_1_to_200_tokens_equal_one_by_one(settings):
+    model, chance = make_model(context=180), random.Random(1)
+    prompts = make_prompts([1, 200, *(chance.randint(1, 200) for _ in range(62))])
+    settings = settings | {"max_new_tokens": 12, "seeds": [1000 - row for row in range(64)]}
+    assert generate(model, prompts, **settings) == generate(model, prompts, use_memory=False, **settings)
+
+
+def test_the_same_prompt_and_seed_give_the_same_ids_whatever_stands_beside_them():
+    model, prompts = make_model(context=16), make_prompts([5, 3, 9])
+    together = generate(model, [*prompts, prompts[0]], max_new_tokens=25, seeds=[4, 5, 6, 7])
+    alone = generate(model, [prompts[0]], max_new_tokens=25, seeds=[4])
+    assert together[0] == alone[0]
+    assert together[3] != alone[0]  # another seed
+
+
+def test_more_new_tokens_begin_with_the_same_ones():
+    model, prompts = make_model(context=16), make_prompts([5, 3])
+    short, long = (generate(model, prompts, max_new_tokens=n) for n in (7, 31))
+    assert [text.ids for text in short] == [text.ids[:7] for text in long]
+
+
+def test_seeds_count_from_zero_unless_told():
+    model, prompts = make_model(context=16), make_prompts([5, 3])
+    assert generate(model, prompts, max_new_tokens=9) == generate(model, prompts, max_new_tokens=9, seeds=[0, 1])
+
+
+@pytest.mark.parametrize("use_memory", [True, False])
+def test_ids_are_streamed_in_order(use_memory):
+    heard: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    texts = generate(
+        make_model(context=8),
+        make_prompts([2, 11, 5]),
+        max_new_tokens=20,
+        stop=lambda row, new: row == 1 and len(new) == 13,
+        on_token=lambda row, token: heard[row].append(token),
+        use_memory=use_memory,
+    )
+    assert [text.ids for text in texts] == list(heard.values())
+    assert [(len(text.ids), text.reason) for text in texts] == [(20, "length"), (13, "stop"), (20, "length")]
+
+
+def test_dropout_is_off_while_writing_and_the_model_is_left_as_it_was():
+    model, prompts = make_model(context=8, dropout=0.5), make_prompts([3])
+    model.train()
+    first, again = (generate(model, prompts, max_new_tokens=12, temperature=0) for _ in range(2))
+    assert first == again
+    assert model.training
+    model.eval()
+    generate(model, prompts, max_new_tokens=1)
+    assert not model.training
+
+
+def test_prompts_are_left_as_they_were():
+    prompts = make_prompts([3, 4])
+    copies = [list(prompt) for prompt in prompts]
+    generate(make_model(context=8), prompts, max_new_tokens=3)
+    assert prompts == copies
+
+
+def test_nothing_to_do():
+    model = make_model(context=8)
+    assert generate(model, [], max_new_tokens=5) == []
+    assert [(text.ids, text.reason) for text in generate(model, [[1], [2]], max_new_tokens=0)] == [([], "length")] * 2
+
+
+def test_an_empty_prompt_begins_with_the_start_mark_or_is_refused():
+    model = make_model(context=8)
+    with pytest.raises(DataError, match="Prompt 2 is empty"):
+        generate(model, [[1], []], max_new_tokens=5)
+    assert generate(model, [[]], max_new_tokens=5, start_id=7) == generate(model, [[7]], max_new_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "named"),
+    [
+        ({"max_new_tokens": -1}, UsageError, "max_new_tokens=-1"),
+        ({"batch_size": 0}, UsageError, "batch_size=0"),
+        ({"seeds": [1, 2]}, UsageError, "2 seeds do not fit 1 prompts"),
+        ({"temperature": -1.0}, UsageError, "temperature=-1"),
+        ({"prompts": [[1, VOCABULARY]]}, DataError, f"id {VOCABULARY}, but this model knows the ids 0 to {VOCABULARY - 1}"),
+    ],
+)
+def test_mistakes_are_refused_with_a_sentence(changes, error, named):
+    settings = {"prompts": [[1]], "max_new_tokens": 3} | changes
+    with pytest.raises(error, match=named):
+        generate(make_model(context=8), **settings)
+
+
+def test_a_model_that_sees_the_future_cannot_write():
+    with pytest.raises(ConfigError, match=r"model\.causal=false"):
+        generate(make_model(context=8, causal=False), [[1]], max_new_tokens=3)

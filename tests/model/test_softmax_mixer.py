@@ -1,0 +1,53 @@
+"""The shared part of softmax mixers: definition and kernel agree in every scene, and looking chooses the definition."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.model.attention import attention_scores
+from glassformer.model.dims import Dims
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import Positions
+from glassformer.model.softmax_mixer import SoftmaxMixer
+
+B, H, T, S, E = 2, 3, 4, 5, 6
+
+
+class Given(SoftmaxMixer):
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        raise NotImplementedError
+
+
+HIDDEN = torch.tensor([[True, False, False, False], [False, True, False, True]])
+SCENES = {
+    "decoder": (Scene(causal=True), T),
+    "encoder": (Scene(causal=False), T),
+    "placed": (Scene(causal=True, at_BT=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])), S),
+    "hidden": (Scene(causal=True, hidden_BS=HIDDEN), T),
+    "hidden encoder": (Scene(causal=False, hidden_BS=HIDDEN), T),
+}
+
+
+@pytest.mark.parametrize("scene_name", SCENES)
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_definition_equals_kernel(scene_name: str, with_bias: bool, scale: float | None) -> None:
+    scene, keys = SCENES[scene_name]
+    mixer = Given(Dims(width=18, heads=H, layers=1, context=S, vocabulary=7), fused=True)
+    q, k, v = (torch.randn(B, H, n, E).double() for n in (T, keys, keys))
+    bias = torch.randn(1, H, T, keys).double() if with_bias else None
+    definition = mixer.mix(attention_scores(q, k, scale=scale), v, scene, bias)
+    torch.testing.assert_close(mixer.fused_mix(q, k, v, scene, bias, scale=scale), definition)
+
+
+def test_a_look_at_scores_or_pattern_leaves_the_fast_path() -> None:
+    mixer = Given(Dims(width=18, heads=H, layers=1, context=S, vocabulary=7), fused=True)
+    assert mixer.takes_fast_path
+    for tap in (mixer.scores, mixer.pattern):
+        handle = tap.register_forward_hook(lambda module, inputs, output: None)
+        assert not mixer.takes_fast_path
+        handle.remove()
+    assert mixer.takes_fast_path
