@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import re
+import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +104,35 @@ def test_help_does_not_load_torch():
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0\nassert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ, timeout=60)
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"```(\w+)\n(?:# (docs/snippets/\S+)\n)?(.*?)```", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]\d+)?(?![\w])")
+
+
+def _printed_by(snippet: Path) -> str:
+    text = snippet.read_text(encoding="utf-8")
+    if snippet.suffix == ".py":
+        stream = io.StringIO()
+        with contextlib.redirect_stdout(stream):
+            runpy.run_path(str(snippet))
+        return stream.getvalue()
+    for name, content in re.findall(r"cat > (\S+) <<'YAML'\n(.*?)YAML\n", text, re.DOTALL):
+        Path(name).write_text(content)
+    lines = [shlex.split(line) for line in text.splitlines() if line.startswith("glassformer byhand")]
+    return "".join(_run(*words[2:]).stdout for words in lines)
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "byhand").glob("*.md")), ids=lambda page: page.stem)
+def test_the_docs_show_what_their_snippets_print(page: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert len(blocks) >= 2
+    for (_, name, code), (kind, _, shown) in zip(blocks[::2], blocks[1::2], strict=True):
+        assert kind == "text"
+        assert code == (DOCS.parent / name).read_text(encoding="utf-8"), f"{page.name} and {name} differ"
+        printed = _printed_by(DOCS.parent / name)
+        assert NUMBER.sub("#", printed) == NUMBER.sub("#", shown), f"{name} prints other words than {page.name} shows"
+        ours, theirs = ([float(x) for x in NUMBER.findall(text)] for text in (printed, shown))
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=1e-9, err_msg=name)

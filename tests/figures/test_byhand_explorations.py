@@ -14,7 +14,9 @@ def _titles(figure) -> list[str]:
 
 
 def test_copying():
-    figure = figures.copying_figure(betas=GRID, errors={"a": GRID, "b": 2 * GRID}, promise=3 * GRID, weights=np.full((5, 4), 0.25))
+    figure = figures.copying_figure(
+        betas=GRID, errors={"a": GRID, "b": 2 * GRID}, promise=3 * GRID, weights=np.full((5, 4), 0.25)
+    )
     assert _titles(figure) == ["Error", "Weights for q = beta k_1"]
     np.testing.assert_allclose(figure.axes[0].lines[2].get_ydata(), 3 * GRID)
 

@@ -44,7 +44,7 @@ def test_argmax_gives_query_and_keys_no_gradient_and_the_others_do(worked):
 
 def test_without_autograd_the_output_does_not_move_either(worked):
     assert largest_change(*worked) == 0
-    query, keys, values = worked
+    _, keys, values = worked
     assert largest_change(torch.tensor([-0.999, 1.0, 1.0], dtype=torch.float64), keys, values, step=0.1) == 0
     near_a_tie = torch.tensor([0.01, 1.0, 1.0], dtype=torch.float64)  # keys 1 and 2 differ only in the first entry
     assert largest_change(near_a_tie, keys, values, step=0.1) > 1

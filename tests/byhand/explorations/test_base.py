@@ -43,7 +43,7 @@ class TestEveryExploration:
         assert set(explore(name, **SMALL[name]).settings) == set(find(name).settings())
 
     def test_unknown_and_unfitting_settings_are_refused(self, name):
-        with pytest.raises(UnknownName, match="has no 'sedd'.* Did you mean 'seed'"):
+        with pytest.raises(UnknownName, match=r"has no 'sedd'.* Did you mean 'seed'"):
             explore(name, sedd=1)
         with pytest.raises(ConfigError, match=r"seed='x' is not a whole number"):
             explore(name, seed="x")
