@@ -59,7 +59,7 @@ def test_a_key_in_the_hull_and_the_smallest_face_that_holds_it():
 
 def test_the_limit_is_approached_along_start_plus_direction():
     keys = np.array([[0.0, 0], [1, 0], [-3, 0], [0, 2], [1, 1]])
-    for goal in (_goal(5, 0), np.array([0, 0, 0.2, 0.8, 0]), _goal(5, 1, 3)):
+    for goal in (_goal(5, 0), np.array([0, 0, 0.2, 0.8, 0]), _goal(5, 3, 4)):
         found = reach(keys, goal, 1.0)
         assert found.margin is not None
         weights = weights_of(found.start + 200 / found.margin.low * found.margin.direction, keys)
