@@ -9,7 +9,9 @@ from glassformer.byhand.numbers import MAX_BYTES, as_matrix, as_number, as_vecto
 from glassformer.foundation.errors import ConfigError, DataError
 
 
-@pytest.mark.parametrize("value", ["1,2,3;4,5,6", "1 2 3\n4 5 6", "[1, 2, 3]; [4, 5, 6]", [[1, 2, 3], [4, 5, 6]], "2/2,2,3;4,5,12/2"])
+@pytest.mark.parametrize(
+    "value", ["1,2,3;4,5,6", "1 2 3\n4 5 6", "[1, 2, 3]; [4, 5, 6]", [[1, 2, 3], [4, 5, 6]], "2/2,2,3;4,5,12/2"]
+)
 def test_reads_rows_however_they_are_written(value):
     np.testing.assert_array_equal(as_matrix("keys", value), [[1, 2, 3], [4, 5, 6]])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -67,6 +68,31 @@ def test_texts_that_end_early_leave_and_others_take_their_place(model, stride):
     write(model, texts, Sampling(), rows=5, stride=stride)
     assert [(text.new, text.reason) for text in texts] == [(text.new, text.reason) for text in expected]
     assert {text.reason for text in texts} == {"length", "stop id", "stop"}
+
+
+def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, monkeypatch):
+    """The rules for recordings, with the step itself in the place of its recording."""
+    shapes = []
+
+    class Run:
+        def __init__(self, step, state):
+            self.step = step
+
+        def __call__(self, rows, length):
+            shapes.append((rows, length))
+            return self.step(rows, length)
+
+    monkeypatch.setattr(decode, "Recorded", Run)
+    monkeypatch.setattr(decode, "can_record", lambda model: True)
+    monkeypatch.setattr(decode, "LENGTH_UNIT", 8)
+    rules = {"stop": lambda row, new: len(new) == 5 * row + 2}
+    expected = write_by_definition(model, make_texts(8, **rules), Sampling())
+    assert write(model, make_texts(8, **rules), Sampling(), rows=8, stride=6) == expected
+    sizes = sorted({rows for rows, _ in shapes})
+    assert sizes[-1] == 8
+    assert len(sizes) > 2
+    assert all(2 * small <= large for small, large in itertools.pairwise(sizes))
+    assert {length for _, length in shapes} == {16, CONTEXT}
 
 
 @pytest.mark.parametrize("stride", [1, 6])

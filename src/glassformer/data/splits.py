@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer.data.config import SplitConfig
 from glassformer.data.corpus import Document
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
 PARTS = ("train", "validation", "test")
@@ -66,21 +67,24 @@ class Assignment:
         for document in documents:
             if not document.continues:
                 number += 1
+                if self.by == "document" and number >= len(self._labels):
+                    raise DataError("was written to while it was read; start again when it is at rest.", file=document.source)
                 part = "train" if self.by == "nothing" else PARTS[self._labels[number]]
             yield part, document
 
     def _by_position(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
-        done, part, fresh = 0, 0, False
+        done, part, fresh = 0, 0, False  # fresh: the first piece of a part opens a document, whatever it was before
         for document in documents:
+            document = replace(document, continues=document.continues and not fresh)
             while part < len(self._cuts) and done + len(document.text) > self._cuts[part]:
                 place = _outside_word(document.text, self._cuts[part] - done)
                 if place > 0:
                     yield self.parts[part], replace(document, text=document.text[:place])
                 line = document.line + document.text.count("\n", 0, place)
-                document = replace(document, text=document.text[place:], line=line)
+                document = replace(document, text=document.text[place:], line=line, continues=False)
                 done, part, fresh = done + place, part + 1, True
             if document.text:
-                yield self.parts[part], replace(document, continues=False) if fresh else document
+                yield self.parts[part], document
                 done, fresh = done + len(document.text), False
 
 

@@ -17,14 +17,17 @@ from torch import Tensor
 
 from glassformer.foundation.errors import Diverged
 from glassformer.model.memory import Memory
+from glassformer.model.replay import Recorded, can_record
 from glassformer.model.sampling import Sampling, choose
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer
 
 SLACK = 2e-5
 """By how much of the largest score two float32 ways to compute a score may differ; docs/generation.md says what they do."""
-READ_TOKENS = 4096
+READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
+LENGTH_UNIT = 128
+"""Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
 UNSURE = -1
 """Stands for a token that the definition must decide."""
 
@@ -81,14 +84,23 @@ class Decoder:
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
+        self.recorded = Recorded(self._step, self._state) if can_record(model) else None
+
+    @property
+    def _state(self) -> list[Tensor]:
+        always = [self.last_B, self.at_B, self.index_B, self.keys_B]
+        return always if self.seen_BV is None else [*always, self.seen_BV]
+
+    @property
+    def _alive(self) -> list[int]:
+        return [row for row, one in enumerate(self.rows) if not one.ended]
 
     def write(self, texts: Iterator[Text]) -> None:
         """Writes all texts to their ends, as many at a time as there are rows."""
         while self._turn_over(texts):
-            self._read([row for row, one in enumerate(self.rows) if one.start != one.text.start])
-            self._bring_in_step([row for row, one in enumerate(self.rows) if not one.in_step])
-            said_BN = self._run(min(self.stride, max(one.text.remaining for one in self.rows)))
-            for one, said in zip(self.rows, said_BN.tolist()):
+            self._read([row for row in self._alive if self.rows[row].start != self.rows[row].text.start])
+            self._bring_in_step([row for row in self._alive if not self.rows[row].in_step])
+            for one, said in zip(self.rows, self._run().tolist()):
                 self._accept(one, said)
 
     def _turn_over(self, texts: Iterator[Text]) -> bool:
@@ -98,18 +110,18 @@ class Decoder:
             if one.ended:
                 self.rows[row] = next(waiting, one)
         self.rows += itertools.islice(waiting, self.max_rows - len(self.rows))
-        alive = [row for row, one in enumerate(self.rows) if not one.ended]
-        if len(alive) < len(self.rows):  # the last ones take the free places, so that few rows move
-            late = [row for row in alive if row >= len(alive)]
+        alive = self._alive
+        # Another number of rows needs another recording: worth it only when the batch has become half as large.
+        if len(alive) <= (len(self.rows) // 2 if self.recorded else len(self.rows) - 1):
+            late = [row for row in alive if row >= len(alive)]  # they take the free places, so that few rows move
             self._keep([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
         return bool(alive)
 
     def _keep(self, order: list[int]) -> None:
         rows_B = torch.tensor(order, dtype=torch.long, device=self.device)
         self.memory.keep_rows(rows_B)
-        for state in (self.last_B, self.at_B, self.index_B, self.keys_B, self.seen_BV):
-            if state is not None:
-                state[: len(order)] = state[rows_B]
+        for state in self._state:
+            state[: len(order)] = state[rows_B]
         self.rows = [self.rows[row] for row in order]
 
     def _read(self, rows: list[int]) -> None:
@@ -117,7 +129,7 @@ class Decoder:
         waiting = sorted(rows, key=lambda row: len(self.rows[row].text.window), reverse=True)
         while waiting:
             length = len(self.rows[waiting[0]].text.window) - 1
-            share = max(1, READ_TOKENS // max(1, length))
+            share = max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
                 windows = [self.rows[row].text.window[:-1] for row in together]
@@ -141,11 +153,15 @@ class Decoder:
         for row in rows:
             self.rows[row].in_step = True
 
-    def _run(self, steps: int) -> Tensor:
+    def _run(self) -> Tensor:
         """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
-        longest = max(len(one.text.ids) - one.text.start for one in self.rows)
-        length = min(self.capacity, longest + steps - 1)
-        return torch.stack([self._step(len(self.rows), length) for _ in range(steps)], dim=1)
+        texts = [self.rows[row].text for row in self._alive]
+        steps = min(self.stride, max(min(text.remaining, text.room) for text in texts))
+        length = max(len(text.ids) - text.start for text in texts) + steps - 1
+        if self.recorded:
+            length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
+        step = self.recorded or self._step
+        return torch.stack([step(len(self.rows), min(length, self.capacity)) for _ in range(steps)], dim=1)
 
     def _step(self, rows: int, length: int) -> Tensor:
         """One token for each of the first ``rows`` rows. Every shape follows from the two numbers."""
@@ -166,12 +182,12 @@ class Decoder:
         return torch.where(unsure_B, UNSURE, choice.ids_B)
 
     def _accept(self, one: _Row, said: list[int]) -> None:
-        """Takes what a row said, as far as it is the definition's word: to a doubtful token, its end, or its window's."""
-        for token in said:
-            if one.ended or one.start != one.text.start:
-                return
-            if token == UNSURE:
-                one.text.accept(next_token(self.model, one.text, self.sampling))
-                one.in_step = False
-                return
-            one.text.accept(token)
+        """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""
+        said = said[: one.text.room]
+        if UNSURE not in said:
+            one.text.accept_all(said)
+            return
+        one.text.accept_all(said[: said.index(UNSURE)])
+        if not one.ended:
+            one.text.accept(next_token(self.model, one.text, self.sampling))
+            one.in_step = False

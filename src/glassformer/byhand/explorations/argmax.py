@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.byhand.numbers import Array
 from glassformer.byhand.explorations.base import Exploration, exploration, within
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.wording import number, vector
 from glassformer.foundation.errors import UnknownName
 from glassformer.model.attention import attention_pattern, attention_scores
