@@ -95,8 +95,11 @@ class Passes:
     def gradients(self, setting: Setting, ids_BT: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None where the vectors are not found."""
         double = InDouble(ids_BT, stirred=setting.stirred)
-        with torch.enable_grad(), self._set(setting), double:
-            scores = self.plain(setting, ids_BT)
+        try:
+            with torch.enable_grad(), self._set(setting), double:
+                scores = self.plain(setting, ids_BT)
+        except RuntimeError:  # code that was never meant for gradients; changed inputs still tell
+            return None
         if not double.vectors or not scores.requires_grad:
             return None
         with self._set(setting):  # recomputed activations must meet the same dropout
