@@ -70,7 +70,7 @@ def test_a_planned_change_can_neither_leave_nor_become_another(study):
     with pytest.raises(ConfigError, match="begun with wide; a planned change cannot be taken out"):
         study.begin(plan(ALIBI), resolve)
     other = {"name": "wide", "set": {"model.width": 96}}
-    with pytest.raises(ConfigError, match="wide set .*64.* when the study began and sets .*96.* now"):
+    with pytest.raises(ConfigError, match=r"wide set .*64.* when the study began and sets .*96.* now"):
         study.begin(plan(ALIBI, other), resolve)
 
 

@@ -202,10 +202,10 @@ class TestSeedsAndLooks:
 
 
 class TestTrials:
-    changes = [{"name": "alibi", "set": {"model.positions": "alibi"}}, {"name": "wide one", "set": {"model.width": 64}}]
+    changes = ({"name": "alibi", "set": {"model.positions": "alibi"}}, {"name": "wide one", "set": {"model.width": 64}})
 
     def test_every_variant_with_every_seed_whole_pairs_first(self):
-        made = plan(changes=self.changes, seeds=3, first_seed=20, set={"training.lr": 0.01})
+        made = plan(changes=list(self.changes), seeds=3, first_seed=20, set={"training.lr": 0.01})
         trials = made.trials()
         assert [(trial.variant, trial.seed) for trial in trials] == [
             (variant, seed) for seed in (20, 21, 22) for variant in ("base", "alibi", "wide one")
@@ -237,7 +237,7 @@ class TestTrials:
         assert all(re.fullmatch(r"[A-Za-z0-9_=][A-Za-z0-9._=-]*", folder) for folder in folders.values())
         assert all(len(folder) <= LONGEST_FOLDER + 9 for folder in folders.values())
         assert folder_names(["wide one"])["wide one"] == folders["wide one"]  # whatever else is in the study
-        assert plan(changes=self.changes).trials()[1].folder == "alibi/seed-0"
+        assert plan(changes=list(self.changes)).trials()[1].folder == "alibi/seed-0"
 
     def test_exploratory_changes_are_tried_and_not_planned(self):
         made = plan(changes=[*self.changes, {"name": "later", "set": {"model.width": 9}, "exploratory": True}])
@@ -264,5 +264,7 @@ def test_a_plan_in_yaml():
 
 def test_foresight_tells_what_can_be_seen():
     assert plan(seeds=8).foresight().startswith("With 8 seeds and one change, a difference of 1.16 standard deviations")
-    assert plan(max_seeds=16, changes=TestTrials.changes).foresight().startswith("With up to 16 seeds and 2 changes")
+    assert plan(max_seeds=16, changes=list(TestTrials.changes)).foresight().startswith("With up to 16 seeds and 2 changes")
     assert plan(seeds=3).foresight().startswith("With 3 seeds nothing will be decided")
+    assert plan(seeds=8).foresight().endswith("four times in five.")
+    assert plan(max_seeds=16).foresight().endswith("three times in four.")

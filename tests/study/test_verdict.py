@@ -82,7 +82,7 @@ class TestTheRows:
         assert better.headline.startswith(
             "alibi is better than the baseline, by more than the margin of 0.01: loss lower by 0.100"
         )
-        assert "8 of 8 seeds better; sign-flip p = 0.0078 (at least 0.0078 by design)." in better.sentence
+        assert "8 of 8 seeds better; sign-flip p = 0.0078 (8 seeds cannot give less than 0.0078)." in better.sentence
         assert "0 of 8 runs failed: up to 31 % not excluded." in better.sentence
 
     def test_4_for_a_metric_that_should_rise(self):

@@ -152,11 +152,13 @@ class StudyPlan(Config):
         if looks[-1] < FEWEST_SEEDS:
             return f"With {looks[-1]} seeds nothing will be decided (that takes {FEWEST_SEEDS}); the noise will be measured."
         size = detectable(looks[-1], count, self.alpha)
-        seeds = f"{looks[-1]} seeds" if len(looks) == 1 else f"up to {looks[-1]} seeds"
+        # looking early costs some power: 75 to 78 % instead of 80, in simulated studies of 1, 3 and 5 changes
+        often, seeds = ("four times in five", "") if len(looks) == 1 else ("three times in four", "up to ")
+        seeds += f"{looks[-1]} seeds"
         changes = "one change" if count == 1 else f"{count} changes"
         return (
             f"With {seeds} and {changes}, a difference of {size:.2f} standard deviations of the paired differences "
-            f"is found four times in five."
+            f"is found {often}."
         )
 
 
