@@ -123,3 +123,14 @@ def test_what_fails_its_check_is_not_claimed(monkeypatch):
     found = reach(np.array([[0.0], [1], [-1]]), _goal(3, 0), 1.0)
     assert found.reachable is None
     assert found.certificate is None
+
+
+def test_without_whole_numbers_the_verdict_is_the_same_up_to_rounding(monkeypatch):
+    monkeypatch.setattr("glassformer.byhand.solving.reach.separate", lambda *_: None)
+    rng = np.random.default_rng(0)
+    keys = np.array([[0.0, 0], [1, 0], [-3, 0], [0, 2], [1, 1]])
+    for goal, reachable in ((_goal(5, 0), False), (_goal(5, 3, 4), True), (_goal(5, 2), True), (rng.dirichlet(np.ones(5)), False)):
+        found = reach(keys, goal, 1.0)
+        assert found.reachable is reachable
+        assert found.certificate is None or found.certificate.holds(keys, goal)
+        assert found.exact is False or found.certificate.exact
