@@ -101,11 +101,15 @@ class TestByPosition:
         assert [piece.text for piece in found["train"]] == ["one two ", "three\n", "four"]
         assert found["validation"] == [Document(" five", "a", 2)]
 
-    def test_a_word_that_reaches_the_end_of_a_piece_is_kept_whole(self) -> None:
+    def test_inside_the_last_word_the_cut_moves_back(self) -> None:
         given = [Document("aaaa bbbb", "a", 1), Document(" cccc", "a", 1, True)]
         found = routed(given, validation=0.5)  # 14 characters: 7 is inside bbbb
-        assert [piece.text for piece in found["train"]] == ["aaaa bbbb"]
-        assert found["validation"] == [Document(" cccc", "a", 1)]
+        assert [piece.text for piece in found["train"]] == ["aaaa "]
+        assert found["validation"] == [Document("bbbb", "a", 1), Document(" cccc", "a", 1, True)]
+
+    def test_a_text_without_words_is_cut_where_it_must(self) -> None:
+        found = routed([Document("x" * 1000, "a", 1)], validation=0.1)
+        assert len(found["validation"][0].text) == 100
 
     def test_too_few_documents_for_the_parts(self) -> None:
         found = routed(documents(2), validation=0.25, test=0.25)

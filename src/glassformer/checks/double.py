@@ -21,7 +21,8 @@ _RAISED = {
     torch.complex64: torch.complex128,
 }
 _CASTS = {Tensor.float: Tensor.double, Tensor.half: Tensor.double, Tensor.bfloat16: Tensor.double}
-_LOOKUPS = {F.embedding, torch.embedding, F.one_hot, Tensor.__getitem__}
+_LOOKUPS = {F.embedding: (0,), torch.embedding: (1,), F.one_hot: (0,), Tensor.__getitem__: (1,)}
+"""Functions that make vectors from ids, and which argument the ids are."""
 _VALUE_GETTERS = {getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real", "imag")}
 _DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
 
@@ -67,9 +68,9 @@ class InDouble(TorchFunctionMode):
         result = func(*args, **kwargs)
         if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
             self.eps = max(self.eps, torch.finfo(result.dtype).eps)
-        if self.ids_BT is not None and func in _LOOKUPS and any(self._is_the_ids(value) for value in args):
-            result = result.detach().double().requires_grad_()
-            self.vectors.append(result)
+        if self.ids_BT is not None and func in _LOOKUPS and any(self._is_the_ids(args[at]) for at in _LOOKUPS[func]):
+            self.vectors.append(result.detach().double().requires_grad_())
+            return self.vectors[-1].clone()  # which code may write into, as it may not into a leaf
         return result
 
     def _raise(self, value: Any) -> Any:

@@ -24,6 +24,8 @@ ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, 
 The same computation on the same shapes usually differs by nothing at all; a causal sum formed as a difference of sums, or
 a convolution by FFT, differs by a few eps.
 """
+SMALL_WORK = 2e9
+"""Multiplications of one full row below which one thread is as fast as several, and much faster on a busy machine."""
 RESHAPED = 2.0**9
 """How much more two computations of other shapes may differ: other kernels, other orders of summing."""
 
@@ -63,7 +65,10 @@ class Passes:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Modes, buffers and generators are afterwards as they were."""
+        """Modes, buffers, generators and the number of threads are afterwards as they were."""
+        threads = torch.get_num_threads()
+        if self.subject.parameters * self.subject.context < SMALL_WORK:
+            torch.set_num_threads(1)
         modules = [module for _, module in self.subject.named_modules()]
         modes = [module.training for module in modules]
         buffers = [(buffer, buffer.clone()) for module in self.subject.modules.values() for buffer in module.buffers()]
@@ -74,6 +79,7 @@ class Passes:
             with torch.random.fork_rng(devices=devices):
                 yield
         finally:
+            torch.set_num_threads(threads)
             for module, mode in zip(modules, modes):
                 module.training = mode
             with torch.no_grad():
@@ -95,8 +101,11 @@ class Passes:
     def gradients(self, setting: Setting, ids_BT: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None where the vectors are not found."""
         double = InDouble(ids_BT, stirred=setting.stirred)
-        with torch.enable_grad(), self._set(setting), double:
-            scores = self.plain(setting, ids_BT)
+        try:
+            with torch.enable_grad(), self._set(setting), double:
+                scores = self.plain(setting, ids_BT)
+        except RuntimeError:  # code that was never meant for gradients; changed inputs still tell
+            return None
         if not double.vectors or not scores.requires_grad:
             return None
         with self._set(setting):  # recomputed activations must meet the same dropout

@@ -18,7 +18,7 @@ from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
 PARTS = ("train", "validation", "test")
-_WORD_REACH = 1000  # a cut is moved out of a word, but not further than this
+_WORD_REACH = 100  # a cut is moved out of a word, but not further than this
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,11 @@ def _draw(count: int, split: SplitConfig) -> np.ndarray:
 
 
 def _outside_word(text: str, place: int) -> int:
-    """``place``, or the next one that is not between two letters or digits; the end of a piece is such a place."""
+    """``place``, or the next one (else the one before) that is not between two letters or digits."""
     place = max(place, 0)
-    for moved in range(place, min(len(text), place + _WORD_REACH)):
+    later = range(place, min(len(text), place + _WORD_REACH))
+    earlier = range(place - 1, max(0, place - _WORD_REACH), -1)
+    for moved in (*later, *earlier):
         if moved == 0 or not (text[moved - 1].isalnum() and text[moved].isalnum()):
             return moved
-    return len(text) if len(text) <= place + _WORD_REACH else place
+    return place

@@ -18,14 +18,14 @@ from glassformer.foundation.estimate import Estimate
 
 LANGUAGE_METRICS = {
     "loss": "nats per token",
-    "perplexity": "e to the loss per token",
-    "document_perplexity": "mean over documents of each document's own perplexity",
-    "word_perplexity": "e to the loss per whitespace-separated word",
-    "character_perplexity": "e to the loss per character of text",
-    "bits_per_byte": "bits per byte of UTF-8 text",
-    "unknown_share": "share of the predicted tokens that are UNK",
+    "perplexity": "e to the loss",
+    "document_perplexity": "mean of each document's own",
+    "word_perplexity": "per white-space word",
+    "character_perplexity": "per character",
+    "bits_per_byte": "per byte of UTF-8 text",
+    "unknown_share": "of the tokens are UNK",
 }
-"""Every figure of a language model, in the order of the tables, and what it is."""
+"""Every figure of a language model, in the order of the tables, and in a few words what it is."""
 
 
 def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:

@@ -18,6 +18,7 @@ from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_metrics
 from glassformer.foundation.estimate import Estimate
 
 Figures = dict[str, Estimate]
+Cell = str | Estimate | None
 
 
 @dataclass(frozen=True)
@@ -128,22 +129,25 @@ class Evaluation:
             positions=curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"])),
         )
 
-    def cells(self) -> list[list[str | Estimate | None]]:
-        """A header, then one row per figure: its name, the model's, each baseline's, what it is."""
-        header: list[str | Estimate | None] = ["figure", "model", *self.baselines, "what it is"]
-        body: list[list[str | Estimate | None]] = [
-            [name, estimate, *(theirs.get(name) for theirs in self.baselines.values()), LANGUAGE_METRICS.get(name, "")]
+    def header(self) -> list[str]:
+        """The names of the columns of ``cells``."""
+        return ["figure", "model", *self.baselines, "what it is"]
+
+    def cells(self) -> list[list[Cell]]:
+        """One row per figure: its name, the model's with its interval, each baseline's without, what it is."""
+        return [
+            [
+                name,
+                None if estimate.value is None else estimate,
+                *(_bare(figures.get(name)) for figures in self.baselines.values()),
+                LANGUAGE_METRICS.get(name, ""),
+            ]
             for name, estimate in self.metrics.items()
         ]
-        return [header, *body]
 
     def rows(self, *, full: bool = False) -> list[list[str]]:
-        """The cells as text. Unless ``full``, without what a terminal has no room for: the baselines' intervals, and what
-        each figure is."""
-        header, *body = self.cells()
-        rows = [[str(name) for name in header]]
-        for name, own, *theirs, meaning in body:
-            rows.append([str(name), _shown(own), *(_shown(cell, interval=full) for cell in theirs), str(meaning)])
+        """The header and the cells as text; what each figure is only when ``full``: a terminal has no room for it."""
+        rows = [self.header(), *(["-" if cell is None else str(cell) for cell in row] for row in self.cells())]
         return rows if full else [row[:-1] for row in rows]
 
     def reasons(self) -> list[str]:
@@ -189,10 +193,9 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *(line(row) for row in body)])
 
 
-def _shown(cell: str | Estimate | None, *, interval: bool = True) -> str:
-    if not isinstance(cell, Estimate) or cell.value is None:
-        return "-"
-    return str(cell if interval else Estimate(cell.value))
+def _bare(estimate: Estimate | None) -> Estimate | None:
+    """The value without its interval; None when there is none."""
+    return None if estimate is None or estimate.value is None else Estimate(estimate.value)
 
 
 def _about_unknown(losses: DocumentLosses) -> str | None:
