@@ -9,7 +9,9 @@ from glassformer.byhand.numbers import MAX_BYTES, as_matrix, as_number, as_vecto
 from glassformer.foundation.errors import ConfigError, DataError
 
 
-@pytest.mark.parametrize("value", ["1,2,3;4,5,6", "1 2 3\n4 5 6", "[1, 2, 3]; [4, 5, 6]", [[1, 2, 3], [4, 5, 6]], "2/2,2,3;4,5,12/2"])
+@pytest.mark.parametrize(
+    "value", ["1,2,3;4,5,6", "1 2 3\n4 5 6", "[1, 2, 3]; [4, 5, 6]", [[1, 2, 3], [4, 5, 6]], "2/2,2,3;4,5,12/2"]
+)
 def test_reads_rows_however_they_are_written(value):
     np.testing.assert_array_equal(as_matrix("keys", value), [[1, 2, 3], [4, 5, 6]])
 
@@ -91,12 +93,12 @@ def test_names_the_line_of_a_bad_file(tmp_path: Path):
 def test_never_unpickles_and_never_believes_a_header(tmp_path: Path):
     pickled = tmp_path / "p.npy"
     np.save(pickled, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="not a .npy file of plain numbers"):
+    with pytest.raises(DataError, match=r"not a \.npy file of plain numbers"):
         as_matrix("keys", str(pickled))
     lying = tmp_path / "l.npy"
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000, 10000000), }".ljust(117) + b"\n"
     lying.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 16)
-    with pytest.raises(DataError, match="not a .npy file"):
+    with pytest.raises(DataError, match=r"not a \.npy file"):
         as_matrix("keys", str(lying))
     huge = tmp_path / "h.csv"
     with huge.open("wb") as stream:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from glassformer.byhand.explorations.base import Exploration
-from glassformer.byhand.request import ABOUT_GOALS, answer, catalogue, read_request, request_from_words
 from glassformer.byhand.problem import GOALS, parse_goal
+from glassformer.byhand.request import ABOUT_GOALS, answer, catalogue, read_request, request_from_words
 from glassformer.byhand.solving.replacement import Replacement
 from glassformer.byhand.solving.solver import Answer, Answers
 from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName
@@ -15,7 +15,9 @@ from glassformer.foundation.errors import ConfigError, DataError, GlassformerErr
 
 def test_a_yaml_file_with_keys_in_another_file(tmp_path: Path):
     np.save(tmp_path / "k.npy", np.array([[0.0, 0], [1, 0], [-1, 0]]))
-    (tmp_path / "p.yaml").write_text("goal: select 2\nkeys: k.npy\nvalues: [[1, 2], [3, 4], [5, 6]]\nbound: 5e0\nscale: 1/sqrt(d)\n")
+    (tmp_path / "p.yaml").write_text(
+        "goal: select 2\nkeys: k.npy\nvalues: [[1, 2], [3, 4], [5, 6]]\nbound: 5e0\nscale: 1/sqrt(d)\n"
+    )
     values, folder = request_from_words([str(tmp_path / "p.yaml")])
     result = answer(values, folder=folder)
     assert isinstance(result, Answer)
@@ -28,7 +30,9 @@ def test_a_yaml_file_with_keys_in_another_file(tmp_path: Path):
 def test_every_kind_of_request_gets_its_kind_of_result():
     assert isinstance(answer({"goal": "identity", "keys": "1,0;0,1"}), Answers)
     assert isinstance(answer({"goal": [0.5, 0.5], "keys": [[1, 0], [0, 1]]}), Answer)
-    assert isinstance(answer({"goal": "select 1", "keys": "worked", "replace": 1, "query": [1, 2, 3], "length": 1}), Replacement)
+    assert isinstance(
+        answer({"goal": "select 1", "keys": "worked", "replace": 1, "query": [1, 2, 3], "length": 1}), Replacement
+    )
     result = answer({"explore": "copying", "settings": {"n": 5, "seed": 3}})
     assert isinstance(result, Exploration)
     assert result.settings["n"] == 5

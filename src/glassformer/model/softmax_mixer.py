@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.model.attention import attention_pattern
+from glassformer.model.attention import attention_pattern, attention_scores
 from glassformer.model.dims import Dims
 from glassformer.model.scene import Scene
 from glassformer.model.slots import Mixer
@@ -50,7 +50,10 @@ class SoftmaxMixer(Mixer):
     ) -> Tensor:
         """The same by torch's kernel, for scores that are products of queries and keys."""
         drop = self.pattern_dropout.p if self.training else 0.0
-        if scene.plain and bias_BHTS is None:
+        masked = not scene.plain or bias_BHTS is not None
+        if masked and q_BHTE.is_cuda and torch.is_grad_enabled():  # CUDA's kernel for masks has no deterministic backward pass
+            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, scene, bias_BHTS)
+        if not masked:
             return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=scene.causal, scale=scale)
         visible = scene.visible(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
         mask = visible

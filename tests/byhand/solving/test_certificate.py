@@ -72,7 +72,9 @@ def test_fixed_proportions():
     assert not proof.holds(keys, np.array([0.25, 0.25, 0.5])), "another value"
     assert not proof.holds(np.array([[0.0], [1], [3]]), goal), "other keys"
     assert not replace(proof, value=0.0).holds(keys, goal)
-    assert not FixedProportion({0: Fraction(1), 1: Fraction(-2), 2: Fraction(1)}, 0.0, exact=True).holds(keys, np.full(3, 1 / 3))
+    assert not FixedProportion({0: Fraction(1), 1: Fraction(-2), 2: Fraction(1)}, 0.0, exact=True).holds(
+        keys, np.full(3, 1 / 3)
+    )
     assert FixedProportion({0: 1.0, 1: -2.0, 2: 1.0}, -2 * math.log(2), exact=False).holds(keys, goal)
     assert not FixedProportion({0: 1.0, 1: -2.0, 2: 1.1}, -2 * math.log(2), exact=False).holds(keys, goal)
     assert proof.sentence() == (

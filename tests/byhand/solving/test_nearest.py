@@ -95,7 +95,10 @@ def test_the_gap_is_a_bound_by_itself():
 def test_starts_change_the_time_not_the_answer():
     rng = np.random.default_rng(4)
     problem = _problem(rng)
-    plain, started = nearest_in_ball(problem, 3.0), nearest_in_ball(problem, 3.0, [10 * rng.normal(size=problem.slopes.shape[1])])
+    plain, started = (
+        nearest_in_ball(problem, 3.0),
+        nearest_in_ball(problem, 3.0, [10 * rng.normal(size=problem.slopes.shape[1])]),
+    )
     assert started.kl == pytest.approx(plain.kl, rel=1e-9)
 
 

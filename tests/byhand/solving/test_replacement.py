@@ -43,7 +43,10 @@ def test_says_what_is_proved_and_what_is_not():
     assert "no such key and query has a KL below 0.2; between the two nothing is known" in open_.text
     assert "not decided whether possible in the limit; it is so." in open_.text
     assert "not exactly possible" in _replacement(reachable=False).text
-    assert "so that a query with |q| <= 10 does 'average 1,2,3': not possible" in _replacement(reachable=False, given_query=False).text
+    assert (
+        "so that a query with |q| <= 10 does 'average 1,2,3': not possible"
+        in _replacement(reachable=False, given_query=False).text
+    )
 
 
 def test_longer_queries():
@@ -52,7 +55,10 @@ def test_longer_queries():
     select = make_problem("1,0;0,1;5,5", "select 3")
     assert _replacement(problem=select, key=np.array([0.6, 0.5])).longer_query_reaches
     assert not _replacement(problem=select, key=np.array([0.4, 0.5])).longer_query_reaches
-    assert "Longer queries in the same direction" in _replacement(problem=select, key=np.array([0.6, 0.5]), reachable=False, length=1.0).text
+    assert (
+        "Longer queries in the same direction"
+        in _replacement(problem=select, key=np.array([0.6, 0.5]), reachable=False, length=1.0).text
+    )
 
 
 def test_approached():

@@ -15,7 +15,9 @@ def _answer(*arguments, **settings) -> Answer:
 
 
 def test_each_case_has_its_words():
-    assert tell(_answer("worked", "average all")).startswith("average 1,2,3,4: possible exactly. q = 0 gives every key the same")
+    assert tell(_answer("worked", "average all")).startswith(
+        "average 1,2,3,4: possible exactly. q = 0 gives every key the same"
+    )
     assert "possible exactly, by q = (0.6931) of length 0.6931" in tell(_answer("0;1;2", "weights 1/7,2/7,4/7"))
     text = tell(_answer("1,0;0,1;-1,-1", "select 1"))
     assert text.startswith("select 1: possible in the limit of long queries. Along u = (")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.byhand.numbers import Array
 from glassformer.byhand.explorations.base import Exploration, exploration, orthonormal_rows, within
+from glassformer.byhand.numbers import Array
 from glassformer.byhand.weights import output_of
 from glassformer.byhand.wording import number
 
