@@ -34,7 +34,16 @@ def command(
     with watching() as watch:
         from glassformer.experiment import train
 
-XX
+        run = train(
+            recipe,
+            set=changes,
+            out=out_,
+            resume=resume,
+            seed=seed,
+            plugins=plugin or (),
+            allow_leaks=allow_leaks,
+            watch=watch,
+        )
     summary = run.summary()
     if json:
         print_json(summary)
