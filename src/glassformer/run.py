@@ -223,8 +223,9 @@ class Run:
         """What measures the model of a checkpoint, once it has passed the checks."""
         model, step = self._loaded(checkpoint)
         report = pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
-        training = self.data.split("train").tokens
-        return LanguageRuler(model, self.untrained(), training, step=step, tainted=taint_of(report) or self.tainted)
+        training, device = self.data.split("train").tokens, choose_device("auto")
+        tainted = taint_of(report) or self.tainted
+        return LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
 
     def generate(
         self,
