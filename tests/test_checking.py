@@ -9,12 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.checking import callable_in_file, check, taint_of
+from glassformer.checking import callable_in_file, check
 from glassformer.experiment import train
-from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
-from glassformer.model.config import ModelConfig
+from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.model.slots import MERGES
-from glassformer.model.transformer import build_model
 
 FILE = """
 import torch
@@ -134,14 +132,3 @@ def test_models_and_functions_pass_through() -> None:
 
     torch.manual_seed(0)
     assert check(Last(), vocabulary=5, context=6).broken == {"causality"}
-
-
-def test_taint_is_a_reason_or_an_error() -> None:
-    sizes = {"width": 8, "heads": 2, "layers": 1, "context": 6}
-    honest = build_model(ModelConfig.parse(sizes), 7, seed=0)
-    leaky = build_model(ModelConfig.parse({**sizes, "merge": "reweight"}), 7, seed=0)
-    assert taint_of(honest) is None
-    with pytest.raises(CheckFailed, match="--allow-leaks"):
-        taint_of(leaky)
-    reason = taint_of(leaky, allow_leaks=True)
-    assert reason == "breaks causality at blocks.0.attention.merge; breaks batch at blocks.0.attention.merge"

@@ -15,10 +15,9 @@ from glassformer.checks.check import Target, check_model
 from glassformer.checks.report import CheckReport
 from glassformer.data.prepare import prepare
 from glassformer.experiment import fresh_or_saved_model, tokenizer_to_use
-from glassformer.foundation.errors import CheckFailed, UsageError
+from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.runtime import Runtime, choose_runtime
-from glassformer.model.transformer import Transformer
 from glassformer.recipe import Recipe, load_recipe
 from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
@@ -42,22 +41,6 @@ def check(
     load_plugins(plugins)
     model, runtime = resolve(target, set or {})
     return check_model(model, causal=causal, vocabulary=vocabulary, context=context, runtime=runtime, quick=quick)
-
-
-def taint_of(model: Transformer, *, runtime: Runtime | None = None, allow_leaks: bool = False) -> str | None:
-    """What ``train`` and ``evaluate`` ask first: None for a model that keeps the laws.
-
-    A model that does not raises ``CheckFailed``, or with ``allow_leaks`` gives the reason that must stand beside every figure.
-    """
-    report = check_model(model, runtime=runtime)
-    if report.passed:
-        return None
-    if not allow_leaks:
-        raise CheckFailed(
-            " ".join(finding.sentence for finding in report.findings)
-            + " No figure is given for such a model; --allow-leaks gives them all the same, marked as tainted."
-        )
-    return "; ".join(f"breaks {finding.law} at {finding.where}" for finding in report.findings)
 
 
 def resolve(target: Target | Recipe | Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Target, Runtime | None]:

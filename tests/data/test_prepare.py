@@ -320,7 +320,11 @@ def test_a_file_is_read_as_the_run_read_its_own(tmp_path: Path, monkeypatch: pyt
     tokenizer = CharTokenizer("\nenotw")
     assert tokens_of_file(tokenizer, Path(path)).num_documents == 1
     assert tokens_of_file(tokenizer, path, DataConfig(path="x.txt", document="line")).num_documents == 2
-    assert tokens_of_file(tokenizer, path, DataConfig(set="docstrings")).num_documents == 1  # blocks
+    for name in ("train_lm.txt", "train_classify.tsv"):
+        (tmp_path / "speeches").mkdir(exist_ok=True)
+        write(tmp_path / "speeches", name, "0\tone\n")
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    assert tokens_of_file(tokenizer, path, DataConfig(set="speeches")).num_documents == 2  # that set is one of lines
 
 
 @pytest.mark.realdata

@@ -77,6 +77,11 @@ class TestLevel:
         assert np.all(level >= p)
         assert level[-1] == 1.0
 
+    def test_beyond_the_boundaries_it_goes_in_proportion(self):
+        smallest = self.looks.found(3, 7)
+        assert float(self.looks.level(smallest / 1000, 3)) == pytest.approx(0.05 / 7 / 1000)
+        assert float(self.looks.level(2 * self.looks.found(3, 1), 3)) == pytest.approx(0.1)
+
     def test_the_first_look_is_exact(self):
         assert float(self.looks.level(0.0007, 0)) == pytest.approx(0.0007 * (16 / 6) ** 2)
 

@@ -156,6 +156,7 @@ class TestInvalid:
         assert verdict.verdict == "invalid"
         assert "it has no result in 1 of 8 seeds (seed 5)" in verdict.reason
         assert verdict.plain()["difference"] == {"value": None, "low": None, "high": None, "n": 0, "reason": verdict.reason}
+        assert verdict.plain()["seeds"] == 8
 
     def test_a_bad_baseline_run_makes_the_whole_study_invalid(self):
         bad = Trials("base", base().values, {2: Problem.DIVERGED})
@@ -270,7 +271,7 @@ class TestLooks:
         verdict = one(change("alibi", -0.2, 0.01, of=of), self.rules, of)
         assert verdict.reason == "4 of the 6 seeds needed for the first look have run"
         assert verdict.evidence is None
-        assert verdict.plain()["seeds"] == 0
+        assert verdict.plain()["seeds"] == 4
 
     def test_the_last_look_says_what_a_new_study_would_need(self):
         of = base(16)

@@ -42,7 +42,7 @@ def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
         "status": standing["status"],
         "step": standing.get("step"),
         "validation_loss": loss if loss is not None and math.isfinite(loss) else None,
-        "tainted": bool(standing.get("tainted", False)),
+        "tainted": run.environment_file.is_file() and run.read_environment().get("tainted") is not None,
         "settings": settings,
     }
 
