@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from glassformer.checks.report import CheckReport
 from glassformer.data.objectives.base import BatchesByStep
 from glassformer.data.prepare import Prepared, prepare
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
@@ -18,6 +19,7 @@ from glassformer.foundation.errors import ConfigError, Diverged, Interrupted, Ru
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
+from glassformer.gate import pass_the_checks, taint_of
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe, Source, load_recipe
 from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors
@@ -50,10 +52,15 @@ def train(
     resume: bool = False,
     seed: int | None = None,
     plugins: Sequence[Path | str] = (),
+    allow_leaks: bool = False,
     threads: int | None = None,
     watch: Watcher = SILENT,
 ) -> Run:
-    """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint."""
+    """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
+
+    A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
+    figure of the run is marked as tainted.
+    """
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
     folder = RunDirectory(Path(out) if out is not None else default_folder(source, resume=resume))
@@ -64,12 +71,13 @@ def train(
         )
         data = _prepared(recipe, folder, stop, watch)
         model = fresh_or_saved_model(recipe, data.tokenizer, beginning).to(runtime.device)
+        report = pass_the_checks(model, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
         optimizers = OptimizerSet.of(recipe.training, model)
         if beginning is not None:
             optimizers.load(beginning.optimizer)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
-        _write_down(folder, recipe, data, runtime, optimizers, steps)
+        _write_down(folder, recipe, data, runtime, optimizers, report, steps)
         for note in (*runtime.notes, *data.notes):
             watch.say(note)
         log = MetricsLog(folder.metrics_file)
@@ -82,7 +90,7 @@ def train(
             checkpoint=recipe.checkpoint,
             around=Surroundings(
                 evaluate=(lambda: _validation(model, data, recipe, stop, watch)) if "validation" in data.names else None,
-                record=log.append,
+                record=log.append if report.passed else lambda record: log.append({**record, "tainted": True}),
                 save=lambda state: _save(folder, recipe, model, optimizers, state, log),
                 evaluated_already=lambda step: any(r["step"] == step and "validation_loss" in r for r in log.read()),
                 watch=watch,
@@ -202,7 +210,13 @@ def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
 
 
 def _write_down(
-    folder: RunDirectory, recipe: Recipe, data: Prepared, runtime: Runtime, optimizers: OptimizerSet, steps: int
+    folder: RunDirectory,
+    recipe: Recipe,
+    data: Prepared,
+    runtime: Runtime,
+    optimizers: OptimizerSet,
+    report: CheckReport,
+    steps: int,
 ) -> None:
     """What a run is, before its first step."""
     folder.root.mkdir(parents=True, exist_ok=True)
@@ -210,7 +224,8 @@ def _write_down(
         data.tokenizer.save(folder.tokenizer_file)
     if not folder.environment_file.exists():
         facts = {"recipe_fingerprint": recipe.fingerprint, "data": data.record, "weight_decay": optimizers.decay_list()}
-        folder.write_environment({**environment(runtime), **facts})
+        checks = {"checks": report.plain(), "tainted": taint_of(report)}
+        folder.write_environment({**environment(runtime), **facts, **checks})
     folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=steps)
 

@@ -17,7 +17,7 @@ from glassformer.data.streams import PiecesOfText
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, word_weights
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import ConfigError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
@@ -25,6 +25,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
 from glassformer.foundation.seeds import derive_seed
+from glassformer.gate import pass_the_checks, taint_of
 from glassformer.measuring import LanguageRuler, write_predictions
 from glassformer.model.generate import generate
 from glassformer.model.transformer import Transformer, build_model
@@ -67,11 +68,17 @@ def model_tensors(model: Transformer) -> dict[str, Tensor]:
 
 def evaluated_text(split: TokenSplit, tokenizer: Tokenizer) -> EvaluatedText:
     """A split as evaluation wants it."""
+    weights = None
+    if split.num_documents == 1:  # blocks of the only document must know where its words begin
+        weights = word_weights([tokenizer.decode([token_id]) for token_id in range(tokenizer.size)])
     return EvaluatedText(
         tokens=split.tokens,
         starts=split.starts,
         byte_lengths=tokenizer.byte_lengths(),
         words=split.documents["words"],
+        characters=split.documents["characters"],
+        text_bytes=split.documents["bytes"],
+        word_weights=weights,
         unknown_id=tokenizer.unknown_id,
     )
 
@@ -129,7 +136,7 @@ class Run:
     @property
     def tainted(self) -> str | None:
         """Why no figure of this run may be trusted, or None."""
-        return self.directory.read_state().get("tainted")
+        return self.directory.read_environment().get("tainted")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every record of the run, in order."""
@@ -178,26 +185,26 @@ class Run:
         data: Path | str | None = None,
         checkpoint: str | int = "last",
         predictions: Path | None = None,
+        allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run."""
-        model, step = self._loaded(checkpoint)
-        ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
+        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, watch=watch)
         if data is not None:
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
             if split == "test":
-                self.directory.record_opening(step=step)
+                self.directory.record_opening(step=ruler.step)
             name, part, notes = split, self.data.split(split), self.data.notes
         if predictions is not None:
-            write_predictions(predictions, model, part.tokens, self.tokenizer)
-        return ruler.measure(name, evaluated_text(part, self.tokenizer), tainted=self.tainted, notes=notes, watch=watch)
+            write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
+        return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
 
     def evaluation(self, split: str = "validation", *, watch: Watcher = SILENT) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
         file = self.directory.evaluation_file(split, self.directory.steps()[-1])
         if not file.is_file():
-            result = self.evaluate(split, watch=watch)
+            result = self.evaluate(split, allow_leaks=self.tainted is not None, watch=watch)
             assert result.losses is not None
             losses = {name: values.tolist() for name, values in result.losses.arrays().items()}
             write_json(file, {"schema": RunDirectory.SCHEMA, **result.plain(), "losses": losses})
@@ -205,16 +212,20 @@ class Run:
         return replace(Evaluation.from_plain(document), losses=DocumentLosses.from_arrays(document["losses"]))
 
     def evaluate_texts(
-        self, texts: Sequence[str], *, checkpoint: str | int = "last", watch: Watcher = SILENT
+        self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
     ) -> list[Evaluation]:
         """The same for single texts, each on its own: no text sees another."""
-        model, step = self._loaded(checkpoint)
-        ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
+        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, watch=watch)
         parts = [tokens_of_text(self.tokenizer, text) for text in texts]
-        return [
-            ruler.measure(text, evaluated_text(part, self.tokenizer), tainted=self.tainted, watch=watch)
-            for text, part in zip(texts, parts)
-        ]
+        return [ruler.measure(text, evaluated_text(part, self.tokenizer), watch=watch) for text, part in zip(texts, parts)]
+
+    def _ruler(self, checkpoint: str | int, *, allow_leaks: bool, watch: Watcher) -> LanguageRuler:
+        """What measures the model of a checkpoint, once it has passed the checks."""
+        model, step = self._loaded(checkpoint)
+        report = pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
+        training, device = self.data.split("train").tokens, choose_device("auto")
+        tainted = taint_of(report) or self.tainted
+        return LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
 
     def generate(
         self,

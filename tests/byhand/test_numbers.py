@@ -93,12 +93,12 @@ def test_names_the_line_of_a_bad_file(tmp_path: Path):
 def test_never_unpickles_and_never_believes_a_header(tmp_path: Path):
     pickled = tmp_path / "p.npy"
     np.save(pickled, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="not a .npy file of plain numbers"):
+    with pytest.raises(DataError, match=r"not a \.npy file of plain numbers"):
         as_matrix("keys", str(pickled))
     lying = tmp_path / "l.npy"
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000, 10000000), }".ljust(117) + b"\n"
     lying.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 16)
-    with pytest.raises(DataError, match="not a .npy file"):
+    with pytest.raises(DataError, match=r"not a \.npy file"):
         as_matrix("keys", str(lying))
     huge = tmp_path / "h.csv"
     with huge.open("wb") as stream:

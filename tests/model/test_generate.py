@@ -10,6 +10,7 @@ import torch
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 from glassformer.model.config import ModelConfig
 from glassformer.model.generate import generate
+from glassformer.model.slots import MIXERS, POSITIONS
 from glassformer.model.transformer import Transformer, build_model
 
 VOCABULARY = 61
@@ -120,3 +121,17 @@ def test_mistakes_are_refused_with_a_sentence(changes, error, named):
 def test_a_model_that_sees_the_future_cannot_write():
     with pytest.raises(ConfigError, match=r"model\.causal=false"):
         generate(make_model(context=8, causal=False), [[1]], max_new_tokens=3)
+
+
+@pytest.mark.parametrize("name", MIXERS.names())
+@pytest.mark.parametrize("settings", [{"temperature": 0}, {"temperature": 1.0}])
+def test_every_mixer_writes_the_same_with_and_without_memory(name, settings):
+    model, prompts = make_model(context=12, mixer=name), make_prompts([1, 7, 12, 20])
+    settings = settings | {"max_new_tokens": 15}
+    assert generate(model, prompts, **settings) == generate(model, prompts, use_memory=False, **settings)
+
+
+@pytest.mark.parametrize("name", POSITIONS.names())
+def test_all_positions_write_the_same_with_and_without_memory(name):
+    model, prompts = make_model(context=12, positions=name), make_prompts([1, 7, 12, 20])
+    assert generate(model, prompts, max_new_tokens=15) == generate(model, prompts, use_memory=False, max_new_tokens=15)

@@ -16,7 +16,7 @@ from glassformer.foundation.errors import ConfigError, DataError
 
 Array = NDArray[np.float64]
 
-MAX_ROWS, MAX_COLUMNS, MAX_BYTES = 1000, 512, 16 << 20  # paper size, and far beyond
+MAX_ROWS, MAX_COLUMNS, MAX_BYTES = 1000, 128, 16 << 20  # paper size, and far beyond
 MAX_SIZE = 1e9  # larger entries leave float64 no digits for differences of scores
 
 

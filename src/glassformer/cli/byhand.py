@@ -22,7 +22,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[PROBLEM...]",
-            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration, or a YAML file; without one, the list.",
+            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration, or a YAML file; else the list.",
         ),
     ] = None,
     keys: Annotated[

@@ -7,7 +7,8 @@ mathematics of the choice in model/sampling.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ from glassformer.model.texts import Generated, OnToken, Stop, Text
 from glassformer.model.transformer import Transformer
 
 __all__ = ["Generated", "OnToken", "Stop", "generate"]
+
+STRIDE, WATCHED_STRIDE = 64, 8
+"""Steps a GPU takes before the host looks at the tokens: few when somebody waits for them or may end the text."""
 
 
 def generate(
@@ -56,7 +60,7 @@ def generate(
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), _plain_writes(model):
             _write(model, texts, sampling, use_memory=use_memory, batch_size=batch_size)
     finally:
         model.train(was_training)
@@ -71,7 +75,24 @@ def _write(model: Transformer, texts: list[Text], sampling: Sampling, *, use_mem
     elif texts:
         longest = max(len(text.ids) + text.remaining for text in texts)
         rows, capacity = min(batch_size, len(texts)), min(model.dims.context, longest)
-        Decoder(model, sampling, rows=rows, capacity=capacity).write(iter(texts))
+        on_cpu, watched = model.embedding.weight.device.type == "cpu", texts[0].watched
+        stride = 1 if on_cpu else (WATCHED_STRIDE if watched else STRIDE)
+        Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride).write(iter(texts))
+
+
+@contextmanager
+def _plain_writes(model: Transformer) -> Iterator[None]:
+    """On a GPU torch's deterministic mode sorts the places of every indexed write, which costs more than the step.
+
+    The places the memory writes to are distinct, so no order can matter.
+    """
+    was_on, only_warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    if model.embedding.weight.device.type == "cuda":
+        torch.use_deterministic_algorithms(False)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was_on, warn_only=only_warns)
 
 
 def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: int | None) -> list[int]:

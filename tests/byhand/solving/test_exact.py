@@ -78,3 +78,8 @@ def test_dependences_by_hand():
     assert found == [[1, -2, 1, 0], [4, -5, 0, 1]]
     assert dependences([[Fraction(1), Fraction(0)], [Fraction(0), Fraction(2)]]) == []
     assert dependences([[Fraction(0)], [Fraction(3)]]) == [[1, 0]]
+
+
+def test_gives_up_rather_than_take_long(monkeypatch):
+    monkeypatch.setattr("glassformer.byhand.solving.exact.MAX_WORK", 10)
+    assert separate([[0, 0], [1, 0], [-1, 0]], [0]) is None

@@ -59,7 +59,7 @@ def test_a_key_in_the_hull_and_the_smallest_face_that_holds_it():
 
 def test_the_limit_is_approached_along_start_plus_direction():
     keys = np.array([[0.0, 0], [1, 0], [-3, 0], [0, 2], [1, 1]])
-    for goal in (_goal(5, 0), np.array([0, 0, 0.2, 0.8, 0]), _goal(5, 1, 3)):
+    for goal in (_goal(5, 0), np.array([0, 0, 0.2, 0.8, 0]), _goal(5, 3, 4)):
         found = reach(keys, goal, 1.0)
         assert found.margin is not None
         weights = weights_of(found.start + 200 / found.margin.low * found.margin.direction, keys)
@@ -123,3 +123,19 @@ def test_what_fails_its_check_is_not_claimed(monkeypatch):
     found = reach(np.array([[0.0], [1], [-1]]), _goal(3, 0), 1.0)
     assert found.reachable is None
     assert found.certificate is None
+
+
+def test_without_whole_numbers_the_verdict_is_the_same_up_to_rounding(monkeypatch):
+    monkeypatch.setattr("glassformer.byhand.solving.reach.separate", lambda *_: None)
+    rng = np.random.default_rng(0)
+    keys = np.array([[0.0, 0], [1, 0], [-3, 0], [0, 2], [1, 1]])
+    for goal, reachable in (
+        (_goal(5, 0), False),
+        (_goal(5, 3, 4), True),
+        (_goal(5, 2), True),
+        (rng.dirichlet(np.ones(5)), False),
+    ):
+        found = reach(keys, goal, 1.0)
+        assert found.reachable is reachable
+        assert found.certificate is None or found.certificate.holds(keys, goal)
+        assert found.exact is False or found.certificate.exact

@@ -132,7 +132,7 @@ def random_problem(seed: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 def linear_program_says(keys: np.ndarray, goal: np.ndarray) -> bool:
     """Reachable in the limit, by scipy: a margin exists, and the proportions of the used keys can be had."""
-    n, d = keys.shape
+    d = keys.shape[1]
     used, others = np.flatnonzero(goal), np.flatnonzero(goal == 0)
     logs = np.log(goal[used])
     matrix = np.column_stack([keys[used], np.ones(len(used))])

@@ -161,13 +161,21 @@ def _paragraph(
     scores: Array, hard: Array, wanted: int, table: dict[str, dict[str, float]], losses: dict[str, list[float]]
 ) -> str:
     ends = {name: number(row[-1]) for name, row in losses.items()}
+    stuck = (
+        ""
+        if losses["softmax"][-1] <= 0.05 * losses["argmax"][0]
+        else (
+            " Softmax has not reached the value: gradients point downhill, and here the hill has a second valley, at the "
+            "mixture of values that it ended in."
+        )
+    )
     return (
         f"The scores are {vector(scores)}, so argmax attention returns {vector(hard)}. Now let the query learn to return "
         f"value {wanted} instead. Moving the query or a key a little does not change which score is highest, so the output "
         "stays the same to the last digit: the gradients by query and keys are 0 (by the values "
         f"{number(table['argmax']['values'])}), and the loss stays at {ends['argmax']}. Softmax gives the query a gradient of "
-        f"length {number(table['softmax']['query'])} and ends at {ends['softmax']}. Straight-through returns the argmax but "
-        f"passes the softmax's gradient back ({number(table['straight-through']['query'])} by the query); it ends at "
-        f"{ends['straight-through']}, in jumps. Lowering the temperature brings softmax near the argmax, and its gradient to "
-        "0: that is the price."
+        f"length {number(table['softmax']['query'])} and ends at {ends['softmax']}.{stuck} Straight-through returns the "
+        f"argmax but passes the softmax's gradient back ({number(table['straight-through']['query'])} by the query); it ends "
+        f"at {ends['straight-through']}, in jumps. Lowering the temperature brings softmax near the argmax, and its gradient "
+        "to 0: that is the price."
     )

@@ -73,13 +73,15 @@ def _paragraph(beta: float, alpha: float, draws: int, numbers: dict[str, object]
     assert isinstance(quiet, dict)
     assert isinstance(one, dict)
     assert isinstance(two, dict)
+    calm = "one head averages" if quiet["sd_weight_a"] < 0.1 else "the noise alone makes one head swing"
     return (
-        f"{draws} draws of the keys, beta = {number(beta)}. With small noise (alpha = {number(alpha)}) one head averages: the "
-        f"weight on v_a has standard deviation {number(quiet['sd_weight_a'])}. Now the length of k_a varies (covariance alpha "
-        "I + mu_a mu_a^T / 2): k_a is about e mu_a with e from N(1, 1/2), the scores of a and b differ by beta (e - 1), and "
-        f"in {percent(one['share_one_sided'])} of the draws one of the two takes over nine tenths (standard deviation "
-        f"{number(one['sd_weight_a'])}). Two heads ask separately: each only needs its own key to lead, so the weight stays "
-        f"near one half in {percent(two['share_near_half'])} of the draws, against {percent(one['share_near_half'])} for one "
-        f"head (standard deviation {number(two['sd_weight_a'])}). Not in all: when e is near 0 or below, k_a no longer leads "
-        "for the first head, and v_a is lost. The noise itself is harmless only while beta sqrt(2 alpha) is well below 1."
+        f"{draws} draws of the keys, beta = {number(beta)}. With isotropic noise (alpha = {number(alpha)}) {calm}: the weight "
+        f"on v_a has standard deviation {number(quiet['sd_weight_a'])}; noise is harmless while beta sqrt(2 alpha) = "
+        f"{number(beta * (2 * alpha) ** 0.5)} is well below 1. Now the length of k_a varies (covariance alpha I + mu_a mu_a^T "
+        "/ 2): k_a is about e mu_a with e from N(1, 1/2), the scores of a and b differ by beta (e - 1), and in "
+        f"{percent(one['share_one_sided'])} of the draws one of the two takes over nine tenths (standard deviation "
+        f"{number(one['sd_weight_a'])}). Two heads ask separately: each only needs its own key to lead, so the weight on v_a "
+        f"is within 0.1 of one half in {percent(two['share_near_half'])} of the draws, against "
+        f"{percent(one['share_near_half'])} for one head (standard deviation {number(two['sd_weight_a'])}). Not in all: when "
+        "e is near 0 or below, k_a no longer leads for the first head, and v_a is lost."
     )

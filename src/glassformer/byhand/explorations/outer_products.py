@@ -69,11 +69,11 @@ def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Explorati
     far = at.distances
     paragraph = (
         "x1 = u_d + u_b, x2 = u_a, x3 = u_c + u_b; the u are orthogonal and of length beta. With the inputs as their own "
-        "queries, keys and values, x2 scores beta^2 with itself and 0 with the others: c2 is near u_a (off by "
+        "queries, keys and values, x2 scores beta^2 with itself and 0 with the others: c2 goes to u_a (off by "
         f"{number(far['c2 - u_a, without'])} beta). It cannot be made u_b: every output is a mixture of x1, x2 and x3, and "
         f"none is nearer to u_b than sqrt(0.4) beta = {number(NEAREST_MIXTURE)} beta. The outer products take the inputs "
         "apart: u_a in x2 is asked for as u_d, which x1 offers, and its value is only its u_b. Scores become beta^6 = "
-        f"{number(beta**6)}, so c2 is u_b (off by {number(far['c2 - u_b, with'])} beta) and c1 is u_b - u_c (off by "
+        f"{number(beta**6)}, so c2 goes to u_b (off by {number(far['c2 - u_b, with'])} beta) and c1 to u_b - u_c (off by "
         f"{number(far['c1 - (u_b - u_c), with'])} beta). The third query is 0, so c3 is the mean of the values."
     )
     return Exploration("outer-products", {"d": d, "beta": beta, "seed": seed}, numbers, paragraph, draw)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from glassformer.byhand.numbers import Array
 
 Integers = list[list[int]]
+MAX_WORK = 600_000  # entries rewritten, all pivots together: about a second
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ def as_integers(rows: Array) -> Integers:
     return [[int(number * common) for number in row] for row in fractions]
 
 
-def separate(keys: Integers, members: list[int]) -> Separated | Mixed:
-    """Is there u with equal k_i.u over the members and a smaller k_j.u for every other key?
+def separate(keys: Integers, members: list[int]) -> Separated | Mixed | None:
+    """Is there u with equal k_i.u over the members and a smaller k_j.u for every other key? None: too large to decide here.
 
     Farkas: exactly one of the two answers exists. Members enter through differences to the first of them, twice with
     opposite signs because their coefficients may be negative.
@@ -56,7 +57,8 @@ def separate(keys: Integers, members: list[int]) -> Separated | Mixed:
     solution, farkas = _feasible(columns, [0] * len(keys[0]) + [1])
     if farkas is not None:
         return Separated(farkas[:-1])
-    assert solution is not None
+    if solution is None:
+        return None
     mu, plus, minus = solution[: len(down)], solution[len(down) : len(down) + len(rest)], solution[len(down) + len(rest) :]
     slopes = {i: b - a for i, a, b in zip(rest, plus, minus) if a != b}
     weights = {first: 1 - sum(slopes.values(), Fraction(0)), **slopes}
@@ -67,13 +69,16 @@ def _feasible(columns: Integers, right: list[int]) -> tuple[list[Fraction] | Non
     """Some x >= 0 with sum x_c column_c = right (right >= 0), or y with y.column_c <= 0 for all c and y.right > 0.
 
     Phase one of the simplex method on whole numbers: every entry is an integer over one common denominator, the last
-    pivot (Edmonds), so that no fraction is ever reduced. Bland's rule: no cycles, however degenerate the keys.
+    pivot (Edmonds), so that no fraction is ever reduced. Bland's rule: no cycles, however degenerate the keys. Neither
+    x nor y when the work goes beyond ``MAX_WORK``.
     """
     m, n = len(right), len(columns)
     table = [[column[i] for column in columns] + [int(i == k) for k in range(m)] + [right[i]] for i in range(m)]
     cost = [-sum(row[c] for row in table) for c in range(n)] + [0] * m + [-sum(right)]
-    basis, denominator = list(range(n, n + m)), 1
+    basis, denominator, work = list(range(n, n + m)), 1, 0
     while (enter := next((c for c in range(n) if cost[c] < 0), None)) is not None:
+        if (work := work + m * (n + m)) > MAX_WORK:
+            return None, None
         leave = _leaving_row(table, basis, enter)
         pivot_row, pivot = table[leave], table[leave][enter]
         for row in (*(r for r in table if r is not pivot_row), cost):

@@ -57,7 +57,8 @@ def widest_margin(keys: Array, members: list[int]) -> Margin:
     direction = nearest / high
     direction = direction - (direction @ ties.T) @ ties  # once more: what rounding put back along the ties
     direction /= np.linalg.norm(direction)
-    return Margin(direction, float((gaps @ direction).min()), high, mixture)
+    low = float((gaps @ direction).min())
+    return Margin(direction, low, max(low, high), mixture)
 
 
 def nearest_mixture(points: Array) -> Array:

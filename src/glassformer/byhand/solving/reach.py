@@ -21,7 +21,7 @@ from glassformer.byhand.solving.margin import ROUNDING, Margin, row_space, sprea
 from glassformer.byhand.solving.nearest import Softmax, nearest_in_ball
 from glassformer.byhand.weights import weights_of
 
-EXACT_ENTRIES = 6000  # of the simplex table: under a second
+EXACT_ENTRIES = 6000  # of the simplex table
 _ODD = 1e6  # an exact certificate with larger coefficients only describes the rounding of the keys
 
 
@@ -62,12 +62,12 @@ def reach(keys: Array, goal: Array, scale: float) -> Reach:
     face, first = list(used), None
     margin: Margin | None = None
     while len(face) < len(keys):
-        step = _separation(keys, face)
+        step = _separation(keys, face, exactly=first is None)  # the first step is the verdict; the others find the face
         first, exact = first or step.mixture, exact and step.exact
         margin = step.margin
         if step.margin is not None or step.mixture is None:
             break
-        face = sorted({*face, *step.mixture.outside})
+        face = _joined(keys, face, step.mixture)
     decided = margin is not None or len(face) == len(keys)
     claimed: list[Certificate] = [proof for proof in (first, fixed) if proof is not None]
     certificate = next((proof for proof in claimed if proof.holds(keys, goal)), None)
@@ -81,11 +81,19 @@ def reach(keys: Array, goal: Array, scale: float) -> Reach:
     return Reach(reachable, exact, start, margin, face, best_kl, weights, certificate)
 
 
-def _separation(keys: Array, members: list[int]) -> _Separation:
+def _joined(keys: Array, face: list[int], mixture: Mixture) -> list[int]:
+    """The face with the keys that cannot be ignored; all keys, when none lies outside the space that those span."""
+    joined = sorted({*face, *mixture.outside})
+    unit = spread(keys)
+    inner, whole = (len(row_space(rows - rows.mean(axis=0), unit)) for rows in (keys[joined], keys))
+    return list(range(len(keys))) if inner == whole else joined
+
+
+def _separation(keys: Array, members: list[int], *, exactly: bool) -> _Separation:
     """Do the members tie above all others along some direction? Float64 measures, whole numbers confirm."""
     margin = widest_margin(keys, members)
-    entries = (keys.shape[1] + 1) * (len(keys) + len(members) + keys.shape[1])
-    answer = separate(as_integers(keys), members) if entries <= EXACT_ENTRIES else None
+    small = (keys.shape[1] + 1) * (len(keys) + len(members) + keys.shape[1]) <= EXACT_ENTRIES
+    answer = separate(as_integers(keys), members) if exactly and small else None
     if margin.low > ROUNDING * spread(keys):
         return _Separation(margin, None, isinstance(answer, Separated))
     if isinstance(answer, Mixed) and max(abs(c) for c in answer.members.values()) < _ODD:

@@ -286,11 +286,11 @@ def _search(asked: _Asked, first: Array, seed: int) -> tuple[Array, Array]:
     best_kl, best = math.inf, (starts[0], keys[asked.place])
     for start in starts:
         query, last = start * (bound / np.linalg.norm(start)), math.inf
-        for _ in range(60):
+        for _ in range(40):
             key = _key_for(asked, query)
             query = best_query(asked.with_key(key), asked.goal, scale, bound, [query]).query
             kl = asked.kl(query, key)
-            if kl > last - 1e-13 or not np.any(query):
+            if kl > last - 1e-9 or not np.any(query):
                 break
             last = kl
         if kl < best_kl:

@@ -48,6 +48,10 @@ class Curve:
     best: Array
     least_squares: Array
 
+    def plain(self) -> dict[str, Any]:
+        rows = {"lengths": self.lengths, "kl": self.best, "least_squares_kl": self.least_squares}
+        return {name: row.tolist() for name, row in rows.items()}
+
 
 @final
 @dataclass(frozen=True)
@@ -117,6 +121,10 @@ class Answer(Result):
         return tell(self)
 
     def plain(self) -> dict[str, Any]:
+        return {**self.without_curve(), "curve": self.curve.plain(), "text": self.text}
+
+    def without_curve(self) -> dict[str, Any]:
+        """Everything but the curve, which takes forty solutions more, and the text."""
         margin, certificate = self.reach.margin, self.reach.certificate
         return {
             "problem": {**self.problem.plain(), "row": self.place + 1},
@@ -136,12 +144,6 @@ class Answer(Result):
             "gap": self.best.gap,
             "output": None if self.output is None else self.output.tolist(),
             "least_squares": self.least_squares.plain(),
-            "curve": {
-                "lengths": self.curve.lengths.tolist(),
-                "kl": self.curve.best.tolist(),
-                "least_squares_kl": self.curve.least_squares.tolist(),
-            },
-            "text": self.text,
         }
 
     def figure(self) -> Figure:
@@ -197,7 +199,7 @@ class Answers(Result):
             "reachable": self.reachable,
             "queries": self.queries.tolist(),
             "weights": self.weights.tolist(),
-            "rows": [row.plain() for row in self.rows],
+            "rows": [row.without_curve() for row in self.rows],
             "text": self.text,
         }
 

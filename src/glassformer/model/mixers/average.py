@@ -29,6 +29,10 @@ class AverageConfig(MixerConfig):
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        # the pattern is fixed, so mixing has one gradient, that of the values
+        return 2 * matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
+
 
 @final
 class Average(Mixer):

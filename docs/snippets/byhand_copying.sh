@@ -1,0 +1,2 @@
+glassformer byhand copying --out copying.svg
+glassformer byhand copying --set n=64 --set d=4

@@ -1,0 +1,1 @@
+glassformer byhand identity --keys worked --bound 10

@@ -1,0 +1,1 @@
+glassformer byhand select 1 --keys worked --bound 10

@@ -1,0 +1,1 @@
+glassformer byhand superposition --out superposition.svg
