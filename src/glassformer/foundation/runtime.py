@@ -123,6 +123,12 @@ def seed_torch(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the machine had no room; on a CPU torch says so in words only."""
+    words = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed")
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in words)
+
+
 def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
