@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from glassformer.cli.bench_attention import bench_attention
 from glassformer.cli.console import print_json, print_table, say, watching
 from glassformer.cli.options import Json
 
 app = typer.Typer(help="Speed, cost and scaling on this machine.", no_args_is_help=True, rich_markup_mode=None)
+app.command("attention")(bench_attention)
 
 Width = Annotated[int, typer.Option("--width", min=1)]
 Layers = Annotated[int, typer.Option("--layers", min=1)]
