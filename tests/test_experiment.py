@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -253,8 +253,8 @@ def test_where_a_run_goes_unless_told(tiny_file, tmp_path, monkeypatch) -> None:
 
 def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:
     class Listener:
-        said: list[str] = []
-        done: list[tuple[str, float, float]] = []
+        said: ClassVar[list[str]] = []
+        done: ClassVar[list[tuple[str, float, float]]] = []
 
         def say(self, sentence: str) -> None:
             self.said.append(sentence)

@@ -131,7 +131,7 @@ def test_a_name_a_file_or_the_nearest(tmp_path, monkeypatch) -> None:
 def test_files_that_are_no_recipe(tmp_path, content: bytes, words: str) -> None:
     file = tmp_path / "bad.yaml"
     file.write_bytes(content)
-    with pytest.raises(ConfigError, match="bad.yaml") as caught:
+    with pytest.raises(ConfigError, match=r"bad\.yaml") as caught:
         recipe_values(file)
     assert words in str(caught.value)
 
