@@ -23,7 +23,7 @@ from glassformer.foundation.runtime import Runtime, choose_runtime, environment,
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe, Source, load_recipe
-from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors
+from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors, untrained_model
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
@@ -73,7 +73,7 @@ def train(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
         data = _prepared(recipe, folder, stop, watch)
-        model = fresh_or_saved_model(recipe, data.tokenizer, beginning).to(runtime.device)
+        model = fresh_or_saved_model(recipe, data, beginning).to(runtime.device)
         report = pass_the_checks(model, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
         optimizers = OptimizerSet.of(recipe.training, model)
         if beginning is not None:
@@ -204,8 +204,11 @@ def tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer |
     return recipe.tokenizer if recipe.init_from is None else load(recipe.init_from).tokenizer
 
 
-def fresh_or_saved_model(recipe: Recipe, tokenizer: Tokenizer, beginning: Checkpoint | None) -> Transformer:
-    model = build_model(recipe.model, tokenizer.size, seed=recipe.seed)
+def fresh_or_saved_model(recipe: Recipe, data: Prepared, beginning: Checkpoint | None) -> Transformer:
+    """The model a run starts with: new, of the checkpoint it goes on from, or of the run it is based on."""
+    if beginning is None and recipe.init_from is None:
+        return untrained_model(recipe, data)
+    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
     if beginning is not None:
         load_weights(model, beginning.model, f"step {beginning.step}")
     elif recipe.init_from is not None:

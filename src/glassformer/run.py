@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
@@ -35,6 +37,8 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import last_validation_loss, standing_of
 from glassformer.runs.records import MetricsLog
 
+COUNTED_AT_ONCE = 1 << 22
+
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
     """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
@@ -56,6 +60,17 @@ def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str)
         )
     for name, tensor in own.items():
         tensor.data.copy_(tensors[name])
+
+
+def untrained_model(recipe: Recipe, data: Prepared) -> Transformer:
+    """The model of a recipe before its first step."""
+    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
+    tokens = data.split("train").tokens
+    counts = np.zeros(data.tokenizer.size, dtype=np.int64)
+    for at in range(0, len(tokens), COUNTED_AT_ONCE):  # the tokens may be larger than memory
+        counts += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=len(counts))
+    model.start_from_counts(torch.from_numpy(counts))
+    return model
 
 
 def model_tensors(model: Transformer) -> dict[str, Tensor]:
@@ -176,7 +191,7 @@ class Run:
 
     def untrained(self) -> Transformer:
         """The model as it was before the first step."""
-        return build_model(self.recipe.model, self.tokenizer.size, seed=self.recipe.seed).eval()
+        return untrained_model(self.recipe, self.data).eval()
 
     def evaluate(
         self,
