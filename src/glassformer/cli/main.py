@@ -70,8 +70,8 @@ def run(arguments: Sequence[str]) -> int:
     except UsageMistake as error:
         error.show()
         return error.exit_code
-    except typer.Abort:
-        return 130
+    except typer.Abort:  # what the parser makes of Ctrl-C
+        return _end_with("Stopped.", 130)
     except BrokenPipeError:  # the reader (head, less) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
