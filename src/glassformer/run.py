@@ -40,12 +40,12 @@ from glassformer.runs.records import MetricsLog
 COUNTED_AT_ONCE = 1 << 22
 
 
-def load(folder: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
+def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
     """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     directory.require()
-    return Run(directory)
+    return Run(directory, watch)
 
 
 def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str) -> None:
@@ -115,8 +115,8 @@ class Sample:
 class Run:
     """A run by its folder. Nothing is read before it is asked for; looking changes nothing but records of test openings."""
 
-    def __init__(self, directory: RunDirectory) -> None:
-        self.directory = directory
+    def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
+        self.directory, self._watch = directory, watch
 
     @property
     def folder(self) -> Path:
@@ -161,7 +161,7 @@ class Run:
         """``last``, ``best``, or a step."""
         steps = self.directory.steps()
         if which == "last":
-            found = newest_good(self.directory, lambda sentence: None)
+            found = newest_good(self.directory, self._watch.say)
             if found is None:
                 raise RunError(f"{self.folder} has no whole checkpoint yet.")
             return found
@@ -208,16 +208,19 @@ class Run:
         if data is not None:
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
+            name, part, notes = split, self.data.split(split), self.data.notes
             if split == "test":
                 self.directory.record_opening(step=ruler.step)
-            name, part, notes = split, self.data.split(split), self.data.notes
         if predictions is not None:
             write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
         return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
 
     def evaluation(self, split: str = "validation", *, watch: Watcher = SILENT) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
-        file = self.directory.evaluation_file(split, self.directory.steps()[-1])
+        steps = self.directory.steps()
+        if not steps:
+            raise RunError(f"{self.folder} has no whole checkpoint yet.")
+        file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
             result = self.evaluate(split, allow_leaks=self.tainted is not None, watch=watch)
             assert result.losses is not None
