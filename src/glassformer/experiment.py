@@ -186,15 +186,8 @@ def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Wat
         if total:
             watch.progress(what, done, total)
 
-    data = prepare(recipe.data, tokenizer_to_use(recipe, folder), progress=progress)
-    if folder.environment_file.exists():
-        before = folder.read_environment().get("data", {}).get("sha256")
-        if before != data.record["sha256"]:
-            raise RunError(
-                f"The data of {folder.root} changed since it began ({data.record['source']}): it cannot go on. "
-                "Put the old files back, or start a new run."
-            )
-    return data
+    before = folder.read_environment().get("data") if folder.environment_file.exists() else None  # other text is refused
+    return prepare(recipe.data, tokenizer_to_use(recipe, folder), progress=progress, expect=before)
 
 
 def tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer | TokenizerConfig:

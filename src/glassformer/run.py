@@ -137,7 +137,7 @@ class Run:
 
     @cached_property
     def data(self) -> Prepared:
-        return prepare(self.recipe.data, self.tokenizer)
+        return prepare(self.recipe.data, self.tokenizer, expect=self.directory.read_environment().get("data"))
 
     @property
     def model(self) -> Transformer:
