@@ -26,7 +26,7 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text, monkeypatch) -> None:
     assert set(document) >= {"run", "report", "metrics", "baselines", "sample"}
     page = (tmp_path / "demo" / "report.html").read_text()
     assert "<html" in page
-    assert "https://" not in page.split("</style>")[-1] or 'src="http' not in page
+    assert 'src="http' not in page
     answer = cli(*words)  # again: it goes on, or has nothing left to do
     assert answer.code == 0
     assert f"Report: {tmp_path / 'demo' / 'report.html'}" in answer.out

@@ -66,12 +66,14 @@ def run(arguments: Sequence[str]) -> int:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except typer.Exit as stop:
+        if isinstance(stop.__cause__, KeyboardInterrupt):  # what the parser makes of Ctrl-C
+            return _end_with("Stopped.", 130)
         return int(stop.exit_code)
     except UsageMistake as error:
         error.show()
         return error.exit_code
-    except typer.Abort:  # what the parser makes of Ctrl-C
-        return _end_with("Stopped.", 130)
+    except typer.Abort:
+        return 130
     except BrokenPipeError:  # the reader (head, less) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
