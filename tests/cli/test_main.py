@@ -103,7 +103,7 @@ def test_ctrl_c_is_130(cli, monkeypatch) -> None:
     monkeypatch.setattr("glassformer.runs.overview.overview", interrupt)
     answer = cli("runs")
     assert answer.code == 130
-    assert "Stopped." in answer.err
+    assert "Traceback" not in answer.err
 
 
 def test_flags_that_stand_anywhere() -> None:

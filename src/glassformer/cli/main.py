@@ -66,8 +66,6 @@ def run(arguments: Sequence[str]) -> int:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except typer.Exit as stop:
-        if isinstance(stop.__cause__, KeyboardInterrupt):  # what the parser makes of Ctrl-C
-            return _end_with("Stopped.", 130)
         return int(stop.exit_code)
     except UsageMistake as error:
         error.show()
