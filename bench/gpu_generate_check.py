@@ -24,7 +24,8 @@ import torch
 
 from glassformer.benchmark.machine import describe
 from glassformer.benchmark.peers import Sizes
-from glassformer.benchmark.timing import shown, spread, wait_for
+from glassformer.benchmark.table import shown
+from glassformer.benchmark.timing import spread, wait_for
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.model import decode
