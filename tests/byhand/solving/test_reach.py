@@ -129,7 +129,12 @@ def test_without_whole_numbers_the_verdict_is_the_same_up_to_rounding(monkeypatc
     monkeypatch.setattr("glassformer.byhand.solving.reach.separate", lambda *_: None)
     rng = np.random.default_rng(0)
     keys = np.array([[0.0, 0], [1, 0], [-3, 0], [0, 2], [1, 1]])
-    for goal, reachable in ((_goal(5, 0), False), (_goal(5, 3, 4), True), (_goal(5, 2), True), (rng.dirichlet(np.ones(5)), False)):
+    for goal, reachable in (
+        (_goal(5, 0), False),
+        (_goal(5, 3, 4), True),
+        (_goal(5, 2), True),
+        (rng.dirichlet(np.ones(5)), False),
+    ):
         found = reach(keys, goal, 1.0)
         assert found.reachable is reachable
         assert found.certificate is None or found.certificate.holds(keys, goal)
