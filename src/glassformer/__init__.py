@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from glassformer.checking import check as check
     from glassformer.experiment import train as train
     from glassformer.planning import plan as plan
     from glassformer.recipe import Recipe as Recipe
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _FACE = {
     "Recipe": "glassformer.recipe",
     "Run": "glassformer.run",
+    "check": "glassformer.checking",
     "load": "glassformer.run",
     "load_recipe": "glassformer.recipe",
     "plan": "glassformer.planning",
@@ -22,7 +24,7 @@ _FACE = {
 }
 """Name -> module. Imported when first used, so that reading a result does not load torch."""
 
-__all__ = ["Recipe", "Run", "load", "load_recipe", "plan", "train"]
+__all__ = ["Recipe", "Run", "check", "load", "load_recipe", "plan", "train"]
 
 
 def __getattr__(name: str) -> Any:

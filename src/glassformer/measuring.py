@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.baselines import trivial_baselines
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
-from glassformer.evaluation.language import document_losses, token_losses
+from glassformer.evaluation.language import evaluate_language, token_losses
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.progress import SILENT, Watcher
@@ -22,14 +22,14 @@ BATCH = 32
 class LanguageRuler:
     """Measures one model; counts the baselines once, however many texts follow."""
 
-    def __init__(self, model: Transformer, untrained: Transformer, training_tokens: np.ndarray, *, step: int) -> None:
-        self.model, self.untrained, self.step = model, untrained, step
+    def __init__(
+        self, model: Transformer, untrained: Transformer, training_tokens: np.ndarray, *, step: int, tainted: str | None = None
+    ) -> None:
+        self.model, self.untrained, self.step, self.tainted = model, untrained, step, tainted
         self.context = model.dims.context
         self.baselines = trivial_baselines(training_tokens, model.dims.vocabulary)
 
-    def measure(
-        self, name: str, text: EvaluatedText, *, tainted: str | None = None, notes: Sequence[str] = (), watch: Watcher = SILENT
-    ) -> Evaluation:
+    def measure(self, name: str, text: EvaluatedText, *, notes: Sequence[str] = (), watch: Watcher = SILENT) -> Evaluation:
         """The figures of one text, a document being the unit of the intervals."""
         done, total = 0, 2 * max(1, len(text.tokens) - 1)
 
@@ -38,13 +38,18 @@ class LanguageRuler:
             done += tokens
             watch.progress("evaluating", done, total)
 
-        losses, positions = document_losses(self.model, text, context=self.context, batch_size=BATCH, progress=progress)
-        baselines = {baseline: counted.document_losses(text) for baseline, counted in self.baselines.items()}
-        baselines["untrained"], _ = document_losses(
-            self.untrained, text, context=self.context, batch_size=BATCH, by_position=False, progress=progress
-        )
-        return Evaluation.of_language(
-            name, losses, baselines, step=self.step, positions=positions, tainted=tainted, notes=notes
+        return evaluate_language(
+            self.model,
+            text,
+            name=name,
+            context=self.context,
+            baselines=self.baselines,
+            untrained=self.untrained,
+            step=self.step,
+            tainted=self.tainted,
+            notes=notes,
+            batch_size=BATCH,
+            progress=progress,
         )
 
 
@@ -53,15 +58,14 @@ def write_predictions(file: Path, model: Transformer, tokens: np.ndarray, tokeni
     losses = token_losses(model, tokens, context=model.dims.context, batch_size=BATCH)
     lines = ["position\tid\ttoken\tnats"]
     for position, (token_id, nats) in enumerate(zip(tokens[1:].tolist(), losses.tolist()), start=1):
-        shown = tokenizer.token_text(token_id).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+        shown = tokenizer.token_text(token_id).replace("\\", "\\\\")
+        shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in shown)  # a line break stays one line
         lines.append(f"{position}\t{token_id}\t{shown}\t{nats:.6f}")
     write_atomically(file, "\n".join(lines) + "\n")
 
 
 def all_texts(results: Sequence[Evaluation]) -> Evaluation:
     """The figures over several single texts, each text being one document."""
-    arrays = [result.losses.arrays() for result in results if result.losses is not None]
-    sums = {name: [float(part[name].sum()) for part in arrays] for name in ("nats", "tokens", "bytes", "words", "unknown")}
-    losses = DocumentLosses.from_arrays({**sums, "documents": len(arrays)})
+    losses = DocumentLosses.of_texts([result.losses for result in results if result.losses is not None])
     first = results[0]
     return Evaluation.of_language(f"{len(results)} texts", losses, {}, step=first.step, tainted=first.tainted)

@@ -78,7 +78,7 @@ def plan(
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
     data = prepare(recipe.data, tokenizer_to_use(recipe, None))
-    model = fresh_or_saved_model(recipe, data.tokenizer, None)
+    model = fresh_or_saved_model(recipe, data, None)
     optimizers = OptimizerSet.of(recipe.training, model)
     piece = recipe.training.batch_size // recipe.training.accumulate
     return Plan(

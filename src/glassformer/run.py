@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
@@ -17,7 +19,7 @@ from glassformer.data.streams import PiecesOfText
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, word_weights
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import ConfigError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
@@ -25,6 +27,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
 from glassformer.foundation.seeds import derive_seed
+from glassformer.gate import pass_the_checks, taint_of
 from glassformer.measuring import LanguageRuler, write_predictions
 from glassformer.model.generate import generate
 from glassformer.model.transformer import Transformer, build_model
@@ -34,13 +37,15 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import last_validation_loss, standing_of
 from glassformer.runs.records import MetricsLog
 
+COUNTED_AT_ONCE = 1 << 22
 
-def load(folder: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
+
+def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
     """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     directory.require()
-    return Run(directory)
+    return Run(directory, watch)
 
 
 def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str) -> None:
@@ -57,6 +62,17 @@ def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str)
         tensor.data.copy_(tensors[name])
 
 
+def untrained_model(recipe: Recipe, data: Prepared) -> Transformer:
+    """The model of a recipe before its first step."""
+    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
+    tokens = data.split("train").tokens
+    counts = np.zeros(data.tokenizer.size, dtype=np.int64)
+    for at in range(0, len(tokens), COUNTED_AT_ONCE):  # the tokens may be larger than memory
+        counts += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=len(counts))
+    model.start_from_counts(torch.from_numpy(counts))
+    return model
+
+
 def model_tensors(model: Transformer) -> dict[str, Tensor]:
     """Everything a checkpoint keeps of a model, each tensor once."""
     kept: dict[str, Tensor] = dict(model.named_parameters())
@@ -67,11 +83,17 @@ def model_tensors(model: Transformer) -> dict[str, Tensor]:
 
 def evaluated_text(split: TokenSplit, tokenizer: Tokenizer) -> EvaluatedText:
     """A split as evaluation wants it."""
+    weights = None
+    if split.num_documents == 1:  # blocks of the only document must know where its words begin
+        weights = word_weights([tokenizer.decode([token_id]) for token_id in range(tokenizer.size)])
     return EvaluatedText(
         tokens=split.tokens,
         starts=split.starts,
         byte_lengths=tokenizer.byte_lengths(),
         words=split.documents["words"],
+        characters=split.documents["characters"],
+        text_bytes=split.documents["bytes"],
+        word_weights=weights,
         unknown_id=tokenizer.unknown_id,
     )
 
@@ -93,8 +115,8 @@ class Sample:
 class Run:
     """A run by its folder. Nothing is read before it is asked for; looking changes nothing but records of test openings."""
 
-    def __init__(self, directory: RunDirectory) -> None:
-        self.directory = directory
+    def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
+        self.directory, self._watch = directory, watch
 
     @property
     def folder(self) -> Path:
@@ -115,7 +137,7 @@ class Run:
 
     @cached_property
     def data(self) -> Prepared:
-        return prepare(self.recipe.data, self.tokenizer)
+        return prepare(self.recipe.data, self.tokenizer, expect=self.directory.read_environment().get("data"))
 
     @property
     def model(self) -> Transformer:
@@ -129,7 +151,7 @@ class Run:
     @property
     def tainted(self) -> str | None:
         """Why no figure of this run may be trusted, or None."""
-        return self.directory.read_state().get("tainted")
+        return self.directory.read_environment().get("tainted")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every record of the run, in order."""
@@ -139,7 +161,7 @@ class Run:
         """``last``, ``best``, or a step."""
         steps = self.directory.steps()
         if which == "last":
-            found = newest_good(self.directory, lambda sentence: None)
+            found = newest_good(self.directory, self._watch.say)
             if found is None:
                 raise RunError(f"{self.folder} has no whole checkpoint yet.")
             return found
@@ -169,7 +191,7 @@ class Run:
 
     def untrained(self) -> Transformer:
         """The model as it was before the first step."""
-        return build_model(self.recipe.model, self.tokenizer.size, seed=self.recipe.seed).eval()
+        return untrained_model(self.recipe, self.data).eval()
 
     def evaluate(
         self,
@@ -178,26 +200,29 @@ class Run:
         data: Path | str | None = None,
         checkpoint: str | int = "last",
         predictions: Path | None = None,
+        allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run."""
-        model, step = self._loaded(checkpoint)
-        ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
+        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, watch=watch)
         if data is not None:
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
-            if split == "test":
-                self.directory.record_opening(step=step)
             name, part, notes = split, self.data.split(split), self.data.notes
+            if split == "test":
+                self.directory.record_opening(step=ruler.step)
         if predictions is not None:
-            write_predictions(predictions, model, part.tokens, self.tokenizer)
-        return ruler.measure(name, evaluated_text(part, self.tokenizer), tainted=self.tainted, notes=notes, watch=watch)
+            write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
+        return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
 
     def evaluation(self, split: str = "validation", *, watch: Watcher = SILENT) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
-        file = self.directory.evaluation_file(split, self.directory.steps()[-1])
+        steps = self.directory.steps()
+        if not steps:
+            raise RunError(f"{self.folder} has no whole checkpoint yet.")
+        file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
-            result = self.evaluate(split, watch=watch)
+            result = self.evaluate(split, allow_leaks=self.tainted is not None, watch=watch)
             assert result.losses is not None
             losses = {name: values.tolist() for name, values in result.losses.arrays().items()}
             write_json(file, {"schema": RunDirectory.SCHEMA, **result.plain(), "losses": losses})
@@ -205,16 +230,20 @@ class Run:
         return replace(Evaluation.from_plain(document), losses=DocumentLosses.from_arrays(document["losses"]))
 
     def evaluate_texts(
-        self, texts: Sequence[str], *, checkpoint: str | int = "last", watch: Watcher = SILENT
+        self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
     ) -> list[Evaluation]:
         """The same for single texts, each on its own: no text sees another."""
-        model, step = self._loaded(checkpoint)
-        ruler = LanguageRuler(model, self.untrained(), self.data.split("train").tokens, step=step)
+        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, watch=watch)
         parts = [tokens_of_text(self.tokenizer, text) for text in texts]
-        return [
-            ruler.measure(text, evaluated_text(part, self.tokenizer), tainted=self.tainted, watch=watch)
-            for text, part in zip(texts, parts)
-        ]
+        return [ruler.measure(text, evaluated_text(part, self.tokenizer), watch=watch) for text, part in zip(texts, parts)]
+
+    def _ruler(self, checkpoint: str | int, *, allow_leaks: bool, watch: Watcher) -> LanguageRuler:
+        """What measures the model of a checkpoint, once it has passed the checks."""
+        model, step = self._loaded(checkpoint)
+        report = pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
+        training, device = self.data.split("train").tokens, choose_device("auto")
+        tainted = taint_of(report) or self.tainted
+        return LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
 
     def generate(
         self,

@@ -49,10 +49,9 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
 def _result(run: Run, evaluation: Evaluation | None) -> list[Block]:
     if evaluation is None:
         return [Paragraph("There is no validation text, so nothing was measured.")]
-    header, *rows = evaluation.rows(full=True)
     return [
         Heading("What it reached"),
-        Table(header, rows, caption=evaluation.about(), tainted=evaluation.tainted),
+        Table(evaluation.header(), evaluation.cells(), caption=evaluation.about(), tainted=evaluation.tainted),
         *(Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes)),
     ]
 

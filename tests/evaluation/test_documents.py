@@ -57,6 +57,36 @@ def test_words_of_an_only_document_go_where_words_begin() -> None:
     np.testing.assert_allclose(without.words, [6, 0])
 
 
+def test_bytes_that_tokens_leave_out_are_those_of_the_text() -> None:
+    ids, starts = np.array([1, 2, 1, 1, 2]), np.array([0, 2])  # 1 + 2 bytes, then 1 + 1 + 2
+    whole = EvaluatedText(ids, starts, LENGTHS, text_bytes=np.array([3, 4]))
+    spaces_between = EvaluatedText(ids, starts, LENGTHS, text_bytes=np.array([4, 6]))
+    np.testing.assert_array_equal(DocumentLosses.collect(np.ones(4), whole).bytes, [2, 4])  # the first token is not predicted
+    np.testing.assert_array_equal(DocumentLosses.collect(np.ones(4), spaces_between).bytes, [4, 6])
+    unknown = EvaluatedText(np.array([1, 2, 0, 1, 2]), starts, LENGTHS, text_bytes=np.array([4, 9]))
+    np.testing.assert_array_equal(DocumentLosses.collect(np.ones(4), unknown).bytes, [2, np.nan])
+
+
+def test_characters_of_an_only_document_go_with_its_bytes() -> None:
+    ids = np.repeat([1, 2], 1000)
+    ids[[500, 1500]] = 0  # UNK has no certain bytes, and the block around it still has characters
+    found = DocumentLosses.collect(np.ones(1999), EvaluatedText(ids, None, LENGTHS, characters=np.array([2 * (998 + 1998)])))
+    np.testing.assert_allclose(found.characters, [2 * 998, 2 * 1998])
+
+
+def test_single_texts_become_documents_of_one() -> None:
+    parts = [
+        DocumentLosses.collect(np.ones(len(ids) - 1), EvaluatedText(ids, None, LENGTHS, np.array([3]), unknown_id=0))
+        for ids in (np.ones(2500, np.int64), np.array([1, 0, 2]))
+    ]
+    found = DocumentLosses.of_texts(parts)
+    assert (found.documents, found.unit) == (2, "document")
+    np.testing.assert_array_equal(found.tokens, [2499, 2])
+    np.testing.assert_array_equal(found.bytes, [2499, np.nan])
+    np.testing.assert_array_equal(found.words, [3, 3])
+    np.testing.assert_array_equal(found.unknown, [0, 1])
+
+
 def test_word_weights_by_hand() -> None:
     np.testing.assert_array_equal(word_weights(["a", " ", "\n\n", " the", "of the", "e a b", ""]), [0, 1, 1, 1, 1, 2, 0])
     np.testing.assert_array_equal(word_weights(["do", "n't", ",", "7", "..."]), [1, 1, 0, 1, 0])
@@ -82,7 +112,7 @@ def test_files_and_back() -> None:
     for stored in (found.arrays(), as_json):
         again = DocumentLosses.from_arrays(stored)
         assert again.documents == 2
-        for name in ("nats", "tokens", "bytes", "words", "unknown"):
+        for name in ("nats", "tokens", "bytes", "words", "characters", "unknown"):
             np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
             assert getattr(again, name).dtype == getattr(found, name).dtype
 
@@ -100,7 +130,7 @@ def test_wrong_starts_are_refused(starts: list[int]) -> None:
 
 
 def test_wrong_word_counts_and_shapes_are_refused() -> None:
-    with pytest.raises(DataError, match="2 word counts for 3 documents"):
+    with pytest.raises(DataError, match="2 counts of words for 3 documents"):
         EvaluatedText(np.zeros(6, np.int64), np.array([0, 2, 4]), words=np.array([1, 1]))
     with pytest.raises(DataError, match="one long array"):
         EvaluatedText(np.zeros((2, 3), np.int64))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +17,14 @@ from glassformer.evaluation.language import document_losses
 from glassformer.evaluation.metrics import LANGUAGE_METRICS, document_perplexities, language_metrics
 
 
-def made(nats, tokens, byte_counts=None, words=None, unknown=None, documents=None) -> DocumentLosses:
+def made(nats, tokens, byte_counts=None, words=None, unknown=None, documents=None, characters=None) -> DocumentLosses:
     nothing = np.full(len(nats), np.nan)
     return DocumentLosses(
         nats=np.asarray(nats, dtype=np.float64),
         tokens=np.asarray(tokens),
         bytes=nothing if byte_counts is None else np.asarray(byte_counts, dtype=np.float64),
         words=nothing if words is None else np.asarray(words, dtype=np.float64),
+        characters=nothing if characters is None else np.asarray(characters, dtype=np.float64),
         unknown=np.zeros(len(nats), np.int64) if unknown is None else np.asarray(unknown),
         documents=len(nats) if documents is None else documents,
     )
@@ -29,18 +32,25 @@ def made(nats, tokens, byte_counts=None, words=None, unknown=None, documents=Non
 
 def test_by_hand() -> None:
     # two documents: 10 tokens at 1 nat, 30 tokens at 3 nats
-    figures = language_metrics(made([10, 90], [10, 30], [50, 150], [5, 20], [1, 0]))
+    figures = language_metrics(made([10, 90], [10, 30], [50, 150], [5, 20], [1, 0], characters=[40, 120]))
     assert list(figures) == list(LANGUAGE_METRICS)
     assert figures["loss"].value == pytest.approx(2.5)
     assert figures["perplexity"].value == pytest.approx(math.exp(2.5))
     assert figures["document_perplexity"].value == pytest.approx((math.exp(1) + math.exp(3)) / 2)
     assert figures["word_perplexity"].value == pytest.approx(math.exp(100 / 25))
+    assert figures["character_perplexity"].value == pytest.approx(math.exp(100 / 160))
     assert figures["bits_per_byte"].value == pytest.approx(100 / 200 / math.log(2))
     assert figures["unknown_share"].value == pytest.approx(1 / 40)
     assert all(figure.n == 2 and figure.low < figure.value < figure.high for figure in figures.values())
     assert figures["perplexity"].high == pytest.approx(math.exp(figures["loss"].high))
     # without the first document the share is 0, without the second 1/10: error sqrt((.025^2 + .075^2) / 2), t(.975; 1) = 12.706
     assert (figures["unknown_share"].low, figures["unknown_share"].high) == (0.0, pytest.approx(0.7353, abs=1e-4))
+
+
+def test_the_documentation_lists_every_figure() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    table = page.partition("| figure | what it is |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(LANGUAGE_METRICS)
 
 
 def test_one_document_has_one_perplexity_with_an_interval_from_blocks() -> None:
@@ -59,9 +69,9 @@ def test_words_that_cannot_be_placed_give_no_interval() -> None:
 def test_order_of_documents_does_not_matter() -> None:
     rng = np.random.default_rng(4)
     tokens = rng.integers(1, 40, 23)
-    documents = made(rng.gamma(3, 1, 23) * tokens, tokens, tokens * 3, tokens // 2 + 1, tokens // 4)
+    documents = made(rng.gamma(3, 1, 23) * tokens, tokens, tokens * 3, tokens // 2 + 1, tokens // 4, characters=tokens * 2)
     order = rng.permutation(23)
-    arrays = {name: getattr(documents, name)[order] for name in ("nats", "tokens", "bytes", "words", "unknown")}
+    arrays = {name: getattr(documents, name)[order] for name in ("nats", "tokens", "bytes", "words", "characters", "unknown")}
     shuffled = language_metrics(replace(documents, **arrays))
     for name, figure in language_metrics(documents).items():
         assert shuffled[name].value == pytest.approx(figure.value, rel=1e-12)
@@ -73,6 +83,7 @@ def test_figures_without_meaning_say_why() -> None:
     assert figures["bits_per_byte"].value is None
     assert figures["bits_per_byte"].reason.startswith("10.0% of the tokens are UNK")
     assert "words" in figures["word_perplexity"].reason
+    assert "characters" in figures["character_perplexity"].reason
     assert "does not say" in language_metrics(made([10, 90], [10, 30]))["bits_per_byte"].reason
     assert language_metrics(made([0], [0]))["perplexity"].reason == "there is nothing to measure"
 
@@ -128,18 +139,25 @@ def the_truth() -> dict[str, float]:
         "perplexity": math.exp(loss),
         "document_perplexity": float((joint * own).sum()),
         "word_perplexity": math.exp(loss / per_token(np.arange(6) != PUNCTUATION)),
+        "character_perplexity": math.exp(loss / per_token(BYTES)),  # every character is one byte
         "bits_per_byte": loss / per_token(BYTES) / math.log(2),
         "unknown_share": per_token(np.arange(6) == UNKNOWN),
     }
 
 
+def drawn(probabilities_NK: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One choice per row of probabilities."""
+    thresholds_NK = probabilities_NK.cumsum(axis=1)
+    return np.minimum((rng.random(len(thresholds_NK))[:, None] > thresholds_NK).sum(axis=1), thresholds_NK.shape[1] - 1)
+
+
 def drawn_text(documents: int, rng: np.random.Generator) -> EvaluatedText:
     kinds = rng.choice(3, documents, p=KINDS)
-    lengths = np.array([rng.choice(LENGTHS, p=LENGTH_GIVEN_KIND[kind]) for kind in kinds])
-    words = [rng.choice(6, length, p=WORDS_OF_KIND[kind]) for kind, length in zip(kinds, lengths)]
-    counts = np.array([np.count_nonzero(one != PUNCTUATION) for one in words])
+    lengths = LENGTHS[drawn(LENGTH_GIVEN_KIND[kinds], rng)]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    return EvaluatedText(np.concatenate(words), starts, BYTES, counts, UNKNOWN)
+    words = drawn(WORDS_OF_KIND[np.repeat(kinds, lengths)], rng)
+    counts, characters = np.add.reduceat(words != PUNCTUATION, starts, dtype=np.int64), np.add.reduceat(BYTES[words], starts)
+    return EvaluatedText(words, starts, BYTES, counts, UNKNOWN, characters=characters)
 
 
 def drawn_single_document(size: int, rng: np.random.Generator) -> EvaluatedText:
@@ -147,10 +165,10 @@ def drawn_single_document(size: int, rng: np.random.Generator) -> EvaluatedText:
     changes = rng.random(size) < 1 / 40
     changes[0] = True
     kinds = rng.choice(3, np.count_nonzero(changes), p=KINDS)[np.cumsum(changes) - 1]
-    thresholds = WORDS_OF_KIND.cumsum(axis=1)[kinds]
-    words = np.minimum((rng.random(size)[:, None] > thresholds).sum(axis=1), 5)
+    words = drawn(WORDS_OF_KIND[kinds], rng)
     count = np.array([np.count_nonzero(words != PUNCTUATION)])
-    return EvaluatedText(words, None, BYTES, count, UNKNOWN, word_weights(["a", "b", "c", ",", "d", "e"]))
+    weights, characters = word_weights(["a", "b", "c", ",", "d", "e"]), np.array([BYTES[words].sum()])
+    return EvaluatedText(words, None, BYTES, count, UNKNOWN, weights, characters)
 
 
 def covered(texts: Iterator[EvaluatedText], truth: dict[str, float]) -> dict[str, float]:
@@ -158,7 +176,7 @@ def covered(texts: Iterator[EvaluatedText], truth: dict[str, float]) -> dict[str
     hits: dict[str, list[bool]] = {name: [] for name in truth}
     logits_V = torch.log(torch.from_numpy(MODEL))
     for text in texts:
-        losses, _ = document_losses(lambda ids: logits_V.expand(*ids.shape, 6), text, context=64, by_position=False)
+        losses, _ = document_losses(lambda ids: logits_V.expand(*ids.shape, 6), text, context=512, by_position=False)
         figures = language_metrics(losses)
         for name, value in truth.items():
             hits[name].append(figures[name].low <= value <= figures[name].high)
@@ -180,10 +198,11 @@ def test_blocks_of_one_document_cover_the_truth() -> None:
         "perplexity": math.exp(loss),
         "document_perplexity": math.exp(loss),
         "word_perplexity": math.exp(loss / float(1 - per_token[PUNCTUATION])),
+        "character_perplexity": math.exp(loss / float(per_token @ BYTES)),
         "bits_per_byte": loss / float(per_token @ BYTES) / math.log(2),
         "unknown_share": float(per_token[UNKNOWN]),
     }
-    found = covered((drawn_single_document(30_000, rng) for _ in range(500)), truth)
+    found = covered((drawn_single_document(20_000, rng) for _ in range(500)), truth)
     assert all(0.93 <= share <= 0.97 for share in found.values()), found
 
 

@@ -9,6 +9,7 @@ from glassformer.figures import curves
 from glassformer.figures.curves import (
     Curve,
     Points,
+    close_levels,
     cost_by_part,
     learning_curves,
     loss_by_position,
@@ -47,6 +48,12 @@ def test_baselines_are_level_lines_unless_far_above() -> None:
     curve = Curve("", Points.of([1, 2], [4, 2]))
     figure = learning_curves([curve], baselines={"bigram": 2.5, "uniform": 10.8})
     assert [text.get_text() for text in figure.axes[0].texts] == ["bigram 2.50"]
+
+
+def test_levels_too_near_share_a_label() -> None:
+    assert close_levels({"b": 4.0, "a": 1.0, "c": 4.05, "d": 6.0}, apart=0.1) == [["a"], ["b", "c"], ["d"]]
+    figure = learning_curves([Curve("", Points.of([1, 2], [5, 2]))], baselines={"untrained": 4.55, "uniform": 4.53})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["uniform 4.53, untrained 4.55"]
 
 
 @pytest.mark.parametrize(

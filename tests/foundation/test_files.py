@@ -14,7 +14,10 @@ import pytest
 
 from glassformer.foundation.errors import DiskFull, RunError
 from glassformer.foundation.files import (
+    append_json_line,
+    is_draft,
     read_json,
+    read_json_lines,
     room_on_disk,
     sha256_of_file,
     sha256_of_text,
@@ -134,3 +137,25 @@ def test_a_folder_that_is_not_there(tmp_path) -> None:
     sync_folder(tmp_path)
     with pytest.raises(FileNotFoundError):
         sync_folder(tmp_path / "absent")
+
+
+def test_lines_are_appended_and_torn_ones_passed_over(tmp_path) -> None:
+    file = tmp_path / "a.jsonl"
+    assert list(read_json_lines(file)) == []
+    append_json_line(file, {"a": 1})
+    with file.open("a") as stream:
+        stream.write('{"a": 2, "b"')  # a process was killed here
+    assert list(read_json_lines(file)) == [{"a": 1}]
+    append_json_line(file, {"a": 3})
+    assert list(read_json_lines(file)) == [{"a": 1}, {"a": 3}]
+    with file.open("a") as stream:
+        stream.write("{a: 4}\n")
+    append_json_line(file, {"a": 5})
+    with pytest.raises(RunError, match=r"a\.jsonl, line 4: not valid JSON"):
+        list(read_json_lines(file))
+
+
+def test_drafts_are_known_by_their_names(tmp_path) -> None:
+    assert is_draft(tmp_path / ".recipe.yaml.x7.draft")
+    assert not is_draft(tmp_path / "recipe.yaml")
+    assert not is_draft(tmp_path / "my.draft")

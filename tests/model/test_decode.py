@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from glassformer.foundation.errors import Diverged
 from glassformer.model import decode
 from glassformer.model.config import ModelConfig
-from glassformer.model.decode import Decoder, next_token, rounds_as_float32
+from glassformer.model.decode import CAUTION, COMPARED, SLACK, Decoder, next_scores, next_token, rounds_as_float32
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer, build_model
@@ -69,6 +70,31 @@ def test_texts_that_end_early_leave_and_others_take_their_place(model, stride):
     assert {text.reason for text in texts} == {"length", "stop id", "stop"}
 
 
+def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, monkeypatch):
+    """The rules for recordings, with the step itself in the place of its recording."""
+    shapes = []
+
+    class Run:
+        def __init__(self, step, state):
+            self.step = step
+
+        def __call__(self, rows, length):
+            shapes.append((rows, length))
+            return self.step(rows, length)
+
+    monkeypatch.setattr(decode, "Recorded", Run)
+    monkeypatch.setattr(decode, "can_record", lambda model: True)
+    monkeypatch.setattr(decode, "LENGTH_UNIT", 8)
+    rules = {"stop": lambda row, new: len(new) == 5 * row + 2}
+    expected = write_by_definition(model, make_texts(8, **rules), Sampling())
+    assert write(model, make_texts(8, **rules), Sampling(), rows=8, stride=6) == expected
+    sizes = sorted({rows for rows, _ in shapes})
+    assert sizes[-1] == 8
+    assert len(sizes) > 2
+    assert all(2 * small <= large for small, large in itertools.pairwise(sizes))
+    assert {length for _, length in shapes} == {16, CONTEXT}
+
+
 @pytest.mark.parametrize("stride", [1, 6])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_doubtful_tokens_are_decided_by_the_definition(model, monkeypatch, stride, sampling):
@@ -76,9 +102,9 @@ def test_doubtful_tokens_are_decided_by_the_definition(model, monkeypatch, strid
     expected = write_by_definition(model, make_texts(5), sampling)
     asked = []
     monkeypatch.setattr(decode, "SLACK", 0.02)
-    monkeypatch.setattr(decode, "next_token", lambda *arguments: asked.append(1) or next_token(*arguments))
+    monkeypatch.setattr(decode, "next_scores", lambda *arguments: asked.append(1) or next_scores(*arguments))
     assert write(model, make_texts(5), sampling, stride=stride) == expected
-    assert len(asked) > 5
+    assert len(asked) > 5 + COMPARED
 
 
 def test_equal_scores_are_decided_by_the_definition(model):
@@ -113,3 +139,25 @@ def test_exactness_is_promised_for_float32_only(model):
     assert not rounds_as_float32(build_model(ModelConfig(width=4, heads=1), 5, seed=1).bfloat16())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not rounds_as_float32(model)
+
+
+def test_the_slack_follows_the_difference_that_is_seen(model):
+    decoder = Decoder(model, Sampling(), rows=2, capacity=CONTEXT)
+    assert float(decoder.slack) == pytest.approx(SLACK)
+    decoder._learn_rounding(torch.tensor([[1.0, -4.0]]), torch.tensor([1.0, -4.0 + 4e-7]))
+    assert float(decoder.slack) == pytest.approx(SLACK)
+    decoder._learn_rounding(torch.tensor([[1.0, -4.0]]), torch.tensor([1.001, -4.0]))
+    assert float(decoder.slack) == pytest.approx(CAUTION * 0.001 / 4, rel=1e-3)
+    decoder._learn_rounding(torch.tensor([[1.0, -4.0]]), torch.tensor([1.0, -4.0]))
+    assert float(decoder.slack) == pytest.approx(CAUTION * 0.001 / 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("merge", ["reweight", "reweight_sequence"])
+def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(merge):
+    """Such a merge looks at the whole text, so a step with a memory gives something else: the comparison notices."""
+    leaky = build_model(ModelConfig(width=24, layers=2, heads=3, context=CONTEXT, merge=merge), VOCABULARY, seed=4).eval()
+    with torch.no_grad():
+        for parameter in leaky.parameters():
+            parameter.mul_(8.0)
+    expected = write_by_definition(leaky, make_texts(4, new=9), Sampling())
+    assert write(leaky, make_texts(4, new=9), Sampling(), stride=5) == expected

@@ -66,3 +66,26 @@ def test_the_caller_ends_it_and_the_last_id_is_part_of_it():
     assert text.reason is None
     text.accept(8)
     assert (text.reason, text.new) == ("stop", [7, 8])
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 6, 9])
+def test_room_is_the_number_of_ids_chosen_from_one_window(length):
+    text = make_text(ids=list(range(length)), max_new_tokens=50)
+    start, room = text.start, text.room
+    for _ in range(room - 1):
+        text.accept(1)
+        assert text.start == start
+    text.accept(1)
+    assert text.start > start
+
+
+@pytest.mark.parametrize("rules", [{}, {"stop": lambda row, new: False}])
+def test_many_ids_are_taken_up_to_the_end(rules):
+    text = make_text(**rules)
+    assert text.watched == bool(rules)
+    text.accept_all([7, 8])
+    assert (text.reason, text.new, text.ids) == (None, [7, 8], [5, 6, 7, 8])
+    text.accept_all([9, 10, 11])
+    assert (text.reason, text.new, text.ids) == ("length", [7, 8, 9], [5, 6, 7, 8, 9])
+    text.accept_all([12])
+    assert text.new == [7, 8, 9]

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from glassformer.cli.console import out, print_json, watching
-from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
+from glassformer.cli.console import out, print_json, remarks, watching
+from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import UsageError
 
 
@@ -24,6 +24,7 @@ def command(
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write every token's loss here, as TSV.")
     ] = None,
     plugin: Plugin = None,
+    allow_leaks: AllowLeaks = False,
     json: Json = False,
 ) -> None:
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
@@ -32,12 +33,16 @@ def command(
 
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
-    loaded = load(run, plugins=plugin or ())
+    loaded = load(run, plugins=plugin or (), watch=remarks())
     with watching() as watch:
         if text:
-            results = loaded.evaluate_texts(text, checkpoint=checkpoint, watch=watch)
+            results = loaded.evaluate_texts(text, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
         else:
-            results = [loaded.evaluate(split, data=data, checkpoint=checkpoint, predictions=predictions, watch=watch)]
+            results = [
+                loaded.evaluate(
+                    split, data=data, checkpoint=checkpoint, predictions=predictions, allow_leaks=allow_leaks, watch=watch
+                )
+            ]
     if json:
         document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
         print_json({**document, "texts": [result.plain() for result in results]} if text else document)

@@ -14,10 +14,10 @@ import typer
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import GlassformerError, exit_code_of
 
-VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "verify_resume")
+VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "byhand", "check", "verify_resume")
 """Modules of this package that each define one ``command``."""
 
-GROUPS: tuple[str, ...] = ("data",)
+GROUPS: tuple[str, ...] = ("bench", "data", "tokenizer")
 """Modules that define a typer ``app`` with verbs of its own."""
 
 UsageMistake: type[Any] = typer.BadParameter.__mro__[2]

@@ -13,6 +13,9 @@ from glassformer.foundation.errors import UsageError
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key, e.g. model.width=64.")]
 Plugin = Annotated[list[Path] | None, typer.Option("--plugin", metavar="FILE", help="A Python file with variants of yours.")]
+AllowLeaks = Annotated[
+    bool, typer.Option("--allow-leaks", help="Go on with a model that breaks a law; every figure is marked tainted.")
+]
 RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of a built-in recipe.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|N", help="Which weights.")]

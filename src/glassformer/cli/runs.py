@@ -29,7 +29,7 @@ def command(
     rows = [
         [
             row["name"],
-            row["status"],
+            row["status"] + (", TAINTED" if row["tainted"] else ""),
             "" if row["step"] is None else str(row["step"]),
             "" if row["validation_loss"] is None else f"{row['validation_loss']:.4f}",
             *("" if row["settings"].get(key) is None else str(row["settings"][key]) for key in differing),

@@ -189,8 +189,8 @@ def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
 
 
 def visible(text: str) -> str:
-    """Spaces as a sign that can be seen."""
-    return text.replace(" ", "␣")
+    """Spaces as a sign that can be seen, and line ends and the like as Python writes them."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text).replace(" ", "␣")
 
 
 def _pieces(tokens: Sequence[str]) -> str:

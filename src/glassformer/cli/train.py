@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
-from glassformer.cli.options import Json, Plugin, RecipeArgument, Set, changes_of
+from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
 
 
 def command(
@@ -19,6 +19,7 @@ def command(
     seed: Annotated[int | None, typer.Option("--seed", help="Replaces the recipe's seed.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, by part; train nothing.")] = False,
     plugin: Plugin = None,
+    allow_leaks: AllowLeaks = False,
     json: Json = False,
 ) -> None:
     """Train a model from a recipe. The run's folder can be resumed, evaluated and talked to."""
@@ -33,7 +34,16 @@ def command(
     with watching() as watch:
         from glassformer.experiment import train
 
-        run = train(recipe, set=changes, out=out_, resume=resume, seed=seed, plugins=plugin or (), watch=watch)
+        run = train(
+            recipe,
+            set=changes,
+            out=out_,
+            resume=resume,
+            seed=seed,
+            plugins=plugin or (),
+            allow_leaks=allow_leaks,
+            watch=watch,
+        )
     summary = run.summary()
     if json:
         print_json(summary)
@@ -41,7 +51,8 @@ def command(
     best = summary["validation_loss"]
     out().print(f"Run: {run.folder}", markup=False)
     if best is not None:
-        out().print(f"Validation loss {best:.4f} nats per token at step {summary['step']}.", markup=False)
+        mark = f" TAINTED: {run.tainted}" if run.tainted else ""
+        out().print(f"Validation loss {best:.4f} nats per token at step {summary['step']}.{mark}", markup=False)
     say(f"Next: glassformer evaluate {run.folder}   glassformer generate {run.folder}   glassformer report {run.folder}")
 
 

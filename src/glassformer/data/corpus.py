@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from glassformer.data.config import DocumentKind, FormatKind
@@ -69,16 +69,17 @@ def format_by_name(file: Path) -> FormatKind:
 def read(source: Source, limits: Limits = LIMITS, skipped: Skipped | None = None) -> Iterator[Document]:
     """The documents of all files, in order. Bad lines raise, or go to ``skipped`` when the source allows it."""
     refuse = _collector(skipped) if source.skip_bad_lines else _raise
-    found = False
-    for number, file in enumerate(source.files):
-        missing_newline = False
+    last: Document | None = None
+    for file in source.files:
+        if last is not None and not last.text.endswith("\n"):  # else the last word of a file would touch the next one's first
+            last = replace(last, text=last.text + "\n")
         for document in _read_file(source, file, limits, refuse):
-            found = True
-            missing_newline = not document.text.endswith("\n")
-            yield document
-        if missing_newline and number + 1 < len(source.files):  # else the last word of a file would touch the next file's first
-            yield Document("\n", str(file), 0, continues=True)
-    if not found:
+            if last is not None:
+                yield last
+            last = document
+    if last is not None:
+        yield last
+    else:
         what = (
             "there is no text in it" if len(source.files) == 1 else f"there is no text in any of its {len(source.files)} files"
         )

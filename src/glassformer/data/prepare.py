@@ -26,6 +26,7 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.plugins import loaded_plugins
 
 Report = Callable[[str, int, int | None], None]
 """Called a few times a second with what is being done, the characters done, and about how many there are (or None)."""
@@ -68,6 +69,8 @@ def prepare(
 def tokens_of_text(tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text") -> TokenSplit:
     """The tokens of texts given as such, each a document of its own."""
     given = [texts] if isinstance(texts, str) else list(texts)
+    if not given or not all(given):
+        raise DataError("The text is empty; give at least one character.")
     return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(given)))
 
 
@@ -100,7 +103,7 @@ class _Job:
     characters: int | None = None
 
     def splits(self, tokenizer: Tokenizer, report: Report) -> dict[str, TokenSplit]:
-        key = fingerprint([SCHEMA, self.sha256, reading_of(self.source), self.names, self.split, tokenizer_key(tokenizer)])
+        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.source), self.names, self.split, tokenizer_key(tokenizer)])
 
         def make(draft: Path) -> None:
             self._encode({name: draft / name for name in self.names}, tokenizer, report)
@@ -161,7 +164,7 @@ class _Corpus:
             found = survey(reported(read(source, skipped=skipped), "reading", size_of(source), self.report))
             write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
 
-        key = fingerprint([SCHEMA, self.sha256, reading_of(source), [str(file) for file in source.files]])
+        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(source), [str(file) for file in source.files]])
         kept = read_json(kept_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file()) / "survey.json")
         self.survey, self.skipped = Survey(**kept["survey"]), Skipped(**kept["skipped"])
         self.assignment = Assignment(self.survey, self.shares)
@@ -175,8 +178,8 @@ class _Corpus:
 
         if not config.learns:
             return config.train(self._training_texts)
-        shares = self.shares.plain()
-        key = fingerprint([SCHEMA, self.sha256, reading_of(self.parts.train), shares, more, config.plain(), config.revision])
+        made_by = [config.plain(), config.revision, *_plugins_of(config)]
+        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.plain(), more, made_by])
         return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
 
     def _training_texts(self) -> Iterator[str]:
@@ -292,7 +295,19 @@ def reading_of(source: Source) -> dict[str, Any]:
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:
     """A sha256 that is the same for tokenizers that encode the same."""
-    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings()])
+    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *_plugins_of(tokenizer)])
+
+
+def _plugins_of(part: object) -> list[str]:
+    """The sha256 of the plugins, for a part that is not ours: its code may change where its settings do not."""
+    if type(part).__module__.startswith("glassformer."):
+        return []
+    return [plugin["sha256"] for plugin in loaded_plugins()]
+
+
+def _way_of_reading(source: Source) -> list[Any]:
+    """All that decides which documents the bytes of a source give: also what the names of its files say about them."""
+    return [reading_of(source), [source.format_of(file) for file in source.files]]
 
 
 def _silent(what: str, done: int, total: int | None) -> None:

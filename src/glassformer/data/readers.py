@@ -143,25 +143,20 @@ def too_long(what: str, file: Path | str, line: int, limits: Limits) -> DataErro
 
 def pieces(file: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
     """(number of its first line, text) of consecutive pieces of about a million characters, cut between words."""
-    line, left, first = 1, "", True
+    line, left = 1, ""
     with open_bytes(file, limits) as stream:
         rest = b""  # bytes of a character that the next read completes
-        while data := stream.read(PIECE_BYTES):
-            if first:
-                data, first = data.removeprefix(codecs.BOM_UTF8), False
+        data = stream.read(PIECE_BYTES).removeprefix(codecs.BOM_UTF8)
+        while data:
+            following = stream.read(PIECE_BYTES)
             data = rest + data
-            whole = _whole_characters(data)
-            data, rest = data[:whole], data[whole:]
-            text = left + to_text(data, file, line + left.count("\n"))
-            cut = cut_between_words(text)
+            whole = _whole_characters(data) if following else len(data)
+            text = left + to_text(data[:whole], file, line + left.count("\n"))
+            cut = cut_between_words(text) if following else len(text)
             if cut:
                 yield line, text[:cut]
-                line += text.count("\n", 0, cut)
-            left = text[cut:]
-        if rest:
-            to_text(rest, file, line + left.count("\n"))  # raises: the file ends inside a character
-    if left:
-        yield line, left
+            line += text.count("\n", 0, cut)
+            left, rest, data = text[cut:], data[whole:], following
 
 
 def _whole_characters(data: bytes) -> int:

@@ -14,10 +14,11 @@ import numpy as np
 
 from glassformer.data.config import SplitConfig
 from glassformer.data.corpus import Document
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
 PARTS = ("train", "validation", "test")
-_WORD_REACH = 1000  # a cut is moved out of a word, but not further than this
+_WORD_REACH = 100  # a cut is moved out of a word, but not further than this
 
 
 @dataclass(frozen=True)
@@ -66,22 +67,23 @@ class Assignment:
         for document in documents:
             if not document.continues:
                 number += 1
+                if self.by == "document" and number >= len(self._labels):
+                    raise DataError("was written to while it was read; start again when it is at rest.", file=document.source)
                 part = "train" if self.by == "nothing" else PARTS[self._labels[number]]
             yield part, document
 
     def _by_position(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
-        done, part, fresh = 0, 0, False
+        done, part = 0, 0
         for document in documents:
             while part < len(self._cuts) and done + len(document.text) > self._cuts[part]:
                 place = _outside_word(document.text, self._cuts[part] - done)
                 if place > 0:
                     yield self.parts[part], replace(document, text=document.text[:place])
                 line = document.line + document.text.count("\n", 0, place)
-                document = replace(document, text=document.text[place:], line=line)
-                done, part, fresh = done + place, part + 1, True
-            if document.text:
-                yield self.parts[part], replace(document, continues=False) if fresh else document
-                done, fresh = done + len(document.text), False
+                document = replace(document, text=document.text[place:], line=line, continues=False)
+                done, part = done + place, part + 1
+            yield self.parts[part], document  # never empty: a cut leaves something behind it
+            done += len(document.text)
 
 
 def _draw(count: int, split: SplitConfig) -> np.ndarray:
@@ -98,9 +100,11 @@ def _draw(count: int, split: SplitConfig) -> np.ndarray:
 
 
 def _outside_word(text: str, place: int) -> int:
-    """``place``, or the next one that is not between two letters or digits; the end of a piece is such a place."""
+    """``place``, or the next one (else the one before) that is not between two letters or digits."""
     place = max(place, 0)
-    for moved in range(place, min(len(text), place + _WORD_REACH)):
+    later = range(place, min(len(text), place + _WORD_REACH))
+    earlier = range(place - 1, max(0, place - _WORD_REACH), -1)
+    for moved in (*later, *earlier):
         if moved == 0 or not (text[moved - 1].isalnum() and text[moved].isalnum()):
             return moved
-    return len(text) if len(text) <= place + _WORD_REACH else place
+    return place

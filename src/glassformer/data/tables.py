@@ -148,20 +148,25 @@ def _comma_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] 
         max(csv.field_size_limit(), limits.document_bytes)
     )  # the module's own limit is 128 KiB, for all readers
     begins, size = 1, 0
+    bad: DataError | None = None  # a line that is not text: its row is bad, but the rows after it are still read
 
     def counted() -> Iterator[str]:
-        nonlocal begins, size
+        nonlocal begins, size, bad
         for number, line in lines(file, limits):
             if not size:
                 begins = number
             size += len(line)
             if size > limits.document_bytes:
                 raise too_long("the row (is a quote left open?)", file, begins, limits)
-            yield to_text(line, file, number)
+            try:
+                yield to_text(line, file, number)
+            except DataError as error:
+                bad = error
+                yield line.replace(b"\0", b"").decode("utf-8", "replace")
 
     reader = csv.reader(counted(), strict=True)
     while True:
-        size = 0
+        size, bad = 0, None
         try:
             cells = next(reader)
         except StopIteration:
@@ -169,5 +174,5 @@ def _comma_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] 
         except csv.Error as error:
             yield begins, DataError(f"is not valid csv ({error}); check its quotes.", file=file, line=begins)
             continue
-        if cells:
-            yield begins, cells
+        if bad is not None or cells:
+            yield begins, bad or cells

@@ -24,10 +24,10 @@ class EvaluatedText:
     """The tokens that every model and every baseline of one table is measured on.
 
     ``starts`` [documents]: where each document begins in ``tokens`` (None: all is one document). ``byte_lengths`` [V]: the
-    bytes each id stands for, NaN where not fixed (a tokenizer's ``byte_lengths()``). ``words`` [documents]: the
-    whitespace-separated words of each document's text. ``unknown_id``: the id of UNK, where the tokenizer has one.
-    ``word_weights`` [V] (see the function of this name) shares the words of an only document out to its blocks; without it
-    perplexity by word has no interval there.
+    bytes each id stands for, NaN where not fixed (a tokenizer's ``byte_lengths()``). ``words``, ``characters`` and
+    ``text_bytes`` [documents]: what each document's text held (words are separated by white space). ``unknown_id``: the id
+    of UNK, where the tokenizer has one. ``word_weights`` [V] (see the function of this name) shares the words of an only
+    document out to its blocks; without it perplexity by word has no interval there.
     """
 
     tokens: np.ndarray
@@ -36,6 +36,8 @@ class EvaluatedText:
     words: np.ndarray | None = None
     unknown_id: int | None = None
     word_weights: np.ndarray | None = None
+    characters: np.ndarray | None = None
+    text_bytes: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1:
@@ -43,8 +45,10 @@ class EvaluatedText:
         starts = self.document_starts
         if len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) < 0) or starts[-1] > len(self.tokens):
             raise DataError("Document starts must begin with 0, never fall, and stay inside the tokens.")
-        if self.words is not None and len(self.words) != len(starts):
-            raise DataError(f"There are {len(self.words)} word counts for {len(starts)} documents; there must be one each.")
+        for name in ("words", "characters", "text_bytes"):
+            sizes = getattr(self, name)
+            if sizes is not None and len(sizes) != len(starts):
+                raise DataError(f"There are {len(sizes)} counts of {name} for {len(starts)} documents; there must be one each.")
 
     @property
     def document_starts(self) -> np.ndarray:
@@ -62,13 +66,15 @@ class EvaluatedText:
 class DocumentLosses:
     """Sums over each unit, all arrays of one length; a unit without a predicted token has zeros.
 
-    ``bytes`` and ``words`` are NaN where they are not known. The sums of ``nats`` and ``tokens`` are those of the whole text.
+    Sizes of the text (``bytes``, ``words``, ``characters``) are NaN where they are not known. The sums of ``nats`` and
+    ``tokens`` are those of the whole text.
     """
 
     nats: np.ndarray
     tokens: np.ndarray
     bytes: np.ndarray
     words: np.ndarray
+    characters: np.ndarray
     unknown: np.ndarray
     documents: int
 
@@ -82,51 +88,54 @@ class DocumentLosses:
         """Sums the losses of ``text.tokens[1:]``, given whole or in consecutive chunks, over documents or blocks."""
         documents = text.documents
         starts = text.document_starts if documents > 1 else _block_starts(len(text.tokens))
-        names = ("nats", "tokens", "bytes", "unknown", "words")
-        sums = {name: np.zeros(len(starts)) for name in names}
+        starts = np.ascontiguousarray(starts)  # a column of a table would be copied by every search
+        sums = {name: np.zeros(len(starts)) for name in ("nats", "tokens", "bytes", "known_bytes", "unknown", "words")}
         at = 1  # losses[0] is the loss of tokens[1]
         for chunk in _chunks(losses):
             ids = np.asarray(text.tokens[at : at + len(chunk)])
             if len(ids) != len(chunk):
                 raise DataError(f"There are more losses than the {max(len(text.tokens) - 1, 0)} predicted tokens.")
             unit = np.searchsorted(starts, np.arange(at, at + len(chunk)), side="right") - 1
-            weights = np.zeros(len(chunk)) if text.word_weights is None else text.word_weights[ids]
-            for name, values in zip(names, (chunk, np.ones(len(chunk)), _bytes(ids, text), ids == text.unknown_id, weights)):
-                first = int(unit[0])
+            first = int(unit[0])
+            for name, values in _by_token(chunk, ids, text).items():
                 added = np.bincount(unit - first, weights=values)
                 sums[name][first : first + len(added)] += added
             at += len(chunk)
         if at < len(text.tokens):
             raise DataError(f"There are losses for {at - 1} tokens, but {len(text.tokens) - 1} tokens to predict.")
-        words = _words_of_documents(text) if documents > 1 else _words_of_blocks(text, sums["words"])
         return cls(
             nats=sums["nats"],
             tokens=sums["tokens"].astype(np.int64),
-            bytes=sums["bytes"],
-            words=words,
+            bytes=_bytes(text, sums["bytes"]),
+            words=_sizes(text.words, documents, sums["words"]),
+            characters=_sizes(text.characters, documents, sums["known_bytes"]),  # about one character each
             unknown=sums["unknown"].astype(np.int64),
             documents=documents,
         )
 
+    @classmethod
+    def of_texts(cls, texts: Sequence[DocumentLosses]) -> Self:
+        """Several evaluations as one, each of them being one document: for single texts."""
+        names = ("nats", "tokens", "bytes", "words", "characters", "unknown")
+        return cls(**{name: np.array([getattr(one, name).sum() for one in texts]) for name in names}, documents=len(texts))
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of numbers for an .npz file, or, with ``.tolist()``, for JSON: what is not known is -1."""
-        return {
-            "nats": self.nats,
-            "tokens": self.tokens,
-            "bytes": np.nan_to_num(self.bytes, nan=-1.0),
-            "words": np.nan_to_num(self.words, nan=-1.0),
-            "unknown": self.unknown,
-            "documents": np.asarray(self.documents),
-        }
+        sizes = {name: np.nan_to_num(getattr(self, name), nan=-1.0) for name in _SIZES}
+        counts = {"tokens": self.tokens, "unknown": self.unknown, "documents": np.asarray(self.documents)}
+        return {"nats": self.nats, **sizes, **counts}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Self:
-        """The inverse of ``arrays``; lists are taken as well."""
-        known = {name: np.asarray(arrays[name], dtype=np.float64) for name in ("nats", "bytes", "words")}
-        for name in ("bytes", "words"):
-            known[name] = np.where(known[name] < 0, np.nan, known[name])
+        """The inverse of ``arrays``; lists are taken as well, and sizes that are missing are not known."""
+        nats = np.asarray(arrays["nats"], dtype=np.float64)
+        sizes = {name: np.asarray(arrays.get(name, np.full(len(nats), -1.0)), dtype=np.float64) for name in _SIZES}
+        sizes = {name: np.where(size < 0, np.nan, size) for name, size in sizes.items()}
         counts = {name: np.asarray(arrays[name], dtype=np.int64) for name in ("tokens", "unknown")}
-        return cls(**known, **counts, documents=int(arrays["documents"]))
+        return cls(nats=nats, **sizes, **counts, documents=int(arrays["documents"]))
+
+
+_SIZES = ("bytes", "words", "characters")
 
 
 class PositionLosses:
@@ -173,21 +182,42 @@ def _block_starts(size: int) -> np.ndarray:
     return np.arange(max(1, round(size / BLOCK)), dtype=np.int64) * BLOCK
 
 
-def _bytes(ids: np.ndarray, text: EvaluatedText) -> np.ndarray:
-    return np.full(len(ids), np.nan) if text.byte_lengths is None else text.byte_lengths[ids]
+def _by_token(losses: np.ndarray, ids: np.ndarray, text: EvaluatedText) -> dict[str, np.ndarray]:
+    """What each predicted token adds to its unit."""
+    nothing = np.zeros(len(ids))
+    lengths = nothing + np.nan if text.byte_lengths is None else text.byte_lengths[ids]
+    return {
+        "nats": losses,
+        "tokens": nothing + 1.0,
+        "bytes": lengths,
+        "known_bytes": np.nan_to_num(lengths),
+        "unknown": nothing if text.unknown_id is None else (ids == text.unknown_id).astype(np.float64),
+        "words": nothing if text.word_weights is None else text.word_weights[ids],
+    }
 
 
-def _words_of_documents(text: EvaluatedText) -> np.ndarray:
-    return np.full(len(text.document_starts), np.nan) if text.words is None else np.asarray(text.words, dtype=np.float64)
+def _bytes(text: EvaluatedText, of_tokens: np.ndarray) -> np.ndarray:
+    """The bytes of the predicted tokens; those of the text where the tokens leave some out (white space between words)."""
+    if text.text_bytes is None or text.byte_lengths is None or len(text.tokens) == 0:
+        return of_tokens
+    in_tokens, in_text = of_tokens.sum() + text.byte_lengths[text.tokens[0]], np.sum(text.text_bytes)
+    if not in_tokens < in_text:  # also when not known: NaN is not less than anything
+        return of_tokens
+    return _sizes(text.text_bytes, text.documents, of_tokens)
 
 
-def _words_of_blocks(text: EvaluatedText, weights: np.ndarray) -> np.ndarray:
-    """The words of the only document, shared out by weight; by default all in the first block, so no interval follows."""
-    if text.words is None:
+def _sizes(of_documents: np.ndarray | None, documents: int, weights: np.ndarray) -> np.ndarray:
+    """The sizes of the documents as they are; of an only document, shared out to its blocks by weight.
+
+    Without weights all goes to the first block: then there is a figure and no interval.
+    """
+    if of_documents is None:
         return np.full(len(weights), np.nan)
+    if documents > 1:
+        return np.asarray(of_documents, dtype=np.float64)
     if weights.sum() == 0:
         weights = np.eye(1, len(weights))[0]
-    return np.asarray(float(np.sum(text.words)) * weights / weights.sum())
+    return np.asarray(float(np.sum(of_documents)) * weights / weights.sum())
 
 
 def word_weights(token_texts: Sequence[str]) -> np.ndarray:

@@ -18,25 +18,28 @@ from glassformer.foundation.estimate import Estimate
 
 LANGUAGE_METRICS = {
     "loss": "nats per token",
-    "perplexity": "e to the loss per token",
-    "document_perplexity": "mean over documents of each document's own perplexity",
-    "word_perplexity": "e to the loss per whitespace-separated word",
-    "bits_per_byte": "bits per byte of UTF-8 text",
-    "unknown_share": "share of the predicted tokens that are UNK",
+    "perplexity": "e to the loss",
+    "document_perplexity": "mean of each document's own",
+    "word_perplexity": "per white-space word",
+    "character_perplexity": "per character",
+    "bits_per_byte": "per byte of UTF-8 text",
+    "unknown_share": "of the tokens are UNK",
 }
-"""Every figure of a language model, in the order of the tables, and what it is."""
+"""Every figure of a language model, in the order of the tables, and in a few words what it is."""
 
 
 def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
     """The figures of ``LANGUAGE_METRICS``; intervals are drawn over documents (or blocks of the only document)."""
     loss = ratio(documents.nats, documents.tokens)
     by_word = _nats_per(documents, documents.words, "the number of words of these texts is not known")
+    by_character = _nats_per(documents, documents.characters, "the number of characters of these texts is not known")
     by_byte = _nats_per(documents, documents.bytes, _why_no_bytes(documents))
     figures = {
         "loss": loss,
         "perplexity": _mapped(loss, math.exp),
         "document_perplexity": _document_perplexity(documents),
         "word_perplexity": _mapped(by_word, math.exp),
+        "character_perplexity": _mapped(by_character, math.exp),
         "bits_per_byte": _mapped(by_byte, lambda nats: nats / math.log(2.0)),
         "unknown_share": _share(documents),
     }

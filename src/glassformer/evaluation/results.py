@@ -18,6 +18,7 @@ from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_metrics
 from glassformer.foundation.estimate import Estimate
 
 Figures = dict[str, Estimate]
+Cell = str | Estimate | None
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Evaluation:
         tainted: str | None = None,
         notes: Sequence[str] = (),
     ) -> Self:
-        """The figures of a language model; the notes begin with the sentence when no baseline is beaten."""
-        sentence = not_better_than_trivial(losses, baselines)
+        """The figures of a language model; the notes begin with what must be known to read them."""
+        sentences = [not_better_than_trivial(losses, baselines), _about_unknown(losses)]
         return cls(
             name=name,
             metrics=language_metrics(losses),
@@ -80,7 +81,7 @@ class Evaluation:
             documents=losses.documents,
             unit=losses.unit,
             tainted=tainted,
-            notes=(*([sentence] if sentence else []), *notes),
+            notes=(*filter(None, sentences), *notes),
             positions=None if positions is None else PositionCurve.of(positions),
             losses=losses,
         )
@@ -128,21 +129,26 @@ class Evaluation:
             positions=curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"])),
         )
 
-    def rows(self, *, full: bool = False) -> list[list[str]]:
-        """A header, then one row per figure: its name, the model's, each baseline's.
+    def header(self) -> list[str]:
+        """The names of the columns of ``cells``."""
+        return ["figure", "model", *self.baselines, "what it is"]
 
-        ``full`` adds the intervals of the baselines and what each figure is: too wide for a terminal.
-        """
-        header = ["figure", "model", *self.baselines]
-        body = [
-            [name, _cell(estimate), *(_cell(theirs.get(name), interval=full) for theirs in self.baselines.values())]
+    def cells(self) -> list[list[Cell]]:
+        """One row per figure: its name, the model's with its interval, each baseline's without, what it is."""
+        return [
+            [
+                name,
+                None if estimate.value is None else estimate,
+                *(_bare(figures.get(name)) for figures in self.baselines.values()),
+                LANGUAGE_METRICS.get(name, ""),
+            ]
             for name, estimate in self.metrics.items()
         ]
-        if full:
-            header.append("what it is")
-            for row in body:
-                row.append(LANGUAGE_METRICS.get(row[0], ""))
-        return [header, *body]
+
+    def rows(self, *, full: bool = False) -> list[list[str]]:
+        """The header and the cells as text; what each figure is only when ``full``: a terminal has no room for it."""
+        rows = [self.header(), *(["-" if cell is None else str(cell) for cell in row] for row in self.cells())]
+        return rows if full else [row[:-1] for row in rows]
 
     def reasons(self) -> list[str]:
         """Why a figure of the model is not defined, one sentence each."""
@@ -154,7 +160,8 @@ class Evaluation:
         if self.unit == "block":
             units = "1 document" if self._units() < 2 else f"1 document, in {self._units()} blocks"
         at = "" if self.step is None else f" at step {self.step:,}"
-        return f"{self.name}{at}: {self.tokens:,} predicted tokens in {units}; intervals hold 95 %"
+        intervals = "; intervals hold 95 %" if self._units() > 1 else ""
+        return f"{self.name}{at}: {self.tokens:,} predicted tokens in {units}{intervals}"
 
     def __str__(self) -> str:
         banner = [f"TAINTED: {self.tainted}"] if self.tainted else []
@@ -186,10 +193,19 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *(line(row) for row in body)])
 
 
-def _cell(estimate: Estimate | None, *, interval: bool = True) -> str:
-    if estimate is None or estimate.value is None:
-        return "-"
-    return str(estimate if interval else Estimate(estimate.value))
+def _bare(estimate: Estimate | None) -> Estimate | None:
+    """The value without its interval; None when there is none."""
+    return None if estimate is None or estimate.value is None else Estimate(estimate.value)
+
+
+def _about_unknown(losses: DocumentLosses) -> str | None:
+    unknown, tokens = int(losses.unknown.sum()), int(losses.tokens.sum())
+    if not unknown:
+        return None
+    return (
+        f"{unknown / tokens:.1%} of the predicted tokens are UNK, which is easier to guess than the word it hides: "
+        "compare perplexities only with models of the same vocabulary."
+    )
 
 
 def _figures(document: Mapping[str, Any]) -> Figures:

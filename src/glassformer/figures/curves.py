@@ -163,12 +163,25 @@ def _band(axes: Axes, steps: np.ndarray, runs: np.ndarray, color: str, alpha: fl
 
 def _levels(axes: Axes, baselines: Mapping[str, float], values: list[float]) -> None:
     """Level lines named at the right end; one far above every curve would squeeze the curves and is left out."""
-    top = max(values, default=np.inf)
-    for name, level in baselines.items():
-        if level <= top * 1.15:
-            axes.axhline(level, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
-            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-            axes.annotate(f"{name} {level:.2f}", (1.0, level), fontsize=8.5, color=SOFT, **place)
+    top, bottom = max(values, default=np.inf), min(values, default=0.0)
+    levels = {name: level for name, level in baselines.items() if level <= top * 1.15}
+    for level in levels.values():
+        axes.axhline(level, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
+    for names in close_levels(levels, apart=0.06 * (top - bottom)):
+        text = ", ".join(f"{name} {levels[name]:.2f}" for name in names)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+        axes.annotate(text, (1.0, levels[names[-1]]), fontsize=8.5, color=SOFT, **place)
+
+
+def close_levels(levels: Mapping[str, float], apart: float) -> list[list[str]]:
+    """Names from low to high, those too near for labels of their own together."""
+    groups: list[list[str]] = []
+    for name in sorted(levels, key=lambda name: levels[name]):
+        if groups and levels[name] - levels[groups[-1][-1]] < apart:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return groups
 
 
 def _all_values(curves: Sequence[Curve]) -> list[float]:

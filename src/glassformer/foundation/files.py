@@ -78,6 +78,44 @@ def read_json(path: Path) -> Any:
         raise RunError(f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.") from error
 
 
+def append_json_line(path: Path, document: Any) -> None:
+    """One document as one more line. A line torn by a killed process is ended first, so that it takes no other with it."""
+    line = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+    with room_on_disk(path), path.open("ab") as stream:
+        if stream.tell() and not _ends_with_newline(path):
+            line = "\n" + line
+        stream.write(line.encode())
+
+
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are passed over."""
+    if not path.is_file():
+        return
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            document = json.loads(line or "{}")
+        except json.JSONDecodeError as error:
+            if number == len(lines) or not line.endswith("}"):  # cut off in the middle
+                continue
+            raise RunError(f"{path}, line {number}: not valid JSON ({error.msg}); the file was changed.") from error
+        if not isinstance(document, dict):
+            raise RunError(f"{path}, line {number}: not a record in braces; the file was changed.")
+        if document:
+            yield document
+
+
+def is_draft(path: Path) -> bool:
+    """Whether this is what a process left that was killed in ``write_atomically``."""
+    return path.name.startswith(".") and path.name.endswith(".draft")
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"
+
+
 def sha256_of_file(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

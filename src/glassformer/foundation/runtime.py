@@ -112,7 +112,8 @@ def bf16_works(device_type: str) -> bool:
 
 def be_deterministic() -> None:
     """The same inputs give the same bits on the same build, device and number of threads."""
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Not warn_only: with it, torch's attention kernels take their faster, non-deterministic backward pass.
+    torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time and changes no result of ours
     torch.backends.cudnn.benchmark = False
 
@@ -120,6 +121,12 @@ def be_deterministic() -> None:
 def seed_torch(seed: int) -> None:
     """Sets every generator of torch; called with a derived seed before each step."""
     torch.manual_seed(seed)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the machine had no room; on a CPU torch says so in words only."""
+    words = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed")
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in words)
 
 
 def device_name(device: torch.device) -> str:

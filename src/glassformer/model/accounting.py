@@ -15,10 +15,8 @@ from torch import Tensor
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import matmul_flops
 from glassformer.model.losses import summed_cross_entropy
+from glassformer.model.slots import PartConfig
 from glassformer.model.transformer import Transformer
-
-BACKWARD_TO_FORWARD = 2
-"""Every product of the forward pass has two in the backward pass, one for each factor's gradient."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,7 @@ class Part:
     copies: int
     parameters: int
     forward_flops: int
+    backward_flops: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Cost:
 
     @property
     def step_flops(self) -> int:
-        return self.forward_flops * (1 + BACKWARD_TO_FORWARD)
+        return sum(part.forward_flops + part.backward_flops for part in self.parts)
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -67,32 +66,32 @@ class Cost:
 
 
 def parts_of(config: ModelConfig, vocabulary: int, *, batch: int = 1, length: int | None = None) -> tuple[Part, ...]:
-    """Parameters and forward FLOPs by part, from the formulas alone."""
+    """Parameters and FLOPs by part, from the formulas alone."""
     dims, rows = config.dims(vocabulary), length or config.context
     layers, norms = dims.layers, dims.layers * config.block.norms + int(config.block.norm_at_end)
     output_flops = matmul_flops(batch * rows, dims.width, dims.width)
-    kinds = [
-        ("embedding", 1, dims.vocabulary * dims.width, 0),
-        (
-            f"positions ({config.positions.kind})",
-            1,
-            config.positions.parameters(dims),
-            config.positions.flops(dims, batch, rows),
-        ),
-        (f"mixer ({config.mixer.kind})", layers, config.mixer.parameters(dims), config.mixer.flops(dims, batch, rows)),
-        (f"merge ({config.merge.kind})", layers, config.merge.parameters(dims), config.merge.flops(dims, batch, rows)),
-        ("output projection", layers, dims.linear_parameters(dims.width, dims.width), output_flops),
-        (
-            f"feedforward ({config.feedforward.kind})",
+
+    def part(slot: str, copies: int, choice: PartConfig) -> Part:
+        forward, backward = choice.flops(dims, batch, rows), choice.backward_flops(dims, batch, rows)
+        return Part(f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward)
+
+    return (
+        Part("embedding", 1, dims.vocabulary * dims.width, 0, 0),
+        part("positions", 1, config.positions),
+        part("mixer", layers, config.mixer),
+        part("merge", layers, config.merge),
+        Part(
+            "output projection",
             layers,
-            config.feedforward.parameters(dims),
-            config.feedforward.flops(dims, batch, rows),
+            layers * dims.linear_parameters(dims.width, dims.width),
+            layers * output_flops,
+            layers * 2 * output_flops,
         ),
-        (f"block ({config.block.kind})", layers, config.block.parameters(dims), config.block.flops(dims, batch, rows)),
-        (f"norm ({config.norm.kind})", norms, config.norm.parameters(dims), config.norm.flops(dims, batch, rows)),
-        (f"head ({config.head.kind})", 1, config.head.parameters(dims), config.head.flops(dims, batch, rows)),
-    ]
-    return tuple(Part(name, copies, copies * parameters, copies * flops) for name, copies, parameters, flops in kinds)
+        part("feedforward", layers, config.feedforward),
+        part("block", layers, config.block),
+        part("norm", norms, config.norm),
+        part("head", 1, config.head),
+    )
 
 
 def cost_of(config: ModelConfig, vocabulary: int, *, batch: int, length: int | None = None) -> Cost:

@@ -29,10 +29,11 @@ from glassformer.model.slots import (
 class ModelConfig(Config):
     """A Transformer by its parts."""
 
-    width: int = Field(default=128, ge=1)
-    layers: int = Field(default=4, ge=0)
-    heads: int = Field(default=4, ge=1)
-    context: int = Field(default=128, ge=1)
+    # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
+    width: int = Field(default=128, ge=1, le=1 << 16)
+    layers: int = Field(default=4, ge=0, le=1 << 12)
+    heads: int = Field(default=4, ge=1, le=1 << 16)
+    context: int = Field(default=128, ge=1, le=1 << 22)
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     bias: bool = True
     causal: bool = True

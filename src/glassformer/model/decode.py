@@ -17,28 +17,44 @@ from torch import Tensor
 
 from glassformer.foundation.errors import Diverged
 from glassformer.model.memory import Memory
+from glassformer.model.replay import Recorded, can_record
 from glassformer.model.sampling import Sampling, choose
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer
 
-SLACK = 2e-5
-"""By how much of the largest score two float32 ways to compute a score may differ; docs/generation.md says what they do."""
-READ_TOKENS = 4096
+SLACK, CAUTION = 1e-5, 20.0
+"""A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
+between the two ways to compute it, could change it; docs/generation.md says what was measured."""
+COMPARED = 2
+"""Texts whose first token is always computed both ways, to see how much the ways differ in this model."""
+READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
+LENGTH_UNIT = 128
+"""Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
 UNSURE = -1
 """Stands for a token that the definition must decide."""
 
 
 def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
     """The definition of generation: one text, its whole window, no memory, no neighbours."""
-    device = model.embedding.weight.device
-    features_1TD = model.features(torch.tensor([text.window], device=device))
-    logits_1V = model.head(features_1TD[:, -1:])[:, -1].float()
-    if not logits_1V.isfinite().all():
+    return choose_next(next_scores(model, text), text, sampling)
+
+
+def next_scores(model: Transformer, text: Text) -> Tensor:
+    """The scores of the text's next id, [1, V]."""
+    features_1TD = model.features(torch.tensor([text.window], device=model.embedding.weight.device))
+    scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
+    if not scores_1V.isfinite().all():
         raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
-    seen_1V = seen_ids([text], model.dims.vocabulary).to(device) if sampling.repetition_penalty != 1.0 else None
+    return scores_1V
+
+
+def choose_next(scores_1V: Tensor, text: Text, sampling: Sampling) -> int:
+    """The text's next id, from its scores."""
+    device = scores_1V.device
+    seen_1V = seen_ids([text], scores_1V.shape[1]).to(device) if sampling.repetition_penalty != 1.0 else None
     keys_1, index_1 = (torch.tensor([value], device=device) for value in (text.key, len(text.new)))
-    return int(choose(logits_1V, sampling, seen_BV=seen_1V, keys_B=keys_1, index_B=index_1).ids_B)
+    return int(choose(scores_1V, sampling, seen_BV=seen_1V, keys_B=keys_1, index_B=index_1).ids_B)
 
 
 def seen_ids(texts: list[Text], vocabulary: int) -> Tensor:
@@ -78,18 +94,29 @@ class Decoder:
         self.memory = Memory(layers=model.dims.layers, capacity=capacity, rows=rows)
         self.rows: list[_Row] = []
         self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
+        self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
+        self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
+        self.recorded = Recorded(self._step, self._state) if can_record(model) else None
+
+    @property
+    def _state(self) -> list[Tensor]:
+        always = [self.last_B, self.at_B, self.index_B, self.keys_B]
+        return always if self.seen_BV is None else [*always, self.seen_BV]
+
+    @property
+    def _alive(self) -> list[int]:
+        return [row for row, one in enumerate(self.rows) if not one.ended]
 
     def write(self, texts: Iterator[Text]) -> None:
         """Writes all texts to their ends, as many at a time as there are rows."""
         while self._turn_over(texts):
-            self._read([row for row, one in enumerate(self.rows) if one.start != one.text.start])
-            self._bring_in_step([row for row, one in enumerate(self.rows) if not one.in_step])
-            said_BN = self._run(min(self.stride, max(one.text.remaining for one in self.rows)))
-            for one, said in zip(self.rows, said_BN.tolist()):
-                self._accept(one, said)
+            self._read([row for row in self._alive if self.rows[row].start != self.rows[row].text.start])
+            self._bring_in_step([row for row in self._alive if not self.rows[row].in_step])
+            for row, said in enumerate(self._run().tolist()):
+                self._accept(row, said)
 
     def _turn_over(self, texts: Iterator[Text]) -> bool:
         """Ended texts leave, waiting ones enter. False when all is written."""
@@ -98,18 +125,18 @@ class Decoder:
             if one.ended:
                 self.rows[row] = next(waiting, one)
         self.rows += itertools.islice(waiting, self.max_rows - len(self.rows))
-        alive = [row for row, one in enumerate(self.rows) if not one.ended]
-        if len(alive) < len(self.rows):  # the last ones take the free places, so that few rows move
-            late = [row for row in alive if row >= len(alive)]
+        alive = self._alive
+        # Another number of rows needs another recording: worth it only when the batch has become half as large.
+        if len(alive) <= (len(self.rows) // 2 if self.recorded else len(self.rows) - 1):
+            late = [row for row in alive if row >= len(alive)]  # they take the free places, so that few rows move
             self._keep([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
         return bool(alive)
 
     def _keep(self, order: list[int]) -> None:
         rows_B = torch.tensor(order, dtype=torch.long, device=self.device)
         self.memory.keep_rows(rows_B)
-        for state in (self.last_B, self.at_B, self.index_B, self.keys_B, self.seen_BV):
-            if state is not None:
-                state[: len(order)] = state[rows_B]
+        for state in self._state:
+            state[: len(order)] = state[rows_B]
         self.rows = [self.rows[row] for row in order]
 
     def _read(self, rows: list[int]) -> None:
@@ -117,7 +144,7 @@ class Decoder:
         waiting = sorted(rows, key=lambda row: len(self.rows[row].text.window), reverse=True)
         while waiting:
             length = len(self.rows[waiting[0]].text.window) - 1
-            share = max(1, READ_TOKENS // max(1, length))
+            share = max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
                 windows = [self.rows[row].text.window[:-1] for row in together]
@@ -141,11 +168,15 @@ class Decoder:
         for row in rows:
             self.rows[row].in_step = True
 
-    def _run(self, steps: int) -> Tensor:
+    def _run(self) -> Tensor:
         """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
-        longest = max(len(one.text.ids) - one.text.start for one in self.rows)
-        length = min(self.capacity, longest + steps - 1)
-        return torch.stack([self._step(len(self.rows), length) for _ in range(steps)], dim=1)
+        texts = [self.rows[row].text for row in self._alive]
+        steps = 1 if self.to_compare else min(self.stride, max(min(text.remaining, text.room) for text in texts))
+        length = max(len(text.ids) - text.start for text in texts) + steps - 1
+        if self.recorded:
+            length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
+        step = self.recorded or self._step
+        return torch.stack([step(len(self.rows), min(length, self.capacity)) for _ in range(steps)], dim=1)
 
     def _step(self, rows: int, length: int) -> Tensor:
         """One token for each of the first ``rows`` rows. Every shape follows from the two numbers."""
@@ -153,11 +184,10 @@ class Decoder:
         seen_BV = None if self.seen_BV is None else self.seen_BV[:rows]
         at_B1 = at_B.unsqueeze(1)
         self.memory.place(at_B1, length)
-        logits_BV = self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1]
-        choice = choose(
-            logits_BV, self.sampling, seen_BV=seen_BV, keys_B=keys_B, index_B=index_B, slack=SLACK if self.exact else 0.0
-        )
-        unsure_B = ~choice.sure_B if self.exact else logits_BV.isnan().any(dim=-1)
+        scores_BV = self.scores_BV[:rows]
+        scores_BV.copy_(self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1])
+        choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, keys_B=keys_B, index_B=index_B, slack=self.slack)
+        unsure_B = ~choice.sure_B if self.exact else scores_BV.isnan().any(dim=-1)
         last_B.copy_(choice.ids_B)
         at_B.add_(1).clamp_(max=self.capacity - 1)  # a row that came to the end of its window waits there to be read anew
         index_B.add_(1)
@@ -165,13 +195,24 @@ class Decoder:
             seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
         return torch.where(unsure_B, UNSURE, choice.ids_B)
 
-    def _accept(self, one: _Row, said: list[int]) -> None:
-        """Takes what a row said, as far as it is the definition's word: to a doubtful token, its end, or its window's."""
-        for token in said:
-            if one.ended or one.start != one.text.start:
-                return
-            if token == UNSURE:
-                one.text.accept(next_token(self.model, one.text, self.sampling))
-                one.in_step = False
-                return
-            one.text.accept(token)
+    def _accept(self, row: int, said: list[int]) -> None:
+        """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""
+        one = self.rows[row]
+        if self.to_compare and not one.ended:
+            self.to_compare, said = self.to_compare - 1, [UNSURE]
+        taken = said[: one.text.room]
+        if UNSURE not in taken:
+            one.text.accept_all(taken)
+            return
+        one.text.accept_all(taken[: taken.index(UNSURE)])
+        if not one.ended:
+            scores_1V = next_scores(self.model, one.text)
+            if self.exact and taken.index(UNSURE) == len(said) - 1:  # the scores of the last step are still there
+                self._learn_rounding(scores_1V, self.scores_BV[row])
+            one.text.accept(choose_next(scores_1V, one.text, self.sampling))
+            one.in_step = False
+
+    def _learn_rounding(self, scores_1V: Tensor, others_V: Tensor) -> None:
+        """Raises the slack where the two ways differ by more than was thought."""
+        difference = (scores_1V - others_V).abs().max() / scores_1V.abs().max().clamp(min=1e-30)
+        self.slack.copy_(torch.maximum(self.slack, CAUTION * difference))

@@ -28,7 +28,7 @@ class LayerMemory:
         if owner.at_BT is None:  # whole rows: the new vectors are all there is
             buffer[owner.rows_B, :, :length] = new_BHTE
             return new_BHTE
-        buffer[owner.rows_B.unsqueeze(1), :, owner.at_BT] = new_BHTE.transpose(1, 2)
+        buffer[:batch].scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
         return buffer[:batch, :, : owner.length]
 
     def keep_rows(self, rows_B: Tensor) -> None:
@@ -45,14 +45,12 @@ class Memory:
         self.capacity, self.rows = capacity, rows
         self.length = 0
         self.at_BT: Tensor | None = None
-        self.rows_B = self._order_B = torch.empty(0, dtype=torch.long)
+        self.rows_B = torch.empty(0, dtype=torch.long)
         self.layers = [LayerMemory(self) for _ in range(layers)]
 
     def place(self, at_BT: Tensor, length: int) -> None:
         """Before a pass over the first rows: where the new tokens stand, and how far any row reaches after them."""
-        if len(self._order_B) < len(at_BT) or self._order_B.device != at_BT.device:
-            self._order_B = torch.arange(max(len(at_BT), self.rows or 0), device=at_BT.device)
-        self.rows_B, self.at_BT, self.length = self._order_B[: len(at_BT)], at_BT, length
+        self.at_BT, self.length = at_BT, length
 
     def place_whole(self, rows_B: Tensor) -> None:
         """Before a pass that reads the rows ``rows_B`` from their beginning; what they held is forgotten."""

@@ -58,12 +58,18 @@ class Choice:
 
 
 def choose(
-    logits_BV: Tensor, sampling: Sampling, *, seen_BV: Tensor | None, keys_B: Tensor, index_B: Tensor, slack: float = 0.0
+    logits_BV: Tensor,
+    sampling: Sampling,
+    *,
+    seen_BV: Tensor | None,
+    keys_B: Tensor,
+    index_B: Tensor,
+    slack: float | Tensor = 0.0,
 ) -> Choice:
     """One token per row.
 
     ``seen_BV``: the ids already in the text, for the penalty. ``keys_B``, ``index_B``: what the noise is made from.
-    ``slack``: by how much of the row's largest score each score may be off for a choice to count as sure.
+    ``slack``: by how much of the row's largest score each score may be off for a choice to count as sure (0: not at all).
     """
     scores_BV = logits_BV.float()
     slack_B1 = slack * scores_BV.abs().amax(dim=-1, keepdim=True)
@@ -73,7 +79,7 @@ def choose(
     if sampling.temperature == 0:
         return _best(scores_BV, slack_B1)
     scores_BV = scores_BV / sampling.temperature
-    slack_B1 = slack_B1 / sampling.temperature + (NOISE_ROUNDING if slack else 0.0)
+    slack_B1 = slack_B1 / sampling.temperature + NOISE_ROUNDING
     if sampling.top_k is None and sampling.top_p is None:
         ids_1V = torch.arange(scores_BV.shape[-1], device=scores_BV.device).unsqueeze(0)
         return _best(scores_BV + gumbel(keys_B, index_B, ids_1V), slack_B1)

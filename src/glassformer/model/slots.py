@@ -42,6 +42,10 @@ class PartConfig(VariantConfig):
         """Matrix-product FLOPs of one forward pass over ``batch`` rows of ``length`` tokens."""
         return 0
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        """Those of the backward pass: two products for each of the forward pass, one for either factor's gradient."""
+        return 2 * self.flops(dims, batch, length)
+
 
 class Positions(nn.Module):
     """How a model tells places apart. Each way in is the identity unless the variant uses it."""

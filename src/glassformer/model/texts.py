@@ -64,6 +64,28 @@ class Text:
     def remaining(self) -> int:
         return self.max_new_tokens - len(self.new)
 
+    @property
+    def room(self) -> int:
+        """How many ids can be chosen from this window; the last of them makes it move."""
+        return self.context - (len(self.ids) - self.start) + 1
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody looks at single ids."""
+        return bool(self.stop_ids) or self.stop is not None or self.on_token is not None
+
+    def accept_all(self, tokens: list[int]) -> None:
+        """Adds ids up to its end; those beyond it are dropped."""
+        if self.watched:
+            for token in tokens:
+                if self.reason is None:
+                    self.accept(token)
+        elif self.reason is None:
+            taken = tokens[: self.remaining]
+            self.ids += taken
+            self.new += taken
+            self.reason = "length" if self.remaining == 0 else None
+
     def accept(self, token: int) -> None:
         """Adds one id and sees whether the text ends with it."""
         if token in self.stop_ids:

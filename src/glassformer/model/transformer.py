@@ -16,6 +16,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
+from glassformer.model.lookup import Lookup
 from glassformer.model.memory import LayerMemory, Memory
 from glassformer.model.scene import Scene
 from glassformer.model.slots import Block, Merge, Mixer, Positions
@@ -45,7 +46,7 @@ class Transformer(nn.Module):
         super().__init__()
         dims = config.dims(vocabulary)
         self.config, self.dims = config, dims
-        self.embedding = nn.Embedding(dims.vocabulary, dims.width)
+        self.embedding = Lookup(dims.vocabulary, dims.width)
         self.positions = config.positions.build(dims)
         self.dropout = nn.Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
@@ -90,6 +91,12 @@ class Transformer(nn.Module):
         for layer, block in enumerate(self.blocks):
             x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
         return self.final(self.final_norm(x_BTD))
+
+    def start_from_counts(self, counts_V: Tensor) -> None:
+        """Tells the head how often each token occurs in the training text, where the head wants to know."""
+        start = getattr(self.head, "start_from_counts", None)
+        if start is not None:
+            start(counts_V)
 
     def new_memory(self) -> Memory:
         """An empty memory for a batch of rows."""

@@ -110,17 +110,24 @@ def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:
     """Removes all but the newest ``keep`` checkpoints (two at least) and those in ``also``."""
     for step in run.steps()[: -max(2, keep)]:
         if step not in also:
-            shutil.rmtree(run.checkpoint(step), ignore_errors=True)
-    for draft in run.checkpoints.glob(".step-*.draft-*"):
-        if not draft.name.endswith(f"-{os.getpid()}"):  # left by a process that was killed while writing
-            shutil.rmtree(draft, ignore_errors=True)
+            _remove(run.checkpoint(step))
+    for leftover in run.checkpoints.glob(".step-*"):  # of a process that was killed while it wrote or removed
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def discard_after(run: RunDirectory, step: int) -> None:
     """Removes the checkpoints beyond ``step``: damaged ones that a resumed run is about to write again."""
     for later in run.steps():
         if later > step:
-            shutil.rmtree(run.checkpoint(later))
+            _remove(run.checkpoint(later))
+
+
+def _remove(folder: Path) -> None:
+    """Out of the list in one step, then out of the disk: a kill in between leaves no half of a checkpoint listed."""
+    leaving = folder.with_name(f".{folder.name}.leaving")
+    shutil.rmtree(leaving, ignore_errors=True)
+    os.rename(folder, leaving)
+    shutil.rmtree(leaving, ignore_errors=True)
 
 
 def sums_of(run: RunDirectory, step: int) -> dict[str, str]:

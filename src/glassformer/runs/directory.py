@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, room_on_disk, write_atomically, write_json
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.files import append_json_line, is_draft, read_json, read_json_lines, write_atomically, write_json
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
@@ -83,13 +82,26 @@ class RunDirectory:
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
+    def clear_unfinished(self) -> None:
+        """Removes what is left of a beginning that was killed before there was a recipe. Anything else is left alone."""
+        if self.exists() or not self.root.is_dir():
+            return
+        before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
+        found = list(self.root.iterdir())
+        if all(file.is_file() and (file.name in before_the_recipe or is_draft(file)) for file in found):
+            for file in found:
+                file.unlink()
+
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))
 
     def read_recipe(self) -> dict[str, Any]:
         """The resolved recipe, as plain values."""
         self.require()
-        values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+        try:
+            values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+        except (UnicodeDecodeError, ConfigError) as error:
+            raise RunError(f"{self.recipe_file} was changed or damaged after it was written ({error}).") from error
         schema = values.pop("schema", None) if isinstance(values, dict) else None
         if schema != self.SCHEMA:
             raise RunError(f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.")
@@ -103,15 +115,12 @@ class RunDirectory:
 
     def record_opening(self, **facts: Any) -> None:
         """Writes down that the test split was looked at: a second look is no longer a first one."""
-        line = json.dumps({"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts})
-        with room_on_disk(self.openings_file), self.openings_file.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+        facts = {"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        append_json_line(self.openings_file, facts)
 
     def openings(self) -> list[dict[str, Any]]:
         """Every time the test split was opened."""
-        if not self.openings_file.is_file():
-            return []
-        return [json.loads(line) for line in self.openings_file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return list(read_json_lines(self.openings_file))
 
     def write_state(self, status: str, **facts: Any) -> None:
         """How the run stands: running, finished, stopped, diverged or failed."""

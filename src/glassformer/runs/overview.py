@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.config import flatten
+from glassformer.foundation.errors import RunError
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.records import MetricsLog
 
@@ -17,25 +18,31 @@ NOT_SETTINGS = ("about", "result")
 def overview(folder: Path) -> dict[str, Any]:
     """``{"runs": [...], "differing": [...]}``, plain values."""
     runs = [_row(run, folder) for run in find_runs(folder)]
-    keys = dict.fromkeys(key for row in runs for key in row["settings"])
-    differing = [key for key in keys if len({repr(row["settings"].get(key)) for row in runs}) > 1]
+    readable = [row for row in runs if row["status"] != "damaged"]
+    keys = dict.fromkeys(key for row in readable for key in row["settings"])
+    differing = [key for key in keys if len({repr(row["settings"].get(key)) for row in readable}) > 1]
     for row in runs:
         row["settings"] = {key: row["settings"].get(key) for key in differing}
     return {"runs": runs, "differing": differing}
 
 
 def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
-    settings = {key: value for key, value in flatten(run.read_recipe()).items() if key not in NOT_SETTINGS}
-    standing = standing_of(run)
-    loss = last_validation_loss(run)
-    name = str(run.root.relative_to(folder)) if run.root != folder else run.root.name
+    settings: dict[str, Any] = {}
+    loss = None
+    try:
+        settings = {key: value for key, value in flatten(run.read_recipe()).items() if key not in NOT_SETTINGS}
+        standing = standing_of(run)
+        loss = last_validation_loss(run)
+    except RunError:  # one damaged run does not hide the others
+        standing = {"status": "damaged"}
+    name = str(run.root.relative_to(folder)) if run.root != folder else run.root.resolve().name
     return {
         "name": name,
         "folder": str(run.root),
         "status": standing["status"],
         "step": standing.get("step"),
         "validation_loss": loss if loss is not None and math.isfinite(loss) else None,
-        "tainted": bool(standing.get("tainted", False)),
+        "tainted": run.environment_file.is_file() and run.read_environment().get("tainted") is not None,
         "settings": settings,
     }
 
@@ -43,8 +50,11 @@ def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
 def standing_of(run: RunDirectory) -> dict[str, Any]:
     """The run's state; one that says "running" while its process is gone was killed."""
     state = run.read_state()
-    if state["status"] == "running" and not _alive(state.get("pid")):
-        state["status"] = "killed"
+    if state["status"] == "running":
+        saved = run.steps()
+        state["step"] = saved[-1] if saved else 0
+        if not _alive(state.get("pid")):
+            state["status"] = "killed"
     return state
 
 

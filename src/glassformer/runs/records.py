@@ -1,7 +1,7 @@
 """What a run measured, as JSON lines: appended while it trains, read by whatever shows it. Imports no torch.
 
 A number that is not finite is written as the text "nan", "inf" or "-inf" (JSON has no such numbers) and read back as a
-float. A torn last line, left by a killed process, is passed over.
+float. A torn line, left by a killed process, is passed over.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import room_on_disk, write_atomically
+from glassformer.foundation.files import read_json_lines, room_on_disk, write_atomically
 
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -49,18 +48,7 @@ class MetricsLog:
         write_atomically(self.file, "".join(line + "\n" for line in lines))
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        if not self.file.exists():
-            return
-        lines = self.file.read_text(encoding="utf-8", errors="replace").split("\n")
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                if number == len(lines):  # no newline after it: the process was killed while writing
-                    return
-                raise RunError(f"{self.file}, line {number}: not valid JSON ({error.msg}); the file was changed.") from error
+        for record in read_json_lines(self.file):
             yield {key: _readable(value) for key, value in record.items()}
 
 

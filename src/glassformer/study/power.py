@@ -23,9 +23,13 @@ FEWEST_SEEDS = 6  # below this no verdict is given: with 5 seeds even 5 of 5 has
 
 def power_of(difference_in_sd: float, seeds: int, changes: int = 1, alpha: float = ALPHA) -> float:
     """The chance that one true difference is found among ``changes`` planned ones (Holm's first step), noise from seeds."""
-    df, shift = seeds - 1, difference_in_sd * math.sqrt(seeds)
-    critical = float(t_upper(alpha / (2 * changes), df))
-    spread, weight = _spreads(df)  # given the estimated sd, the mean is normal
+    critical = float(t_upper(alpha / (2 * changes), seeds - 1))
+    return _power(difference_in_sd * math.sqrt(seeds), critical, seeds - 1)
+
+
+def _power(shift: float, critical: float, df: int) -> float:
+    """P(|t| >= critical) when the mean lies ``shift`` standard errors off: given the estimated sd, the mean is normal."""
+    spread, weight = _spreads(df)
     found = normal_cdf(shift - critical * spread) + normal_cdf(-shift - critical * spread)
     return float(found @ weight)
 
@@ -43,13 +47,14 @@ def _spreads(df: int) -> tuple[Floats, Floats]:
 
 def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
     """The difference, in sd of the paired differences, that ``seeds`` seeds find with the given power."""
-    low, high = 0.0, 1.0
-    while power_of(high, seeds, changes, alpha) < power:
+    critical = float(t_upper(alpha / (2 * changes), seeds - 1))
+    low, high = 0.0, critical + 10.0  # in standard errors
+    while _power(high, critical, seeds - 1) < power:
         high *= 2.0
-    for _ in range(60):
+    for _ in range(40):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if power_of(middle, seeds, changes, alpha) < power else (low, middle)
-    return high
+        low, high = (middle, high) if _power(middle, critical, seeds - 1) < power else (low, middle)
+    return high / math.sqrt(seeds)
 
 
 def power_table(seeds: Sequence[int], changes: int = 1, alpha: float = ALPHA) -> list[dict[str, float]]:

@@ -52,7 +52,8 @@ class Looks:
 
     def found(self, look: int, left: int) -> float:
         """The p at or below which a change is found at this look, with ``left`` planned changes not found so far."""
-        return self._found[left - 1][look]
+        first = self.alpha / left * (self.seeds[0] / self.seeds[-1]) ** 2
+        return first if look == 0 else self._found[left - 1][look]
 
     def same(self, look: int) -> float:
         """The one-sided p at or below which a change is the same within the margin at this look."""

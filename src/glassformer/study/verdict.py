@@ -54,6 +54,7 @@ class Verdict:
     exploratory: bool = False
     decided_alone_by: Mapping[int, str] | None = None
     failed_seeds: tuple[int, ...] = ()
+    seeds_run: int = 0
 
     @property
     def difference(self) -> Estimate:
@@ -61,7 +62,7 @@ class Verdict:
 
     def plain(self) -> dict[str, Any]:
         """The JSON form of the contract, and more."""
-        nothing = {"p": None, "p_corrected": None, "seeds": 0, "seeds_needed": SeedsNeeded(None).plain()}
+        nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).plain()}
         numbers = self.evidence.plain() if self.evidence else {"difference": self.difference.plain(), **nothing}
         return {
             "variant": self.variant,
@@ -192,9 +193,10 @@ def _alone(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged, 
 def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged | None, rules: Rules, changes: int) -> Verdict:
     looks = Looks(rules.looks, rules.alpha, max(1, changes))
     if judged is None:
-        reason = wording.waiting(min(change.seeds, base.seeds), rules.looks)
+        run = min(change.seeds, base.seeds)
+        reason = wording.waiting(run, rules.looks)
         headline = wording.headline(change.name, "not decided", reason)
-        return Verdict(change.name, "not decided", reason, headline, headline, exploratory=change.exploratory)
+        return Verdict(change.name, "not decided", reason, headline, headline, None, change.exploratory, seeds_run=run)
     effect = rules.planned_effect or rules.margin
     evidence = replace(
         gather(
@@ -237,6 +239,6 @@ def _invalid(
     total = base.seeds if of_baseline else change.seeds
     reason = wording.problem(problems, yardstick.labels, total, "the baseline" if of_baseline else "it")
     headline = wording.headline(change.name, "invalid", reason)
-    leaks = evidence is not None and set(problems.values()) == {Problem.LEAK}
-    sentence = f"{headline} {wording.believed(evidence)}" if evidence is not None and leaks else headline
-    return Verdict(change.name, "invalid", reason, headline, sentence, evidence, change.exploratory, None, failed)
+    only_leaks = set(problems.values()) == {Problem.LEAK}
+    sentence = f"{headline} {wording.believed(evidence)}" if evidence is not None and only_leaks else headline
+    return Verdict(change.name, "invalid", reason, headline, sentence, evidence, change.exploratory, None, failed, seeds)

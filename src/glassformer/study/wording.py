@@ -202,7 +202,8 @@ class Story:
                 f"Stopped after {n} of up to {self.looks.seeds[-1]} seeds; valid at every look: {_interval(e.any_look)}."
             )
         sentences += [
-            f"{e.seeds_better} of {n} seeds better; sign-flip p {p_value(e.flips.p)} (no less than {e.flips.floor:.2g} possible).",
+            f"{e.seeds_better} of {n} seeds better; sign-flip p {p_value(e.flips.p)} "
+            f"({n} seeds cannot give less than {e.flips.floor:.2g}).",
             f"On this set alone: {_interval(e.on_this_set)}; documents make {100 * e.document_share:.0f} % of the variance.",
         ]
         if self.alone:

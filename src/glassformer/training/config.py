@@ -15,7 +15,7 @@ class TrainingConfig(Config):
 
     steps: int | None = Field(default=None, ge=1)
     epochs: float | None = Field(default=None, gt=0)
-    batch_size: int = Field(default=32, ge=1)
+    batch_size: int = Field(default=32, ge=1, le=1 << 20)
     accumulate: int = Field(default=1, ge=1)
     lr: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)

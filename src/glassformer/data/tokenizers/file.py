@@ -14,6 +14,7 @@ from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, To
 class FileTokenizerConfig(TokenizerConfig):
     """A tokenizer from a file: a Hugging Face tokenizer.json (GPT-2's, BERT's, ...) or one of ours."""
 
+    learns = False
     file: str = Field(min_length=1)
 
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:

@@ -30,7 +30,7 @@ _TOKEN = regex.compile(
     | -{{2,}} | [—–]
     | `` | ''
     | [nN]['’][tT](?!\w)                                   # n't standing alone
-    | (?<!\w)['’](?i:s|m|d|ll|re|ve|em|tis|twas|til|cause|\p{{N}}0s)(?!\w)
+    | ['’](?i:s|m|d|ll|re|ve|em|tis|twas|til|cause|\p{{N}}0s)(?!\w)
     | (?<![\w)])[-+]?\.?\p{{N}}+(?:[-.,:/]\p{{N}}+)*(?:[-]?\p{{L}}[\w-]*\w|\p{{L}})?  # 1,000 and 10:30 and -5 and 4-year-old
     | [\w\p{{M}}]+(?:[-./'’·][\w\p{{M}}]+)*                 # words, with what joins their parts
     | .                                                    # any other sign, alone

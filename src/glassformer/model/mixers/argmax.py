@@ -48,6 +48,12 @@ class ArgmaxConfig(MixerConfig):
         scores_and_values = 2 * matmul_flops(batch, length, length, dims.width)
         return projections + scores_and_values
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        if self.straight_through:
+            return super().backward_flops(dims, batch, length)
+        # no gradient of scores and pattern: beside the projections' only that of the values
+        return 2 * matmul_flops(batch * length, dims.width, 3 * dims.width) + matmul_flops(batch, length, length, dims.width)
+
 
 @final
 class Argmax(Mixer):

@@ -36,6 +36,12 @@ class SynthesizerRandomConfig(MixerConfig):
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        if self.trained:
+            return super().backward_flops(dims, batch, length)
+        # the pattern is fixed, so mixing has one gradient, that of the values
+        return 2 * matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
+
 
 @final
 class SynthesizerRandom(SoftmaxMixer):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.model.dims import Dims
+from glassformer.model.lookup import Lookup
 from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 
 
@@ -28,7 +29,7 @@ class LearnedConfig(PositionsConfig):
 class Learned(Positions):
     def __init__(self, dims: Dims) -> None:
         super().__init__()
-        self.table = nn.Embedding(dims.context, dims.width)
+        self.table = Lookup(dims.context, dims.width)
 
     def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
         return x_BTD + self.table(at_BT)

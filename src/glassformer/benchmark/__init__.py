@@ -1,0 +1,1 @@
+"""Benchmarks: speed on this machine as ratios within one run, against other programs and against the machine itself."""

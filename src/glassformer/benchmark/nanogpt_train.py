@@ -1,0 +1,90 @@
+"""nanoGPT's own train.py, run as its users run it, in a scratch copy of its folder; the rate is read off its output."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.benchmark.peers import Sizes, nanogpt_file
+from glassformer.foundation.errors import GlassformerError
+
+SETTLING = 10
+"""Iterations before the clock starts: compiling, and kernels being chosen."""
+FILES = ("train.py", "model.py", "configurator.py")
+
+
+def nanogpt_training_rate(
+    folder: Path, sizes: Sizes, tokens_N: np.ndarray, *, batch: int, steps: int, device: str, compiled: bool
+) -> float:
+    """Tokens per second over ``steps`` iterations, after the first ones."""
+    files = [nanogpt_file(folder, name) for name in FILES]
+    with tempfile.TemporaryDirectory() as scratch:
+        for file in files:
+            shutil.copy(file, scratch)
+        _write_data(Path(scratch) / "data" / "bench", tokens_N, sizes.vocabulary)
+        command = [
+            sys.executable,
+            "-u",
+            "train.py",
+            *_settings(sizes, batch=batch, steps=steps, device=device, compiled=compiled),
+        ]
+        times, ending = _watch(command, scratch)
+    first, last = SETTLING, SETTLING + steps
+    if first not in times or last not in times:
+        raise GlassformerError(f"nanoGPT's train.py did not reach iteration {last}; its last words: {ending}")
+    return steps * batch * sizes.context / (times[last] - times[first])
+
+
+def _settings(sizes: Sizes, *, batch: int, steps: int, device: str, compiled: bool) -> list[str]:
+    values = {
+        "dataset": "bench",
+        "out_dir": "out",
+        "n_layer": sizes.layers,
+        "n_head": sizes.heads,
+        "n_embd": sizes.width,
+        "block_size": sizes.context,
+        "dropout": float(sizes.dropout),
+        "bias": True,
+        "batch_size": batch,
+        "gradient_accumulation_steps": 1,
+        "max_iters": SETTLING + steps,
+        "eval_interval": 10**9,
+        "eval_iters": 1,
+        "log_interval": 1 if device == "cpu" else SETTLING,
+        "device": device,
+        "dtype": "float32" if device == "cpu" else "bfloat16",
+        "compile": compiled,
+    }
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def _write_data(folder: Path, tokens_N: np.ndarray, vocabulary: int) -> None:
+    folder.mkdir(parents=True)
+    for name in ("train.bin", "val.bin"):
+        tokens_N.astype(np.uint16).tofile(folder / name)
+    (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": vocabulary}))  # its format; we never read one
+
+
+def _watch(command: list[str], folder: str) -> tuple[dict[int, float], str]:
+    """When each iteration was reported, and the last lines of output."""
+    times: dict[int, float] = {}
+    lines: list[str] = []
+    environment = {**os.environ, "PYTHONPATH": ""}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.strip())
+            if found := re.match(r"iter (\d+):", line):
+                times[int(found[1])] = time.perf_counter()
+    return times, " / ".join(lines[-3:])

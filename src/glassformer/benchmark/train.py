@@ -1,0 +1,119 @@
+"""Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
+
+All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
+the matrix products of a step (forward and backward pass of the definition, the whole square of the scores counted) by the
+rate of plain matrix products measured in the same round.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.benchmark.machine import describe, matrix_program
+from glassformer.benchmark.nanogpt_train import nanogpt_training_rate
+from glassformer.benchmark.peers import Sizes, transformers_model
+from glassformer.benchmark.timing import Program, measure, ratio, spread, timed
+from glassformer.data.batches import WindowBatches
+from glassformer.foundation.errors import MissingDependency
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
+from glassformer.model.accounting import parts_of
+from glassformer.model.transformer import build_model
+from glassformer.training.config import TrainingConfig
+from glassformer.training.fast import hasten
+from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.step import TrainStep
+
+OURS, MATRIX = "glassformer", "matrix products"
+ENOUGH_TO_COMPILE = 10_000
+TOKENS = 1 << 20
+
+
+def benchmark_training(
+    sizes: Sizes,
+    runtime: Runtime,
+    *,
+    batch: int,
+    steps: int,
+    rounds: int,
+    transformers: bool = True,
+    nanogpt: Path | None = None,
+    watch: Watcher = SILENT,
+) -> dict[str, Any]:
+    """The document of ``glassformer bench train``: tokens/s of each program, our ratio to each, shares of the machine."""
+    tokens_N = np.random.default_rng(0).integers(sizes.vocabulary, size=TOKENS).astype(np.uint16)
+    dtype = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
+    programs, skipped = {OURS: _ours(sizes, runtime, tokens_N, batch, steps, watch)}, []
+    if transformers:
+        try:
+            programs["transformers GPT-2"] = _transformers(sizes, runtime, tokens_N, batch, steps)
+        except MissingDependency as error:
+            skipped.append(str(error))
+    for program in programs.values():
+        program()  # compiling, and kernels being chosen
+    meters = {name: timed(program, runtime.device) for name, program in programs.items()}
+    meters[MATRIX] = timed(matrix_program(runtime.device, dtype), runtime.device)
+    meters[MATRIX]()
+    if nanogpt is not None:
+        on_cuda = runtime.device.type == "cuda"
+        meters["nanoGPT"] = lambda: nanogpt_training_rate(
+            nanogpt, sizes, tokens_N, batch=batch, steps=steps, device=runtime.device.type, compiled=on_cuda
+        )
+    rates = measure(meters, rounds=rounds, watch=watch)
+    matrix = rates.pop(MATRIX)
+    per_token = step_flops(sizes, batch) / (batch * sizes.context)
+    return {
+        "benchmark": "train",
+        "machine": {**describe(runtime), "matrix_flops": spread(matrix)},
+        "settings": {**vars(sizes), "batch": batch, "steps": steps},
+        "tokens_per_second": {name: spread(values) for name, values in rates.items()},
+        "times_as_fast_as": {name: ratio(rates, OURS, name) for name in rates if name != OURS},
+        "share_of_matrix_rate": {
+            name: spread([per_token * rate / peak for rate, peak in zip(values, matrix)]) for name, values in rates.items()
+        },
+        "skipped": skipped,
+    }
+
+
+def step_flops(sizes: Sizes, batch: int) -> int:
+    """FLOPs of the matrix products of one training step."""
+    return sum(part.forward_flops + part.backward_flops for part in parts_of(sizes.ours(), sizes.vocabulary, batch=batch))
+
+
+def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, steps: int, watch: Watcher) -> Program:
+    config = TrainingConfig(steps=ENOUGH_TO_COMPILE, batch_size=batch)
+    model = build_model(sizes.ours(), sizes.vocabulary, seed=0).to(runtime.device)
+    step = hasten(TrainStep(model, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
+    batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
+
+    def program() -> float:
+        for number in range(steps):
+            step(batches.batch(number).to(runtime.device), number, 1.0)
+        return float(steps * batch * sizes.context)
+
+    return program
+
+
+def _transformers(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, steps: int) -> Program:
+    """A plain loop around the GPT-2 class: AdamW, clipping, the same precision."""
+    model = transformers_model(sizes).to(runtime.device).train()
+    on_cuda = runtime.device.type == "cuda"
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=on_cuda)
+    batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
+
+    def program() -> float:
+        for number in range(steps):
+            inputs_BT = batches.batch(number).to(runtime.device).inputs_BT
+            with runtime.autocast():
+                loss = model(input_ids=inputs_BT, labels=inputs_BT).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        return float(steps * batch * sizes.context)
+
+    return program

@@ -1,0 +1,110 @@
+"""Anything a user can name -> the check of it: a recipe, a run, ``file.py:callable``, a model, a Hugging Face folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from glassformer.checks.check import Target, check_model
+from glassformer.checks.report import CheckReport
+from glassformer.data.prepare import prepare
+from glassformer.experiment import fresh_or_saved_model, tokenizer_to_use
+from glassformer.foundation.errors import UsageError
+from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.runtime import Runtime, choose_runtime
+from glassformer.recipe import Recipe, load_recipe
+from glassformer.run import load
+from glassformer.runs.directory import RunDirectory
+
+
+def check(
+    target: Target | Recipe | Mapping[str, Any],
+    *,
+    set: Mapping[str, Any] | None = None,
+    plugins: Sequence[Path | str] = (),
+    causal: bool | None = None,
+    vocabulary: int | None = None,
+    context: int | None = None,
+    quick: bool = True,
+) -> CheckReport:
+    """The laws, on the actual model: ``passed``, and ``findings`` that say where each broken law is broken.
+
+    ``target``: a recipe (name, file, values), a run's folder, ``"file.py:callable"``, a model, a function from token ids
+    [B, T] to scores [B, T, V], a Hugging Face model or its folder. The other arguments are those of ``check_model``.
+    """
+    load_plugins(plugins)
+    model, runtime = resolve(target, set or {})
+    return check_model(model, causal=causal, vocabulary=vocabulary, context=context, runtime=runtime, quick=quick)
+
+
+def resolve(target: Target | Recipe | Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Target, Runtime | None]:
+    """What the words name, and what it is trained in."""
+    if isinstance(target, str) and ".py:" in target:
+        _refuse_changes(target, changes)
+        return callable_in_file(target), None
+    if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
+        _refuse_changes(str(target), changes)
+        run = load(target)
+        return run.model, _runtime(run.recipe)
+    if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
+        _refuse_changes(str(target), changes)
+        return Path(target), None
+    if isinstance(target, str | Path | Recipe | Mapping):
+        recipe = load_recipe(target, changes)
+        data = prepare(recipe.data, tokenizer_to_use(recipe, None))
+        runtime = _runtime(recipe)
+        return fresh_or_saved_model(recipe, data, None).to(runtime.device), runtime
+    return target, None
+
+
+def _refuse_changes(target: str, changes: Mapping[str, Any]) -> None:
+    if changes:
+        raise UsageError(f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.")
+
+
+def _runtime(recipe: Recipe) -> Runtime:
+    return choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
+
+
+def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
+    """``file.py:name`` -> what the file calls so. A class or a function without arguments is called to make it."""
+    file, _, name = target.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"{target}: {file} is not a file; give file.py:callable.")
+    spec = importlib.util.spec_from_file_location(f"glassformer_checked_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part)
+        made = found() if not isinstance(found, nn.Module) and _takes_nothing(found) else found
+    except AttributeError as error:
+        public = ", ".join(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
+        raise UsageError(
+            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}."
+        ) from error
+    except Exception as error:
+        raise UsageError(f"{target}: running {file} failed with {type(error).__name__}: {error}.") from error
+    if not callable(made):
+        raise UsageError(f"{target}: {name} is {type(made).__name__}; give a function from token ids to scores, or a module.")
+    return made
+
+
+def _takes_nothing(found: Any) -> bool:
+    """Whether calling it needs no argument: then it makes the thing to check, rather than being it."""
+    if not callable(found):
+        return False
+    parameters = inspect.signature(found).parameters.values()
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(parameter.default is not parameter.empty or parameter.kind in open_ended for parameter in parameters)

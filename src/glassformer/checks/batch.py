@@ -1,0 +1,135 @@
+"""No score depends on another row of the batch: the other rows changed, their gradients, and the row alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from glassformer.checks.locate import Region, locate
+from glassformer.checks.passes import Passes, Setting, difference, largest
+from glassformer.checks.probes import Probes
+from glassformer.checks.report import Finding
+from glassformer.checks.subject import runs
+
+ROWS = 3
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """Rows, the same with others changed around row ``row``."""
+
+    setting: Setting
+    ids_BT: Tensor
+    changed_BT: Tensor
+    row: int
+
+
+def row_leak(passes: Passes, probes: Probes) -> Finding | None:
+    """The first leak between rows, with its smallest example, or None."""
+    training = Setting(mode="training")
+    settings = [Setting(), training, replace(training, precision="as trained"), Setting(precision="as trained")]
+    if passes.subject.taps():
+        settings.append(Setting(looked_at=True))
+    if passes.subject.paddings:
+        settings.append(Setting(masked=True))
+    for length in dict.fromkeys((min(5, passes.subject.context), passes.subject.context)):
+        if runs(passes.subject, probes.rows(ROWS, length)) is None:
+            continue
+        for setting in settings:
+            for row in (1,) if length > 5 else (1, 0, ROWS - 1):  # the middle row has neighbours on both sides
+                suspect = _changed_others(passes, probes, setting, length, row)
+                if suspect is not None:
+                    return _finding(passes, probes, suspect)
+    return _by_gradients(passes, probes) or _alone(passes, probes)
+
+
+def _changed_others(passes: Passes, probes: Probes, setting: Setting, length: int, row: int) -> _Suspect | None:
+    ids_BT = probes.rows(ROWS, length)
+    changed_BT = probes.others(ids_BT)
+    changed_BT[row] = ids_BT[row]
+    suspect = _Suspect(setting, ids_BT, changed_BT, row)
+    return suspect if _changes(passes, suspect).any() else None
+
+
+def _changes(passes: Passes, suspect: _Suspect) -> Tensor:
+    """By how much the scores of the row change, [T]; zero where rounding explains it."""
+    first, second = passes.scores(suspect.setting, suspect.ids_BT), passes.scores(suspect.setting, suspect.changed_BT)
+    change_T = difference(first[suspect.row], second[suspect.row]).amax(-1)
+    return change_T.masked_fill(change_T <= passes.allowed(suspect.setting, first.dtype) * largest(first), 0.0)
+
+
+def _by_gradients(passes: Passes, probes: Probes) -> Finding | None:
+    """Gradients of one row's scores with respect to the others' tokens, in both modes."""
+    length = min(16, passes.subject.context)
+    for setting in (Setting(), Setting(mode="training")):
+        ids_BT = probes.rows(ROWS, length)
+        sizes_BT = passes.gradients(setting, ids_BT, lambda scores: (scores[0] * scores[0].detach().cos()).sum())
+        if sizes_BT is None or sizes_BT.shape != ids_BT.shape:
+            return None
+        if float(sizes_BT[1:].max()) > passes.allowed(setting, torch.float64) * largest(sizes_BT):
+            suspect = _changed_others(passes, probes, setting, length, 0)
+            if suspect is not None:
+                return _finding(passes, probes, suspect)
+    return None
+
+
+def _alone(passes: Passes, probes: Probes) -> Finding | None:
+    """That there are other rows at all must not matter: a row alone and among others."""
+    setting, length = Setting(), passes.subject.context
+    ids_BT = probes.rows(ROWS, length)
+    alone, among = passes.scores(setting, ids_BT[:1]), passes.scores(setting, ids_BT)
+    change_T = difference(alone[0], among[0]).amax(-1)
+    if float(change_T.max()) <= passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
+        return None
+    at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(ROWS, length, 0, 0, length))
+    calls = partial(passes.plain, setting, ids_BT[:1]), partial(passes.plain, setting, ids_BT)
+    place = locate(passes, setting, *calls, *regions, same_shape=False)
+    example = {"rows": ids_BT.tolist(), "row": 0, "found_by": "the row alone", **passes.said(setting)}
+    return Finding("batch", place, 0, at, float(change_T[at]), example)
+
+
+def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
+    small = _one_token(passes, _shortest(passes, probes, suspect))
+    change_T = _changes(passes, small)
+    to_position = int(change_T.argmax())
+    other, source = (small.ids_BT != small.changed_BT).nonzero()[0].tolist()
+    rows, length = small.ids_BT.shape
+    region = Region(rows, length, small.row, 0, length)
+    calls = partial(passes.plain, small.setting, small.ids_BT), partial(passes.plain, small.setting, small.changed_BT)
+    place = locate(passes, small.setting, *calls, region, region)
+    example = {"rows": small.ids_BT.tolist(), "changed": small.changed_BT.tolist(), "row": small.row, "changed_row": other}
+    size = float(change_T[to_position])
+    return Finding("batch", place, source, to_position, size, {**example, **passes.said(small.setting)})
+
+
+def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
+    """Two rows as short as the leak allows."""
+    for length in (n for n in (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256, 512) if n < suspect.ids_BT.shape[1]):
+        keep = [0, 1] if suspect.row == 0 else [suspect.row - 1, suspect.row]
+        ids_BT, changed_BT = suspect.ids_BT[keep, :length], suspect.changed_BT[keep, :length]
+        if runs(passes.subject, ids_BT) is None:
+            continue
+        attempt = _Suspect(suspect.setting, ids_BT, changed_BT, keep.index(suspect.row))
+        if _changes(passes, attempt).any():
+            return attempt
+    return suspect
+
+
+def _one_token(passes: Passes, suspect: _Suspect) -> _Suspect:
+    """Fewer changed tokens, halved as long as the leak shows."""
+    current, changed = suspect, (suspect.ids_BT != suspect.changed_BT).nonzero().tolist()
+    while len(changed) > 1:
+        for half in (changed[: len(changed) // 2], changed[len(changed) // 2 :]):
+            ids_BT = current.ids_BT.clone()
+            for row, at in half:
+                ids_BT[row, at] = current.changed_BT[row, at]
+            attempt = replace(current, changed_BT=ids_BT)
+            if _changes(passes, attempt).any():
+                current, changed = attempt, half
+                break
+        else:
+            return current
+    return current

@@ -1,0 +1,239 @@
+"""No score depends on a later token: tried by changed inputs, by gradients and by shorter rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from glassformer.checks.locate import Region, locate
+from glassformer.checks.passes import Passes, Setting, difference, largest
+from glassformer.checks.probes import Probes
+from glassformer.checks.report import Finding
+from glassformer.checks.subject import runs
+
+TRAINED = Setting(precision="as trained")
+FEW = 4
+"""Cuts in settings that differ from the main ones only in the path taken."""
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """One row, the same row with another future from ``cut`` on, and what that does before it."""
+
+    setting: Setting
+    ids_1T: Tensor
+    changed_1T: Tensor
+    cut: int
+    way: str = "changed inputs"
+
+
+@dataclass
+class Coverage:
+    """How much was tried, for the report."""
+
+    lengths: set[int]
+    comparisons: int = 0
+    gradients: int = 0
+
+    def __str__(self) -> str:
+        lengths = f"{len(self.lengths)} lengths up to {max(self.lengths)}" if self.lengths else "no length"
+        by_gradients = f" and {self.gradients} gradients" if self.gradients else ""
+        return f"{self.comparisons} changed futures{by_gradients}, {lengths}, float64 and as trained, training and evaluation"
+
+
+def future_leak(passes: Passes, probes: Probes, coverage: Coverage) -> Finding | None:
+    """The first leak found, with its smallest example, or None."""
+    for setting, length, cuts in _plan(passes, probes):
+        suspect = _changed_futures(passes, probes, setting, length, cuts)
+        coverage.lengths.add(length)
+        coverage.comparisons += len(cuts)
+        if suspect is not None:
+            return _finding(passes, probes, suspect)
+    for setting in (Setting(), Setting(mode="training")):
+        suspect = _future_gradients(passes, probes, setting, coverage)
+        if suspect is not None:
+            return _finding(passes, probes, suspect)
+    return _shorter_rows(passes, probes)
+
+
+def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[int]]]:
+    """Settings, lengths and cuts, the cheap ones first."""
+    subject, full = passes.subject, passes.subject.context
+    training = Setting(mode="training")
+    works = [length for length in probes.short_lengths() if runs(subject, probes.rows(1, length)) is not None]
+    for length in works:
+        yield Setting(), length, probes.cuts(length)
+        if length in (3, 8):
+            yield training, length, probes.cuts(length)
+            yield replace(training, precision="as trained"), length, probes.cuts(length)
+    few = probes.cuts(full, wanted=FEW)
+    some = probes.cuts(full, wanted=2 * FEW)
+    yield Setting(), full, probes.cuts(full)
+    yield training, full, some
+    yield replace(training, precision="as trained"), full, some
+    yield TRAINED, full, some
+    if subject.taps():
+        yield Setting(looked_at=True), full, few
+    if subject.paddings:
+        yield Setting(masked=True), full, few
+        yield replace(TRAINED, masked=True), full, few
+    if any(not parameter.any() for module in subject.modules.values() for parameter in module.parameters()):
+        yield Setting(stirred=True), full, few
+    for length in probes.long_lengths():
+        if runs(subject, probes.rows(1, length)) is not None:
+            yield Setting(), length, probes.cuts(length, wanted=FEW)
+
+
+def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: int, cuts: list[int]) -> _Suspect | None:
+    """Each cut with a row of its own; a suspicion is confirmed on the row alone, since another row could have caused it."""
+    at_once = probes.rows_at_once(length)
+    for start in range(0, len(cuts), at_once):
+        cut_B = torch.tensor(cuts[start : start + at_once])
+        ids_BT = probes.rows(len(cut_B), length)
+        changed_BT = probes.changed_from(ids_BT, cut_B)
+        before_BT = _earlier_changes(passes, setting, ids_BT, changed_BT, cut_B)
+        suspicious = [row for row in before_BT.amax(1).argsort(descending=True).tolist() if before_BT[row].max() > 0][:3]
+        for row in suspicious:
+            suspect = _Suspect(setting, ids_BT[row : row + 1], changed_BT[row : row + 1], int(cut_B[row]))
+            if _changes(passes, suspect).any():
+                return suspect
+    return None
+
+
+def _earlier_changes(passes: Passes, setting: Setting, ids_BT: Tensor, changed_BT: Tensor, cut_B: Tensor) -> Tensor:
+    """By how much the scores before each row's cut change, [B, T]; zero where rounding explains it."""
+    first, second = passes.scores(setting, ids_BT), passes.scores(setting, changed_BT)
+    change_BT = difference(first, second).amax(-1).cpu()
+    earlier_BT = torch.arange(ids_BT.shape[1]) < cut_B.unsqueeze(1)
+    floor = passes.allowed(setting, first.dtype) * largest(first)
+    return change_BT.masked_fill(~earlier_BT | (change_BT <= floor), 0.0)
+
+
+def _changes(passes: Passes, suspect: _Suspect) -> Tensor:
+    return _earlier_changes(passes, suspect.setting, suspect.ids_1T, suspect.changed_1T, torch.tensor([suspect.cut]))[0]
+
+
+def _future_gradients(passes: Passes, probes: Probes, setting: Setting, coverage: Coverage) -> _Suspect | None:
+    """For some places, the gradient of their scores with respect to every later token's vector: zero, or a leak."""
+    length = passes.subject.context
+    places = [cut - 1 for cut in probes.cuts(length, wanted=8)]
+    at_once = max(1, probes.rows_at_once(length) // 4)
+    for start in range(0, len(places), at_once):
+        at_B = torch.tensor(places[start : start + at_once])
+        ids_BT, rows = probes.rows(len(at_B), length), torch.arange(len(at_B))
+        weight = torch.randn(1 << 17, generator=probes.generator, dtype=torch.float64).to(ids_BT.device)
+
+        def at_the_places(scores: Tensor, at_B: Tensor = at_B, rows: Tensor = rows, weight: Tensor = weight) -> Tensor:
+            chosen_BV = scores[rows.to(scores.device), at_B.to(scores.device)]
+            return (chosen_BV * weight[: chosen_BV.shape[-1]]).sum()
+
+        sizes_BT = passes.gradients(setting, ids_BT, at_the_places)
+        if sizes_BT is None or sizes_BT.shape != ids_BT.shape:
+            return None
+        coverage.gradients += len(at_B)
+        later_BT = torch.arange(length) > at_B.unsqueeze(1)
+        leaks_BT = sizes_BT.cpu().masked_fill(~later_BT, 0.0)
+        floor = passes.allowed(setting, torch.float64) * largest(sizes_BT)
+        for row in leaks_BT.amax(1).argsort(descending=True).tolist()[:3]:
+            if leaks_BT[row].max() > floor:
+                suspect = _by_changed_inputs(passes, probes, setting, ids_BT[row : row + 1], int(at_B[row]) + 1)
+                if suspect is not None:
+                    return suspect
+    return None
+
+
+def _by_changed_inputs(passes: Passes, probes: Probes, setting: Setting, ids_1T: Tensor, cut: int) -> _Suspect | None:
+    """A gradient's suspicion about one row, confirmed on the row alone by other futures."""
+    for _ in range(4):
+        suspect = _Suspect(setting, ids_1T, probes.changed_from(ids_1T, torch.tensor([cut])), cut, way="gradients")
+        if _changes(passes, suspect).any():
+            return suspect
+    return None
+
+
+def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
+    """That there is a later token at all must not matter either: the beginning of a row, alone and followed by more."""
+    full, setting = passes.subject.context, Setting()
+    for length in sorted({2, full // 2, full - 1} & set(range(1, full))):
+        whole_1T = probes.rows(1, full)
+        start_1T = whole_1T[:, :length]
+        if runs(passes.subject, start_1T) is None:
+            continue
+        alone, followed = passes.scores(setting, start_1T), passes.scores(setting, whole_1T)
+        change_T = difference(alone, followed[:, :length])[0].amax(-1)
+        if float(change_T.max()) > passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
+            at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(1, full, 0, 0, length))
+            calls = partial(passes.plain, setting, start_1T), partial(passes.plain, setting, whole_1T)
+            place = locate(passes, setting, *calls, *regions, same_shape=False)
+            example = {"tokens": start_1T[0].tolist(), "followed_by": whole_1T[0, length:].tolist(), "found_by": "length"}
+            return Finding("causality", place, length, at, float(change_T[at]), {**example, **passes.said(setting)})
+    return None
+
+
+def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
+    """The smallest row that shows the leak, one changed token, and the module it enters at."""
+    small = _single_token(passes, _shortest(passes, probes, suspect))
+    change_T = _changes(passes, small)
+    to_position = int(change_T.argmax())
+    source = int((small.ids_1T != small.changed_1T)[0].nonzero()[0])
+    region = Region(1, small.ids_1T.shape[1], 0, 0, small.cut)
+    calls = partial(passes.plain, small.setting, small.ids_1T), partial(passes.plain, small.setting, small.changed_1T)
+    place = locate(passes, small.setting, *calls, region, region)
+    example = {"tokens": small.ids_1T[0].tolist(), "changed": small.changed_1T[0].tolist(), "found_by": suspect.way}
+    size = float(change_T[to_position])
+    return Finding("causality", place, source, to_position, size, {**example, **passes.said(small.setting)})
+
+
+def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
+    """The first of some shorter lengths at which the same setting leaks."""
+    length = suspect.ids_1T.shape[1]
+    ladder = [*range(2, 9), 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048]
+    for shorter in (n for n in ladder if n < length):
+        ids_1T = suspect.ids_1T[:, :shorter]
+        if runs(passes.subject, ids_1T) is None:
+            continue
+        cuts = sorted({shorter - 1, 1, shorter // 2} & set(range(1, shorter)))
+        found = _changed_futures(passes, probes, suspect.setting, shorter, cuts)
+        if found is not None:
+            return replace(found, way=suspect.way)
+    return suspect
+
+
+def _single_token(passes: Passes, suspect: _Suspect) -> _Suspect:
+    """One changed token: the one whose gradient at the leaking place is largest, or else one found by halving."""
+    to_position = int(_changes(passes, suspect).argmax())
+    sizes_1T = passes.gradients(suspect.setting, suspect.ids_1T, lambda scores: scores[0, to_position].square().sum())
+    attempts = []
+    if sizes_1T is not None and sizes_1T.shape == suspect.ids_1T.shape:
+        ranked = (sizes_1T[0, suspect.cut :].argsort(descending=True) + suspect.cut).tolist()
+        attempts = [_with_changes(suspect, [source]) for source in ranked[:3]]
+    leaks = [(float(_changes(passes, attempt).max()), -i) for i, attempt in enumerate(attempts)]
+    if leaks and max(leaks)[0] > 0:
+        return attempts[-max(leaks)[1]]
+    return _halved(passes, suspect)
+
+
+def _with_changes(suspect: _Suspect, places: list[int]) -> _Suspect:
+    """Only these places changed."""
+    changed_1T = suspect.ids_1T.clone()
+    changed_1T[0, places] = suspect.changed_1T[0, places]
+    return replace(suspect, changed_1T=changed_1T, cut=min(places))
+
+
+def _halved(passes: Passes, suspect: _Suspect) -> _Suspect:
+    """Fewer changed tokens, halved as long as the leak shows."""
+    current = suspect
+    changed = (current.ids_1T != current.changed_1T)[0].nonzero().flatten().tolist()
+    while len(changed) > 1:
+        for half in (changed[: len(changed) // 2], changed[len(changed) // 2 :]):
+            attempt = _with_changes(current, half)
+            if _changes(passes, attempt).any():
+                current, changed = attempt, half
+                break
+        else:
+            return current  # only several changes together show it
+    return current

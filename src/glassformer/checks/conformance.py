@@ -1,0 +1,277 @@
+"""What every variant of a model's part must do, as cases that any test runner can run; for our variants and for a user's own.
+
+    @pytest.mark.parametrize("case", cases("model.mixer", "mine"), ids=str)
+    def test_conforms(case):
+        case.run()
+
+A case builds a tiny model around the variant (no two sizes equal) and raises ``CheckFailed`` with a sentence when the
+variant does not do what it should or says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from glassformer.checks.check import check_model
+from glassformer.foundation.errors import CheckFailed, UsageError
+from glassformer.foundation.registry import Slot
+from glassformer.model.accounting import parts_of
+from glassformer.model.config import ModelConfig
+from glassformer.model.losses import summed_cross_entropy
+from glassformer.model.slots import MIXERS, POSITIONS, PartConfig
+from glassformer.model.tap import Tap
+from glassformer.model.transformer import Transformer, build_model
+
+SIZES = {"width": 12, "heads": 3, "layers": 2, "context": 11}
+ROWS, LENGTH, VOCABULARY = 5, 7, 13
+SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.feedforward", "model.block", "model.head")
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A variant with its settings, and the tiny model around it."""
+
+    slot: str
+    kind: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    causal: bool = True
+
+    def __str__(self) -> str:
+        settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.slot}={self.kind}{f'({settings})' if settings else ''}{'' if self.causal else ' in an encoder'}"
+
+    @cached_property
+    def part(self) -> PartConfig:
+        part: PartConfig = Slot.every[self.slot].parse({"kind": self.kind, **self.settings})
+        return part
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """The variant among parts with which it has an effect."""
+        around: dict[str, Any] = {**SIZES, "causal": self.causal, self.slot.removeprefix("model."): self.part}
+        if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).takes:
+            around["positions"] = next(
+                name for name in POSITIONS.names() if POSITIONS.get(name).enters in MIXERS.get(self.kind).takes
+            )
+        if self.slot == "model.positions":
+            enters = POSITIONS.get(self.kind).enters
+            around["mixer"] = next(name for name in ("dot", *MIXERS.names()) if enters in MIXERS.get(name).takes)
+        return ModelConfig.parse(around)
+
+    def model(self, seed: int = 1) -> Transformer:
+        return build_model(self.config, VOCABULARY, seed=seed)
+
+    def ids(self, length: int = LENGTH) -> Tensor:
+        return torch.randint(VOCABULARY, (ROWS, length), generator=torch.Generator().manual_seed(2))
+
+    def require(self, held: bool, sentence: str) -> None:
+        if not held:
+            raise CheckFailed(f"{self}: {sentence}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One law for one specimen."""
+
+    specimen: Specimen
+    name: str
+    law: Callable[[Specimen], None] = field(repr=False, compare=False)
+
+    def run(self) -> None:
+        """Raises ``CheckFailed`` when the law is broken."""
+        self.law(self.specimen)
+
+    def __str__(self) -> str:
+        return f"{self.specimen}-{self.name}"
+
+
+def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
+    """Every law for every variant, or for those of one slot, or for one of them; each with all of its ``examples``."""
+    if slot is not None and slot not in SLOTS:
+        raise UsageError(f"slot={slot!r} is not part of a model; conformance is for {', '.join(SLOTS)}.")
+    found = []
+    for path in SLOTS if slot is None else (slot,):
+        for name in Slot.every[path].names() if kind is None else (kind,):
+            for settings in Slot.every[path].get(name).examples:
+                found += [Case(Specimen(path, name, settings), law, test) for law, test in LAWS_OF_A_VARIANT.items()]
+                found.append(Case(Specimen(path, name, settings, causal=False), "laws", keeps_the_laws))
+    return found
+
+
+def conform(slot: str, kind: str) -> dict[str, str]:
+    """Runs all cases of a variant; gives the sentence of each that failed, by the case's name."""
+    failed = {}
+    for case in cases(slot, kind):
+        try:
+            case.run()
+        except CheckFailed as error:
+            failed[str(case)] = str(error)
+    return failed
+
+
+def says_what_it_is(specimen: Specimen) -> None:
+    line = type(specimen.part).one_line()
+    specimen.require(line.endswith("."), f"the first line of its docstring is no sentence: {line!r}.")
+
+
+def comes_back_from_plain_values(specimen: Specimen) -> None:
+    config = specimen.config
+    specimen.require(ModelConfig.parse(config.plain()) == config, "its config is not what its plain values are read back as.")
+
+
+def gives_the_right_shapes(specimen: Specimen) -> None:
+    model, seen = specimen.model().eval(), {}
+    watched = {name: module for name, module in model.named_modules() if name.endswith((".mixer", ".merge", ".feedforward"))}
+    with ExitStack() as stack:
+        for name, module in watched.items():
+            hook = module.register_forward_hook(lambda module, inputs, output, name=name: seen.update({name: output.shape}))
+            stack.callback(hook.remove)
+        scores = model(specimen.ids())
+    dims = model.dims
+    per_head, per_token = (ROWS, dims.heads, LENGTH, dims.head_width), (ROWS, LENGTH, dims.width)
+    for name, shape in seen.items():
+        expected = per_head if name.endswith(".mixer") else per_token
+        specimen.require(shape == expected, f"{name} gives {tuple(shape)}, not {expected}.")
+    expected = (ROWS, LENGTH, VOCABULARY)
+    specimen.require(scores.shape == expected, f"the scores are {tuple(scores.shape)}, not {expected}.")
+    specimen.require(bool(scores.isfinite().all()), "a score is not finite.")
+
+
+def keeps_the_laws(specimen: Specimen) -> None:
+    """Causality, rows, padding, cache: each held, or declared as broken and really broken."""
+    report = check_model(specimen.model())
+    declared = type(specimen.part).breaks
+    undeclared = [finding.sentence for finding in report.findings if finding.law not in declared]
+    specimen.require(not undeclared, f"a law is broken that is not declared in ``breaks``. {' '.join(undeclared)}")
+    for law in declared - report.broken:
+        specimen.require(law in report.not_judged, f"``breaks`` declares {law!r}, but the check finds that it holds.")
+
+
+def fast_path_equals_definition(specimen: Specimen) -> None:
+    """Looking at every tap runs the definition; the scores must be those nobody looked at."""
+    model = specimen.model().double().eval()
+    hidden_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
+    hidden_BS[0, 0], hidden_BS[1, 3] = True, True
+    for keywords in ({}, {"hidden_BS": hidden_BS}):
+        fast = model(specimen.ids(), **keywords)
+        with looked_at(model):
+            definition = model(specimen.ids(), **keywords)
+        distance = float((fast - definition).detach().abs().max())
+        specimen.require(distance <= 1e-12, f"looking changes the scores by {distance:.1g}: fast path and definition differ.")
+
+
+def counts_its_parameters(specimen: Specimen) -> None:
+    counted = sum(part.parameters for part in parts_of(specimen.config, VOCABULARY))
+    real = sum(parameter.numel() for parameter in specimen.model().parameters())
+    specimen.require(counted == real, f"the formulas say {counted} parameters, the model has {real}.")
+
+
+def counts_its_flops(specimen: Specimen) -> None:
+    """As torch counts them on the definition."""
+    model = specimen.model().eval()
+    with looked_at(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(specimen.ids())
+    counted = sum(part.forward_flops for part in parts_of(specimen.config, VOCABULARY, batch=ROWS, length=LENGTH))
+    real = counter.get_total_flops()
+    specimen.require(counted == real, f"the formulas say {counted} FLOPs, torch counts {real}.")
+
+
+def gradients_reach_every_parameter(specimen: Specimen) -> None:
+    """Every parameter, except what the part declares as ``untrained``, which no gradient may reach."""
+    model = specimen.model()
+    summed_cross_entropy(model(specimen.ids(SIZES["context"])), specimen.ids(SIZES["context"]).roll(-1, 1)).backward()
+    untrained = specimen.part.untrained(model.dims)
+    for name, parameter in model.named_parameters():
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        specimen.require(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite.")
+        rows = next((rows for ending, rows in untrained.items() if name.endswith(ending)), None)
+        if rows is not None:
+            specimen.require(not gradient[rows].any(), f"{name} is declared untrained, but a gradient reaches it.")
+            gradient = torch.cat([gradient[: rows.start], gradient[rows.stop :]])
+        specimen.require(bool(gradient.any()) or not gradient.numel(), f"no gradient reaches {name}.")
+
+
+def is_drawn_from_the_seed(specimen: Specimen) -> None:
+    """Every parameter is drawn: none is left as the memory happened to be, equal seeds give equal models, others others."""
+    with _uninitialised_is_nan():
+        model = specimen.model(seed=3)
+    for name, tensor in model.state_dict().items():
+        specimen.require(bool(tensor.isfinite().all()), f"{name} is not drawn; define ``draw(generator)`` in its module.")
+    twin, other = specimen.model(seed=3).state_dict(), specimen.model(seed=4).state_dict()
+    specimen.require(
+        all(torch.equal(tensor, twin[name]) for name, tensor in model.state_dict().items()), "equal seeds give other models."
+    )
+    specimen.require(any(not torch.equal(tensor, other[name]) for name, tensor in twin.items()), "the seed changes nothing.")
+
+
+def comes_back_from_a_file(specimen: Specimen) -> None:
+    model, fresh = specimen.model(seed=3).eval(), specimen.model(seed=4).eval()
+    data = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()})
+    fresh.load_state_dict(safetensors.torch.load(data), strict=True)
+    specimen.require(torch.equal(model(specimen.ids()), fresh(specimen.ids())), "a saved and loaded model gives other scores.")
+
+
+def learns(specimen: Specimen) -> None:
+    """Twenty steps on one batch bring its loss down."""
+    model, ids_BT = specimen.model(), specimen.ids()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
+    losses = []
+    for step in range(21):
+        torch.manual_seed(step)
+        loss = summed_cross_entropy(model(ids_BT), ids_BT.roll(-1, 1)) / ids_BT.numel()
+        losses.append(float(loss.detach()))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    specimen.require(
+        losses[-1] < 0.9 * losses[0], f"20 steps on one batch take the loss from {losses[0]:.3f} to {losses[-1]:.3f}."
+    )
+
+
+LAWS_OF_A_VARIANT: dict[str, Callable[[Specimen], None]] = {
+    "docstring": says_what_it_is,
+    "plain values": comes_back_from_plain_values,
+    "shapes": gives_the_right_shapes,
+    "laws": keeps_the_laws,
+    "fast path": fast_path_equals_definition,
+    "parameters": counts_its_parameters,
+    "flops": counts_its_flops,
+    "gradients": gradients_reach_every_parameter,
+    "seed": is_drawn_from_the_seed,
+    "file": comes_back_from_a_file,
+    "learns": learns,
+}
+
+
+@contextmanager
+def looked_at(model: nn.Module) -> Iterator[None]:
+    """Inside the ``with`` every tap is in use, so every mixer runs its definition."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, Tap):
+                stack.callback(module.register_forward_hook(lambda tap, inputs, output: None).remove)
+        yield
+
+
+@contextmanager
+def _uninitialised_is_nan() -> Iterator[None]:
+    """torch fills memory that nobody wrote with NaN, so that it is seen."""
+    switch: Any = torch.utils.deterministic
+    was_on, fills = torch.are_deterministic_algorithms_enabled(), switch.fill_uninitialized_memory
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    switch.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was_on, warn_only=warned)
+        switch.fill_uninitialized_memory = fills

@@ -1,0 +1,118 @@
+"""Any torch code run in float64 without touching it, with the places where token ids become vectors laid open.
+
+``InDouble`` stands between the code and torch: every lower float is raised to float64, constants and casts included, so
+that rounding (1e-16) and a leak of 1e-6 cannot be confused. It works on models, on functions and on weights kept in
+closures alike, and changes no parameter. Not for speed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+_RAISED = {
+    torch.float32: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float16: torch.float64,
+    torch.complex64: torch.complex128,
+}
+_CASTS = {Tensor.float: Tensor.double, Tensor.half: Tensor.double, Tensor.bfloat16: Tensor.double}
+_LOOKUPS = {F.embedding: (0,), torch.embedding: (1,), F.one_hot: (0,), Tensor.__getitem__: (1,)}
+"""Functions that make vectors from ids, and which argument the ids are."""
+_VALUE_GETTERS = {getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real", "imag")}
+_DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
+
+STIRRED_STD = 0.1
+
+
+class InDouble(TorchFunctionMode):
+    """Inside the ``with``, torch computes in float64.
+
+    ``ids_BT``: when given, what the code looks up for exactly these ids is kept in ``vectors`` as leaves, so that
+    gradients with respect to the tokens can be asked for. ``stirred``: parameters that are all zero (gates and projections
+    that start closed) are seen as small random numbers, so that what they will let through can be seen before training.
+    ``eps`` is afterwards the rounding of the coarsest float that any operation gave all the same.
+    """
+
+    def __init__(self, ids_BT: Tensor | None = None, *, stirred: bool = False) -> None:
+        super().__init__()
+        self.ids_BT, self.stirred = ids_BT, stirred
+        self.vectors: list[Tensor] = []
+        self.eps = torch.finfo(torch.float64).eps
+        self._raised: dict[int, tuple[Tensor, int, Tensor]] = {}
+
+    def __enter__(self) -> InDouble:
+        self._default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch.set_default_dtype(self._default)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func == _DTYPE:  # a new object at every access, so never the same one
+            return _RAISED.get(func(*args), func(*args))
+        if getattr(func, "__name__", "") in ("__get__", "__set__") and func not in _VALUE_GETTERS:
+            return func(*args, **kwargs)
+        func = _CASTS.get(func, func)
+        kept = 1 if _writes_in_place(func) else 0
+        args = (*args[:kept], *(self._raise(value) for value in args[kept:]))
+        kwargs = {name: value if name == "out" else self._raise(value) for name, value in kwargs.items()}
+        result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
+            self.eps = max(self.eps, torch.finfo(result.dtype).eps)
+        if func in _LOOKUPS and any(self.is_the_ids(args[at]) for at in _LOOKUPS[func]):
+            return self.laid_open(result)
+        return result
+
+    def laid_open(self, vectors: Tensor) -> Tensor:
+        """The same vectors, kept as a leaf."""
+        leaf = vectors.detach().double().requires_grad_()
+        self.vectors.append(leaf)
+        with torch.enable_grad():
+            return leaf.clone()  # which code may write into, as it may not into a leaf
+
+    def _raise(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.dtype not in _RAISED:
+                return value
+            return self._raised_parameter(value) if isinstance(value, nn.Parameter) else value.to(_RAISED[value.dtype])
+        if isinstance(value, torch.dtype):
+            return _RAISED.get(value, value)
+        if type(value) in (tuple, list):
+            return type(value)(self._raise(part) for part in value)
+        return value
+
+    def _raised_parameter(self, parameter: nn.Parameter) -> Tensor:
+        """Once per parameter and version; without gradient, since nobody here asks for the gradients of weights."""
+        known = self._raised.get(id(parameter))
+        if known is None or known[1] != parameter._version:
+            raised = parameter.detach().to(_RAISED[parameter.dtype])
+            if self.stirred and not raised.any():
+                generator = torch.Generator().manual_seed(raised.numel())
+                noise = torch.randn(raised.shape, generator=generator, dtype=torch.float64)
+                raised = STIRRED_STD * noise.to(raised)
+            known = self._raised[id(parameter)] = (parameter, parameter._version, raised)
+        return known[2]
+
+    def is_the_ids(self, value: Any) -> bool:
+        """Whether this holds exactly the ids whose vectors are wanted."""
+        return (
+            self.ids_BT is not None
+            and isinstance(value, Tensor)
+            and value.shape == self.ids_BT.shape
+            and not value.is_floating_point()
+            and torch.equal(value.to(self.ids_BT), self.ids_BT)
+        )
+
+
+def _writes_in_place(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))

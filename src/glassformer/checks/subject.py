@@ -1,0 +1,235 @@
+"""Whatever is checked, in one form: token ids -> scores, and where it has them, padding and a cache.
+
+Knows our Transformer, any module and any function; models of Hugging Face are in checks/huggingface.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.foundation.errors import UsageError
+from glassformer.model.memory import Memory
+from glassformer.model.tap import Tap
+from glassformer.model.transformer import Transformer
+
+LONGEST_TRIED = 256
+"""How far the context of a function that does not state one is looked for."""
+
+COLUMNS = 1024
+"""Scores compared at each place of a model of ours with a larger vocabulary."""
+
+
+class Padded(Protocol):
+    """One pass over rows in which some places are hidden from all queries."""
+
+    def __call__(self, ids_BT: Tensor, hidden_BS: Tensor) -> Tensor: ...
+
+
+class Cached(Protocol):
+    """A reader with a cache: ``read`` takes the next tokens of every row and gives their scores.
+
+    ``lengths``: how many of the given tokens are real in each row (rows of unequal length, padded on the right).
+    """
+
+    def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor: ...
+
+
+class Subject:
+    """A thing to check. ``modules`` are looked into; ``paddings`` and ``new_cache`` are there where the thing has them."""
+
+    def __init__(
+        self, name: str, scores: Callable[[Tensor], Tensor], modules: Mapping[str, nn.Module], *, vocabulary: int, context: int
+    ) -> None:
+        self.name, self.scores, self.modules = name, scores, dict(modules)
+        self.vocabulary, self.context = vocabulary, context
+        self.reserved_ids: frozenset[int] = frozenset()
+        """Ids with a meaning of their own (padding), not used in probes."""
+        self.paddings: dict[str, Padded] = {}
+        """By side: "right", "left", or "anywhere" (any set of places)."""
+        self.new_cache: Callable[[], Cached] | None = None
+        self.ragged = False
+        """Whether the cache takes rows of unequal length."""
+
+    @property
+    def device(self) -> torch.device:
+        tensors = (tensor for module in self.modules.values() for tensor in (*module.parameters(), *module.buffers()))
+        return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+    @property
+    def parameters(self) -> int:
+        return sum(parameter.numel() for module in self.modules.values() for parameter in module.parameters())
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """Every module once, by the name a finding calls it; the outermost by the subject's own name."""
+        for prefix, module in self.modules.items():
+            for name, inner in module.named_modules(prefix=prefix):
+                yield name or self.name, inner
+
+    def taps(self) -> list[Tap]:
+        return [module for _, module in self.named_modules() if isinstance(module, Tap)]
+
+
+def our_subject(model: Transformer) -> Subject:
+    """Our Transformer: hides any place, reads on with a memory, rows of unequal length included."""
+    every = _column_step(model)
+    subject = Subject(
+        "the model",
+        lambda ids_BT: model(ids_BT)[..., ::every],
+        {"": model},
+        vocabulary=model.dims.vocabulary,
+        context=model.dims.context,
+    )
+
+    def hiding(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
+        return model(ids_BT, hidden_BS=hidden_BS)[..., ::every]
+
+    subject.paddings = {"right": hiding, "anywhere": hiding}
+    if model.dims.causal:
+        subject.new_cache, subject.ragged = (lambda: _OurCache(model)), True
+    return subject
+
+
+def _column_step(model: Transformer) -> int:
+    """Of a large vocabulary, every how many scores are compared: a leak changes all of them, and comparing costs most."""
+    return -(-model.dims.vocabulary // COLUMNS)
+
+
+class _OurCache:
+    def __init__(self, model: Transformer) -> None:
+        self.model, self.memory = model, Memory(layers=model.dims.layers, capacity=model.dims.context)
+        self.read_so_far: list[int] = []
+
+    def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:
+        """The first piece as whole rows, every further one at each row's own places: as generation does it."""
+        rows, length = ids_BT.shape
+        real = lengths or [length] * rows
+        if not self.read_so_far:
+            self.read_so_far = real
+            self.memory.place_whole(torch.arange(rows, device=ids_BT.device))
+            return self.model(ids_BT, memory=self.memory)[..., :: _column_step(self.model)]
+        start_B1 = torch.tensor(self.read_so_far, device=ids_BT.device).unsqueeze(1)
+        at_BT = start_B1 + torch.arange(length, device=ids_BT.device)
+        self.read_so_far = [before + new for before, new in zip(self.read_so_far, real)]
+        self.memory.place(at_BT, max(self.read_so_far))
+        return self.model(ids_BT, at_BT=at_BT, memory=self.memory)[..., :: _column_step(self.model)]
+
+
+def callable_subject(
+    function: Callable[[Tensor], Any], *, vocabulary: int | None = None, context: int | None = None
+) -> Subject:
+    """A function or module: token ids [B, T] -> scores [B, T, V] (or an object or tuple that holds them)."""
+    if isinstance(function, nn.Module):
+        modules, name = {"": function}, type(function).__name__
+    else:
+        modules, name = _modules_of(function), getattr(function, "__name__", type(function).__name__)
+    subject = Subject(name, lambda ids_BT: scores_in(function(ids_BT)), modules, vocabulary=0, context=0)
+    subject.vocabulary = vocabulary or _stated(function, modules, ("vocabulary", "vocab_size")) or _vocabulary_tried(subject)
+    subject.context = (
+        context or _stated(function, modules, ("context", "block_size", "max_position_embeddings")) or _context_tried(subject)
+    )
+    if subject.vocabulary < 2 or subject.context < 2:
+        raise UsageError(
+            f"{name} cannot be checked with a vocabulary of {subject.vocabulary} and a context of {subject.context}: "
+            "both must be at least 2; give them with vocabulary= and context=."
+        )
+    return subject
+
+
+def scores_in(output: Any) -> Tensor:
+    """The tensor of scores in what a model gives back."""
+    for name in ("logits", "last_hidden_state"):
+        if hasattr(output, name):
+            output = getattr(output, name)
+    if isinstance(output, tuple | list) and output:
+        output = output[0]
+    if not isinstance(output, Tensor) or output.ndim < 2 or not output.is_floating_point():
+        raise UsageError(
+            f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...]."
+        )
+    return output.unsqueeze(-1) if output.ndim == 2 else output.flatten(2)
+
+
+def _modules_of(function: Any) -> dict[str, nn.Module]:
+    """The modules a plain function uses, found in its closure, its globals and what it is bound to."""
+    found: dict[str, Any] = {}
+    while isinstance(function, functools.partial):
+        found.update({f"arg{i}": value for i, value in enumerate(function.args)}, **function.keywords)
+        function = function.func
+    if hasattr(function, "__self__"):
+        found["self"] = function.__self__
+    code = getattr(function, "__code__", None) or getattr(getattr(function, "__func__", None), "__code__", None)
+    if code is not None:
+        cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+        found.update(zip(code.co_freevars, cells))
+        found.update({name: function.__globals__[name] for name in code.co_names if name in function.__globals__})
+    elif hasattr(function, "__dict__"):  # an object with __call__
+        found.update(vars(function))
+    modules: dict[str, nn.Module] = {}
+    for name, value in found.items():
+        if isinstance(value, nn.Module) and not any(value is known for known in modules.values()):
+            modules[name] = value
+    return modules
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # reading an empty cell raises
+    except ValueError:
+        return False
+    return True
+
+
+def _stated(function: Any, modules: Mapping[str, nn.Module], names: tuple[str, ...]) -> int | None:
+    for holder in (function, *modules.values()):
+        for owner in (holder, getattr(holder, "config", None)):
+            for name in names:
+                value = getattr(owner, name, None)
+                if isinstance(value, int) and value > 0:
+                    return value
+    return None
+
+
+def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
+    """The scores, or None where the function cannot take these ids."""
+    try:
+        with torch.no_grad():
+            return subject.scores(ids_BT.to(subject.device))
+    except UsageError:
+        raise
+    except Exception:  # a stranger's function may raise anything at a length or an id it does not know
+        return None
+
+
+def _vocabulary_tried(subject: Subject) -> int:
+    """As many ids as there are scores, if the function takes them; else the largest number of ids it takes."""
+    scores = runs(subject, torch.zeros(1, 2, dtype=torch.long))
+    if scores is None:
+        raise UsageError(
+            f"{subject.name} does not run on token ids of shape [1, 2]; it must map ids [B, T] to scores [B, T, V]."
+        )
+    for size in (scores.shape[-1], 256, 64, 16, 8, 4, 2):
+        if size >= 2 and runs(subject, torch.full((1, 2), size - 1)) is not None:
+            return size
+    return 1
+
+
+def _context_tried(subject: Subject) -> int:
+    """The longest input that runs, up to ``LONGEST_TRIED``."""
+
+    def takes(length: int) -> bool:
+        scores = runs(subject, torch.zeros(1, length, dtype=torch.long))
+        return scores is not None and scores.shape[1] == length
+
+    good = 2
+    while good < LONGEST_TRIED and takes(2 * good):
+        good *= 2
+    low, high = good, min(2 * good, LONGEST_TRIED)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if takes(middle) else (low, middle - 1)
+    return low

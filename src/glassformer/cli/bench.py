@@ -1,0 +1,116 @@
+"""``glassformer bench``: speed on this machine, as ratios with their spread over repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from glassformer.cli.bench_attention import bench_attention
+from glassformer.cli.console import print_json, print_table, say, watching
+from glassformer.cli.options import Json
+
+app = typer.Typer(help="Speed, cost and scaling on this machine.", no_args_is_help=True, rich_markup_mode=None)
+app.command("attention")(bench_attention)
+
+Width = Annotated[int, typer.Option("--width", min=1)]
+Layers = Annotated[int, typer.Option("--layers", min=1)]
+Heads = Annotated[int, typer.Option("--heads", min=1)]
+Context = Annotated[int, typer.Option("--context", min=1)]
+Vocabulary = Annotated[int, typer.Option("--vocabulary", min=2)]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Every program runs once in each round.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda.")]
+Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option("--precision")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the CPU; torch's choice unless told.")]
+Transformers = Annotated[bool, typer.Option(help="Measure transformers' GPT-2 class too, where it is installed.")]
+NanoGPT = Annotated[
+    Path | None, typer.Option("--nanogpt", metavar="DIR", help="Measure the nanoGPT in this folder too (runs its code).")
+]
+
+
+@app.command("generate")
+def bench_generate(
+    width: Width = 384,
+    layers: Layers = 6,
+    heads: Heads = 6,
+    context: Context = 1024,
+    vocabulary: Vocabulary = 65,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Texts written at once.")] = 1,
+    prompt: Annotated[int, typer.Option("--prompt", min=1, help="Tokens of each prompt.")] = 256,
+    new: Annotated[int, typer.Option("--new", min=1, help="Tokens written after each prompt.")] = 256,
+    rounds: Rounds = 3,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    memory_only: Annotated[bool, typer.Option("--memory-only", help="Leave out our own speed without memory.")] = False,
+    transformers: Transformers = True,
+    nanogpt: NanoGPT = None,
+    json: Json = False,
+) -> None:
+    """Writing speed: with memory, without, and beside other programs of the same sizes."""
+    from glassformer.benchmark.generate import benchmark_generation
+    from glassformer.benchmark.peers import Sizes
+    from glassformer.foundation.runtime import choose_runtime
+
+    runtime = choose_runtime(device=device, precision=precision, threads=threads)
+    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary)
+    with watching() as watch:
+        document = benchmark_generation(
+            sizes,
+            runtime,
+            rows=rows,
+            prompt=prompt,
+            new=new,
+            rounds=rounds,
+            without_memory=not memory_only,
+            transformers=transformers,
+            nanogpt=nanogpt,
+            watch=watch,
+        )
+    _print(document, as_json=json)
+
+
+@app.command("train")
+def bench_train(
+    width: Width = 384,
+    layers: Layers = 6,
+    heads: Heads = 6,
+    context: Context = 256,
+    vocabulary: Vocabulary = 65,
+    dropout: Annotated[float, typer.Option("--dropout", min=0.0)] = 0.0,
+    batch: Annotated[int, typer.Option("--batch", min=1)] = 8,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of each program in each round.")] = 5,
+    rounds: Rounds = 3,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    transformers: Transformers = True,
+    nanogpt: NanoGPT = None,
+    json: Json = False,
+) -> None:
+    """Training speed, beside other programs of the same sizes and the machine's own matrix products."""
+    from glassformer.benchmark.peers import Sizes
+    from glassformer.benchmark.train import benchmark_training
+    from glassformer.foundation.runtime import choose_runtime
+
+    runtime = choose_runtime(device=device, precision=precision, threads=threads)
+    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, dropout=dropout)
+    with watching() as watch:
+        document = benchmark_training(
+            sizes, runtime, batch=batch, steps=steps, rounds=rounds, transformers=transformers, nanogpt=nanogpt, watch=watch
+        )
+    _print(document, as_json=json)
+
+
+def _print(document: dict[str, Any], *, as_json: bool) -> None:
+    from glassformer.benchmark.table import heading, rows_of
+
+    for sentence in document["skipped"]:
+        say(sentence)
+    if as_json:
+        print_json(document)
+        return
+    say(heading(document))
+    columns, rows = rows_of(document)
+    print_table("median (lowest to highest round)", columns, rows)

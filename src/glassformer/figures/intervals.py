@@ -1,0 +1,123 @@
+"""Arrays -> differences from a baseline: each with its interval, every seed a dot, the margin a band, the verdict a word.
+
+Takes numbers and words only; knows nothing of studies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from glassformer.figures.style import GRID, INK, PALETTE, SOFT, new_axes, styled
+
+# Words that are decided have a colour; the word itself is always written, so nothing rests on colour alone.
+WORD_COLORS = {"better": PALETTE[2], "worse": PALETTE[1], "same": PALETTE[0]}
+LONGEST_LABEL = 34
+
+
+@dataclass(frozen=True)
+class IntervalRow:
+    """One change: the mean difference with its interval (None where there is none), the seeds' differences, the word."""
+
+    label: str
+    word: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    dots: tuple[float, ...] = ()
+
+
+def difference_intervals(
+    rows: Sequence[IntervalRow], *, margin: float | None, unit: str, lower_is_better: bool = True, title: str = ""
+) -> Figure:
+    """One line per change, first on top; zero is the baseline. The arrows say which way is better."""
+    with styled():
+        figure, axes = new_axes(height=max(1.7, 1.15 + 0.52 * len(rows)))
+        if margin is not None:
+            axes.axvspan(-margin, margin, color=GRID, alpha=0.75, linewidth=0, zorder=0)
+        axes.axvline(0.0, color=SOFT, linewidth=1.0)
+        _reach(axes, rows, margin)
+        for place, row in enumerate(rows):
+            _row(axes, row, place)
+            _beyond(axes, row, place)
+        axes.set_yticks(range(len(rows)), [_short(row.label) for row in rows], color=INK)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        _ways(axes, lower_is_better)
+        band = "" if margin is None else f"\ngrey: within the margin of {margin:g}"
+        axes.set_xlabel(f"difference from the baseline ({unit}){band}")
+        axes.set_title(title, pad=20)
+        return figure
+
+
+def _row(axes: Axes, row: IntervalRow, place: int) -> None:
+    color = WORD_COLORS.get(row.word, SOFT)
+    dots = np.asarray(row.dots, dtype=np.float64)
+    dots = dots[np.isfinite(dots)]
+    axes.scatter(dots, place + _apart(dots), s=15, color=color, alpha=0.55, linewidth=0, zorder=3)
+    if row.low is not None and row.high is not None:
+        axes.plot([row.low, row.high], [place, place], color=color, linewidth=2.4, solid_capstyle="butt", zorder=2)
+    if row.value is not None:
+        axes.plot(
+            row.value, place, marker="D", markersize=6, color=color, markeredgecolor="white", markeredgewidth=0.9, zorder=4
+        )
+    where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (8, 0), "textcoords": "offset points"}
+    weight = "bold" if row.word in WORD_COLORS else "normal"
+    axes.annotate(
+        row.word, (1.0, place), va="center", ha="left", color=color, fontweight=weight, annotation_clip=False, **where
+    )
+
+
+def _beyond(axes: Axes, row: IntervalRow, place: int) -> None:
+    """The number of a row that lies outside the picture, at the edge it lies beyond."""
+    low, high = axes.get_xlim()
+    if row.value is None or low <= row.value <= high:
+        return
+    left = row.value < low
+    axes.annotate(
+        f"◀ {row.value:.3g}" if left else f"{row.value:.3g} ▶",
+        (0.0 if left else 1.0, place),
+        xycoords=("axes fraction", "data"),
+        xytext=(4 if left else -4, 0),
+        textcoords="offset points",
+        ha="left" if left else "right",
+        va="center",
+        color=SOFT,
+        fontsize=9.0,
+    )
+
+
+def _ways(axes: Axes, lower_is_better: bool) -> None:
+    left, right = ("better", "worse") if lower_is_better else ("worse", "better")
+    where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "color": SOFT, "fontsize": 9.0}
+    axes.annotate(f"← {left}", (0.0, 1.0), xytext=(0, 4), ha="left", va="bottom", **where)
+    axes.annotate(f"{right} →", (1.0, 1.0), xytext=(0, 4), ha="right", va="bottom", **where)
+
+
+def _apart(dots: np.ndarray) -> np.ndarray:
+    """Small steps up and down in turn along the sorted dots, so that equal seeds stay visible as several."""
+    offsets = np.empty(len(dots))
+    offsets[np.argsort(dots, kind="stable")] = np.resize([0.17, 0.25], len(dots))
+    return offsets
+
+
+def _reach(axes: Axes, rows: Sequence[IntervalRow], margin: float | None) -> None:
+    """All valid rows fit, with zero and the margin inside; a variant that cheats may be far off and must not squeeze them."""
+    valid = [row for row in rows if row.word != "invalid"] or rows
+    numbers = [0.0, *(number for row in valid for number in (row.value, row.low, row.high, *row.dots) if number is not None)]
+    numbers += [] if margin is None else [-1.4 * margin, 1.4 * margin]
+    finite = [number for number in numbers if np.isfinite(number)]
+    low, high = min(finite), max(finite)
+    pad = 0.04 * (high - low) or 1.0
+    axes.set_xlim(low - pad, high + pad)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"

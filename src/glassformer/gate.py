@@ -1,0 +1,45 @@
+"""No number before the checks pass: a model that breaks a law stops here, or goes on marked as tainted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from glassformer.checks.check import check_model
+from glassformer.checks.report import CheckReport
+from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
+from glassformer.model.transformer import Transformer
+
+
+def pass_the_checks(
+    model: Transformer,
+    *,
+    allow_leaks: bool = False,
+    runtime: Runtime | None = None,
+    kernel: Callable[[Tensor], Tensor] | None = None,
+    watch: Watcher = SILENT,
+) -> CheckReport:
+    """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed."""
+    report = check_model(model, runtime=runtime, kernel=kernel)
+    if report.passed:
+        watch.say(f"Checks passed in {report.seconds:.1f} s: {', '.join(report.tested)}.")
+        return report
+    if not allow_leaks:
+        sentences = " ".join(finding.sentence for finding in report.findings)
+        raise CheckFailed(
+            f"{sentences} No figure of such a model means anything, so none is given. Change the part, or see what one would "
+            "have believed with --allow-leaks, which marks every figure as tainted."
+        )
+    watch.say(f"TAINTED: {taint_of(report)}")
+    return report
+
+
+def taint_of(report: CheckReport) -> str | None:
+    """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
+    if report.passed:
+        return None
+    laws = " and ".join(f"{finding.law} at {finding.where}" for finding in report.findings)
+    return f"this model breaks {laws}; its figures mean nothing."

@@ -1,0 +1,124 @@
+"""The files of one study: its plan, written before the first run and refused when it changes, and the trials' folders.
+
+The only place that spells these names. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from glassformer.foundation.config import diff, fingerprint
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.files import write_atomically
+from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.study.plan import Change, Resolve, StudyPlan, Trial, compared
+
+
+@final
+@dataclass(frozen=True)
+class StudyDirectory:
+    """One study's folder. No other module may spell these names."""
+
+    root: Path
+    SCHEMA: ClassVar[int] = 1
+
+    @property
+    def plan_file(self) -> Path:
+        return self.root / "plan.yaml"
+
+    def trial(self, trial: Trial) -> Path:
+        """The run folder of one trial."""
+        return self.root / "trials" / trial.folder
+
+    def exists(self) -> bool:
+        return self.plan_file.is_file()
+
+    def begin(self, plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
+        """Writes the plan, or goes on with the one that is there. The plan to follow, and notes to print.
+
+        Changes that the plan on disk does not have are added and marked exploratory. Any other difference, of the plan or
+        of what its recipes mean, is refused: a study whose rules changed on the way has no verdict.
+        """
+        recipes = _recipes(plan, resolve)
+        if not self.exists():
+            self._write(plan, recipes)
+            return plan, []
+        old, old_recipes = self._read()
+        plan, notes = _continued(old, plan, self.plan_file)
+        for name, was in old_recipes.items():
+            now = compared(resolve(old.settings(name)))
+            if now != was:
+                raise ConfigError(
+                    f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
+                    "undo the change of the recipe, or begin a new study with another --out."
+                )
+        if notes:
+            self._write(plan, {**recipes, **old_recipes})
+        return plan, notes
+
+    def plan(self) -> StudyPlan:
+        """The plan on disk, for reading."""
+        return self._read()[0]
+
+    def _write(self, plan: StudyPlan, recipes: Mapping[str, str]) -> None:
+        document = {
+            "schema": self.SCHEMA,
+            "fingerprint": fingerprint(plan.plain()),
+            "recipes": dict(recipes),
+            "plan": plan.plain(),
+        }
+        write_atomically(self.plan_file, dump_yaml(document))
+
+    def _read(self) -> tuple[StudyPlan, dict[str, str]]:
+        file = self.plan_file
+        try:
+            document = parse_yaml(file.read_text(encoding="utf-8"), str(file))
+        except FileNotFoundError:
+            raise RunError(f"{self.root} is not a study: it has no {file.name}.") from None
+        except UnicodeDecodeError as error:
+            raise RunError(f"{file} is not UTF-8 text ({error}); it was damaged after it was written.") from error
+        if not isinstance(document, dict) or not {"schema", "fingerprint", "recipes", "plan"} <= set(document):
+            raise RunError(f"{file} is not the plan of a begun study; a plan to begin with is given as `compare PLAN.yaml`.")
+        if document["schema"] != self.SCHEMA:
+            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.")
+        if fingerprint(document["plan"]) != document["fingerprint"]:
+            raise ConfigError(
+                f"{file} was changed after the study began, which would make its verdicts worthless; restore it, "
+                "or begin a new study with another --out."
+            )
+        return StudyPlan.parse(document["plan"], at=f"{file.name}: plan"), dict(document["recipes"])
+
+
+def _recipes(plan: StudyPlan, resolve: Resolve) -> dict[str, str]:
+    """What each variant's recipe does, as a fingerprint."""
+    return {name: compared(resolve(plan.settings(name))) for name in plan.variants}
+
+
+def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, list[str]]:
+    """The old plan with the new one's additional changes as exploratory ones; anything else that differs is refused."""
+    before = {change.name: change.set for change in old.changes}
+    now = {change.name: change.set for change in new.changes}
+    lost = [change.name for change in old.planned if change.name not in now]
+    if lost:
+        raise ConfigError(f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.")
+    for name in now.keys() & before.keys():
+        if now[name] != before[name]:
+            raise ConfigError(f"{file}: {name} set {before[name]} when the study began and sets {now[name]} now.")
+    differences = diff(_settled(old), _settled(new))
+    if differences:
+        key, (was, is_now) = next(iter(differences.items()))
+        raise ConfigError(
+            f"{file}: {key} was {was!r} when the study began and is {is_now!r} now; "
+            "keep it, or begin a new study with another --out."
+        )
+    added = [Change(name=name, set=setting, exploratory=True) for name, setting in now.items() if name not in before]
+    notes = [f"{change.name} was not in the plan: it is shown as exploratory." for change in added]
+    return old.model_copy(update={"changes": [*old.changes, *added]}), notes
+
+
+def _settled(plan: StudyPlan) -> dict[str, Any]:
+    """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
+    return {key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base")}

@@ -1,0 +1,184 @@
+"""The suite tests the tests: variants that do not do what they say are refused, each with its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.checks.conformance import LAWS_OF_A_VARIANT, SLOTS, cases, conform
+from glassformer.foundation.errors import CheckFailed, UsageError
+from glassformer.foundation.registry import Slot
+from glassformer.model.attention import split_heads
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.memory import LayerMemory
+from glassformer.model.scene import Scene
+from glassformer.model.slots import MERGES, MIXERS, Merge, MergeConfig, Mixer, MixerConfig, Positions
+from glassformer.model.tap import Tap
+
+
+@pytest.fixture(autouse=True)
+def _forget_variants() -> Iterator[None]:
+    """Variants of these tests are gone afterwards."""
+    for slot in (MIXERS, MERGES):
+        slot.names()
+    before = {slot: dict(slot._variants) for slot in (MIXERS, MERGES)}
+    yield
+    for slot, variants in before.items():
+        slot._variants.clear()
+        slot._variants.update(variants)
+
+
+class Values(Mixer):
+    """Each token's own value, plus whatever a test adds to it."""
+
+    def __init__(self, dims: Dims) -> None:
+        super().__init__()
+        self.heads, self.values, self.pattern = dims.heads, nn.Linear(dims.width, dims.width), Tap()
+
+    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+        return self.added(split_heads(self.values(x_BTD), self.heads))
+
+    def added(self, z_BHTE: Tensor) -> Tensor:
+        return z_BHTE
+
+
+class Honest(MixerConfig):
+    """A mixer that mixes nothing, for these tests."""
+
+    module: ClassVar[type[Values]] = Values
+
+    def build(self, dims: Dims) -> Mixer:
+        return self.module(dims)
+
+    def parameters(self, dims: Dims) -> int:
+        return dims.linear_parameters(dims.width, dims.width)
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.width)
+
+
+def failures(config: type[MixerConfig]) -> dict[str, str]:
+    MIXERS.variant("for_tests")(config)
+    found = conform("model.mixer", "for_tests")
+    return {name.rpartition("-")[2]: sentence for name, sentence in found.items()}
+
+
+def test_an_honest_variant_conforms() -> None:
+    assert failures(Honest) == {}
+
+
+def test_wrong_counts_are_named_with_both_numbers() -> None:
+    class Miscounted(Honest):
+        """Counts one parameter and no product."""
+
+        def parameters(self, dims: Dims) -> int:
+            return 1
+
+        def flops(self, dims: Dims, batch: int, length: int) -> int:
+            return 0
+
+    found = failures(Miscounted)
+    assert set(found) == {"parameters", "flops"}
+    assert "the formulas say" in found["parameters"]
+    assert "torch counts" in found["flops"]
+
+
+def test_a_leak_that_is_not_declared() -> None:
+    class Leaky(Values):
+        def added(self, z_BHTE: Tensor) -> Tensor:
+            return z_BHTE + z_BHTE.mean(2, keepdim=True)
+
+    class LeakyConfig(Honest):
+        """Sees the mean of all."""
+
+        module = Leaky
+
+    MIXERS.variant("for_tests")(LeakyConfig)
+    found = conform("model.mixer", "for_tests")
+    assert "not declared in ``breaks``. causality: a leak from the future" in found["model.mixer=for_tests-laws"]
+    assert "not declared in ``breaks``. padding: " in found["model.mixer=for_tests in an encoder-laws"]
+
+
+def test_a_declared_leak_that_is_none() -> None:
+    class Modest(Honest):
+        """Says it leaks, and does not."""
+
+        breaks: ClassVar[frozenset[str]] = frozenset({"batch"})
+
+    assert "declares 'batch', but the check finds that it holds" in failures(Modest)["laws"]
+
+
+def test_a_fast_path_that_is_another_function() -> None:
+    class Hasty(Values):
+        def added(self, z_BHTE: Tensor) -> Tensor:
+            return z_BHTE if self.pattern.in_use else 1.001 * z_BHTE
+
+    class HastyConfig(Honest):
+        """Almost the definition."""
+
+        module = Hasty
+
+    assert set(failures(HastyConfig)) == {"fast path"}
+
+
+def test_parameters_that_nothing_draws_or_trains() -> None:
+    class Undrawn(Values):
+        def __init__(self, dims: Dims) -> None:
+            super().__init__(dims)
+            self.forgotten = nn.Parameter(torch.empty(3))
+
+    class UndrawnConfig(Honest):
+        """Has a parameter that is never used."""
+
+        module = Undrawn
+
+        def parameters(self, dims: Dims) -> int:
+            return super().parameters(dims) + 3
+
+    found = failures(UndrawnConfig)
+    assert "forgotten is not drawn; define ``draw(generator)``" in found["seed"]
+    assert "no gradient reaches" in found["gradients"]
+
+
+def test_what_is_declared_untrained_must_get_no_gradient() -> None:
+    class Trained(Honest):
+        """Says its values are never trained."""
+
+        def untrained(self, dims: Dims) -> dict[str, slice]:
+            return {"values.weight": slice(0, 2)}
+
+    assert "is declared untrained, but a gradient reaches it" in failures(Trained)["gradients"]
+
+
+def test_wrong_shape() -> None:
+    class Swapped(Merge):
+        def forward(self, z_BHTE: Tensor) -> Tensor:
+            return z_BHTE.transpose(1, 2).flatten(-2)[..., :-1]
+
+    class SwappedConfig(MergeConfig):
+        """Loses a number."""
+
+        def build(self, dims: Dims, layer: int) -> Merge:
+            return Swapped()
+
+    MERGES.variant("for_tests")(SwappedConfig)
+    (case,) = [case for case in cases("model.merge", "for_tests") if case.name == "shapes"]
+    with pytest.raises((CheckFailed, RuntimeError)):
+        case.run()
+
+
+def test_cases_cover_every_variant_of_every_slot_and_every_example() -> None:
+    named = {(case.specimen.slot, case.specimen.kind) for case in cases()}
+    assert named == {(slot, kind) for slot in SLOTS for kind in Slot.every[slot].names()}
+    (both,) = {len(cases("model.mixer", "argmax"))}
+    assert both == 2 * (len(LAWS_OF_A_VARIANT) + 1)
+    assert str(cases("model.mixer", "argmax")[-1]) == "model.mixer=argmax(straight_through=True) in an encoder-laws"
+
+
+def test_other_slots_are_refused() -> None:
+    with pytest.raises(UsageError, match="is not part of a model; conformance is for"):
+        cases("tokenizer")

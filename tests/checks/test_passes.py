@@ -1,0 +1,117 @@
+"""Passes: modes, precisions and randomness as asked; two passes of one setting are the same; tolerances by precision."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checks.passes import Passes, Setting, difference, relative
+from glassformer.checks.subject import callable_subject
+
+IDS = torch.tensor([[1, 2, 3], [4, 0, 1]])
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.dropout = nn.Embedding(5, 4), nn.Dropout(0.5)
+        self.seen: list[tuple[bool, torch.dtype]] = []
+
+    def forward(self, ids_BT: Tensor) -> Tensor:
+        x = self.dropout(self.embedding(ids_BT))
+        self.seen.append((self.training, x.dtype))
+        return x
+
+
+def passes(**keywords: object) -> tuple[Noisy, Passes]:
+    module = Noisy()
+    return module, Passes(callable_subject(module, vocabulary=5, context=3), **keywords)  # type: ignore[arg-type]
+
+
+def test_settings_are_what_the_model_sees() -> None:
+    module, some = passes()
+    for setting in (Setting(), Setting(mode="training"), Setting(mode="training", precision="as trained")):
+        some.scores(setting, IDS)
+    assert module.seen == [(False, torch.float64), (True, torch.float64), (True, torch.float32)]
+
+
+def test_dropout_falls_on_the_same_places_in_both_passes() -> None:
+    _, some = passes()
+    setting = Setting(mode="training")
+    first, second = some.scores(setting, IDS), some.scores(setting, IDS)
+    assert torch.equal(first, second)
+    assert (first == 0).any()
+
+
+def test_gradients_are_those_of_the_tokens_and_leave_none_behind() -> None:
+    module, some = passes()
+    sizes_BT = some.gradients(Setting(), IDS, lambda scores: scores[0, 1].sum())
+    assert sizes_BT is not None
+    assert sizes_BT.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    assert module.embedding.weight.grad is None
+
+
+def test_gradients_of_an_embedding_with_a_backward_pass_of_its_own() -> None:
+    class Rows(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, weight: Tensor, ids: Tensor) -> Tensor:
+            return nn.functional.embedding(ids, weight)
+
+    class Own(nn.Embedding):
+        def forward(self, ids_BT: Tensor) -> Tensor:
+            return Rows.apply(self.weight, ids_BT)
+
+    some = Passes(callable_subject(nn.Sequential(Own(5, 4)), vocabulary=5, context=3))
+    sizes_BT = some.gradients(Setting(), IDS, lambda scores: scores[0, 1].sum())
+    assert sizes_BT is not None
+    assert sizes_BT.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_gradients_are_none_where_the_tokens_cannot_be_found() -> None:
+    subject = callable_subject(lambda ids_BT: ids_BT.float().cumsum(1).unsqueeze(-1), vocabulary=5, context=3)
+    assert Passes(subject).gradients(Setting(), IDS, lambda scores: scores.sum()) is None
+
+
+def test_kernel_and_surroundings_of_training_are_used_as_trained_only() -> None:
+    entered = []
+
+    @contextlib.contextmanager
+    def around():  # type: ignore[no-untyped-def]
+        entered.append(True)
+        yield
+
+    _, some = passes(around=around, kernel=lambda ids_BT: torch.full((2, 3, 1), 9.0))
+    assert some.scores(Setting(mode="training", precision="as trained"), IDS).max() == 9.0
+    assert some.scores(Setting(precision="as trained"), IDS).max() < 9.0
+    assert some.scores(Setting(mode="training"), IDS).max() < 9.0
+    assert len(entered) == 2
+
+
+def test_allowed_differences_grow_with_the_rounding() -> None:
+    _, some = passes()
+    assert some.allowed(Setting(), torch.float64) < 1e-11
+    assert some.allowed(Setting(), torch.float64) < some.allowed(Setting(), torch.float64, same_shape=False) < 1e-8
+    assert 1e-6 < some.allowed(Setting(precision="as trained"), torch.float32) < 1e-5
+
+
+def test_noise_between_equal_passes_is_noticed_and_allowed() -> None:
+    drawn = iter(torch.rand(100, generator=torch.Generator().manual_seed(0)))
+    subject = callable_subject(lambda ids_BT: ids_BT.float() + 1e-3 * next(drawn), vocabulary=5, context=3)
+    some = Passes(subject)
+    notes = some.calibrate(IDS)
+    assert any("Two equal passes" in note for note in notes)
+    assert some.allowed(Setting(), torch.float64) > 1e-5
+
+
+def test_scores_that_are_not_finite_are_noticed() -> None:
+    subject = callable_subject(lambda ids_BT: ids_BT.float() * torch.nan, vocabulary=5, context=3)
+    assert any("No score is a finite number" in note for note in Passes(subject).calibrate(IDS))
+
+
+def test_difference_of_infinities_and_nan() -> None:
+    first = torch.tensor([1.0, torch.inf, torch.nan, torch.nan, -torch.inf])
+    second = torch.tensor([3.0, torch.inf, torch.nan, 1.0, torch.inf])
+    assert difference(first, second).tolist() == [2.0, 0.0, 0.0, torch.inf, torch.inf]
+    assert relative(torch.tensor([4.0, 2.0]), torch.tensor([4.0, 1.0])) == 0.25

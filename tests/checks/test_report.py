@@ -1,0 +1,63 @@
+"""Reports: the contract's JSON, sentences for people, and errors for programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from glassformer.checks.report import LAWS, CheckReport, Finding
+from glassformer.foundation.errors import CheckFailed
+
+FUTURE = Finding("causality", "blocks.0.merge", 3, 1, 0.25, {"tokens": [4, 5], "mode": "training", "precision": "float64"})
+REPORT = CheckReport("a model", (FUTURE,), {"causality": "by trying"}, {"cache": "it has none"}, ("A note.",), 1.23456)
+
+
+def test_json_is_the_contract() -> None:
+    document = json.loads(json.dumps(REPORT.plain()))
+    assert document["passed"] is False
+    assert document["findings"] == [
+        {
+            "law": "causality",
+            "where": "blocks.0.merge",
+            "from_position": 3,
+            "to_position": 1,
+            "size": 0.25,
+            "example": {"tokens": [4, 5], "mode": "training", "precision": "float64"},
+        }
+    ]
+    assert document["seconds"] == 1.235
+
+
+def test_lines_say_what_failed_what_passed_and_what_was_not_judged() -> None:
+    lines = REPORT.lines()
+    assert lines[0].startswith("FAILED      causality: a leak from the future: the token at 3 changes the scores at 1 by 0.25")
+    assert lines[0].endswith("It enters at blocks.0.merge.")
+    assert lines[1:] == ["not judged  cache: it has none", "A note."]
+    assert str(CheckReport("it", tested={"batch": "so"})).splitlines()[1].startswith("passed      batch: no score depends")
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_law_has_a_sentence_with_both_positions(law: str) -> None:
+    sentence = Finding(law, "here", 30, 17, 0.5, {}).sentence  # type: ignore[arg-type]
+    assert sentence.startswith(f"{law}: ")
+    assert "30" in sentence
+    assert "17" in sentence
+
+
+def test_require_raises_with_exit_code_three() -> None:
+    with pytest.raises(CheckFailed) as caught:
+        REPORT.require()
+    assert caught.value.exit_code == 3
+    CheckReport("fine").require()
+
+
+def test_html_is_escaped() -> None:
+    assert "&lt;b&gt;" in CheckReport("<b>")._repr_html_()
+
+
+def test_reading_a_report_imports_no_torch() -> None:
+    program = "import sys, glassformer.checks.report; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

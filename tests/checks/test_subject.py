@@ -1,0 +1,110 @@
+"""Subjects: what a function uses is found, sizes are stated or tried, our cache reads as generation does."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.checks.subject import callable_subject, our_subject, scores_in
+from glassformer.foundation.errors import UsageError
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import build_model
+
+GLOBAL = nn.Embedding(7, 5)
+
+
+def uses_a_global(ids_BT: Tensor) -> Tensor:
+    return GLOBAL(ids_BT)
+
+
+class Callable:
+    vocabulary, context = 6, 4
+
+    def __init__(self) -> None:
+        self.inner = nn.Embedding(6, 3)
+
+    def __call__(self, ids_BT: Tensor) -> Tensor:
+        return self.inner(ids_BT)
+
+    def method(self, ids_BT: Tensor) -> Tensor:
+        return self.inner(ids_BT)
+
+
+def test_modules_are_found_in_globals_closures_partials_and_objects() -> None:
+    local = nn.Embedding(7, 5)
+
+    def closure(ids_BT: Tensor) -> Tensor:
+        return local(ids_BT)
+
+    def with_argument(module: nn.Module, ids_BT: Tensor) -> Tensor:
+        return module(ids_BT)
+
+    sizes = {"vocabulary": 5, "context": 4}
+    assert list(callable_subject(uses_a_global, **sizes).modules) == ["GLOBAL"]
+    assert list(callable_subject(closure, **sizes).modules) == ["local"]
+    assert list(callable_subject(functools.partial(with_argument, local), **sizes).modules) == ["arg0"]
+    assert list(callable_subject(Callable(), **sizes).modules) == ["inner"]
+
+
+def test_sizes_are_stated_or_found_by_trying() -> None:
+    stated = callable_subject(Callable())
+    assert (stated.vocabulary, stated.context) == (6, 4)
+
+    def needs_place(ids_BT: Tensor) -> Tensor:
+        return torch.eye(5)[ids_BT] + torch.zeros(37, 5)[torch.arange(ids_BT.shape[1])]
+
+    tried = callable_subject(needs_place)
+    assert (tried.vocabulary, tried.context) == (5, 37)
+    assert callable_subject(lambda ids_BT: torch.eye(5)[ids_BT]).context == 256
+    assert callable_subject(needs_place, vocabulary=3, context=9).context == 9
+
+
+def test_what_does_not_run_is_refused_with_a_sentence() -> None:
+    def refuses(ids_BT: Tensor) -> Tensor:
+        raise RuntimeError
+
+    with pytest.raises(UsageError, match=r"refuses does not run on token ids of shape \[1, 2\]"):
+        callable_subject(refuses)
+    with pytest.raises(UsageError, match="both must be at least 2"):
+        callable_subject(uses_a_global, vocabulary=1, context=5)
+
+
+def test_scores_are_found_in_what_models_give() -> None:
+    scores = torch.zeros(2, 3, 4)
+
+    class Output:
+        logits = scores
+
+    assert scores_in(Output()) is not None
+    assert scores_in((scores, "state")).shape == (2, 3, 4)
+    assert scores_in(torch.zeros(2, 3)).shape == (2, 3, 1)
+    assert scores_in(torch.zeros(2, 3, 4, 5)).shape == (2, 3, 20)
+    for wrong in ("text", torch.zeros(2, 3, dtype=torch.long)):
+        with pytest.raises(UsageError, match="must map token ids"):
+            scores_in(wrong)
+
+
+def test_our_cache_reads_rows_of_unequal_length_in_pieces() -> None:
+    config: dict[str, Any] = {"width": 12, "heads": 3, "layers": 2, "context": 9}
+    model = build_model(ModelConfig.parse(config), 11, seed=1).double().eval()
+    subject = our_subject(model)
+    assert subject.ragged
+    assert subject.new_cache is not None
+    ids_BT = torch.randint(11, (2, 9), generator=torch.Generator().manual_seed(0))
+    cache = subject.new_cache()
+    cache.read(ids_BT[:, :5], [5, 2])
+    step_BT = torch.stack([ids_BT[0, 5:7], ids_BT[1, 2:4]])
+    read = cache.read(step_BT)
+    torch.testing.assert_close(read[0], model(ids_BT[:1, :7])[0, 5:])
+    torch.testing.assert_close(read[1], model(ids_BT[1:, :4])[0, 2:])
+
+
+def test_an_encoder_has_no_cache() -> None:
+    config = ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 5, "causal": False})
+    subject = our_subject(build_model(config, 7, seed=1))
+    assert subject.new_cache is None
+    assert set(subject.paddings) == {"right", "anywhere"}

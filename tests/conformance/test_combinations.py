@@ -1,0 +1,55 @@
+"""No false alarm: every honest combination of mixer, positions, merge and block passes the check (float64 and float32)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from glassformer.checks.check import check_model
+from glassformer.model.config import ModelConfig
+from glassformer.model.slots import BLOCKS, MERGES, MIXERS, POSITIONS
+from glassformer.model.transformer import build_model
+
+SIZES = {"width": 12, "heads": 3, "layers": 2, "context": 7, "dropout": 0.1}
+
+
+def variants(slot: Any) -> list[dict[str, Any]]:
+    """Every honest variant of a slot with every example of its settings."""
+    return [
+        {"kind": name, **settings} for name in slot.names() for settings in slot.get(name).examples if not slot.get(name).breaks
+    ]
+
+
+def pairs() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Mixers and positions that have an effect on each other."""
+    every = itertools.product(variants(MIXERS), variants(POSITIONS))
+    return [(mixer, at) for mixer, at in every if POSITIONS.get(at["kind"]).enters in MIXERS.get(mixer["kind"]).takes]
+
+
+def check(mixer: Any, positions: Any, merge: Any, block: Any) -> None:
+    config = ModelConfig.parse({**SIZES, "mixer": mixer, "positions": positions, "merge": merge, "block": block})
+    report = check_model(build_model(config, 11, seed=1))
+    assert report.passed, f"{mixer} {positions} {merge} {block}\n{report}"
+    assert report.notes == ()
+
+
+def turns() -> list[tuple[Any, ...]]:
+    """Each pair of mixer and positions (plain settings) once, with merges and blocks taking turns."""
+    plain = [(mixer, at) for mixer, at in pairs() if len(mixer) == len(at) == 1]
+    others = itertools.cycle(itertools.product(variants(MERGES), variants(BLOCKS)))
+    return [(*pair, *other) for pair, other in zip(plain, others)]
+
+
+@pytest.mark.parametrize("parts", turns(), ids=lambda parts: "-".join(part["kind"] for part in parts))
+def test_honest_combination_passes(parts: tuple[Any, ...]) -> None:
+    check(*parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixer", variants(MIXERS), ids=str)
+def test_every_honest_combination_passes(mixer: dict[str, Any]) -> None:
+    for (one, at), merge, block in itertools.product(pairs(), variants(MERGES), variants(BLOCKS)):
+        if one == mixer:
+            check(mixer, at, merge, block)

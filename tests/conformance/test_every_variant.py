@@ -1,0 +1,12 @@
+"""Every variant of every slot of a model through the one conformance suite."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.checks.conformance import Case, cases
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_conforms(case: Case) -> None:
+    case.run()

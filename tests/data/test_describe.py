@@ -1,0 +1,82 @@
+"""Descriptions: sizes and quantiles on paper, documents rather than pieces, the test split left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.data import readers
+from glassformer.data.config import DataConfig
+from glassformer.data.describe import first_documents, list_sets, measure
+from glassformer.data.tokenizers.base import TOKENIZERS
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> DataConfig:
+    (tmp_path / "a.txt").write_text("a\nbb\nccc\ndddd\nbb\n")
+    (tmp_path / "t.txt").write_text("a\n")
+    return DataConfig.parse(
+        {"path": str(tmp_path / "a.txt"), "document": "line", "split": {"validation": 0.0}, "test": str(tmp_path / "t.txt")}
+    )
+
+
+def test_lists_every_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLASSFORMER_DATA", raising=False)
+    here = {row["name"]: row["here"] for row in list_sets()}
+    assert here == {"docstrings": True, "wikitext-2": False, "tinyshakespeare": False, "speeches": False}
+
+
+def test_facts_on_paper(config: DataConfig) -> None:
+    facts, lengths = measure(config, TOKENIZERS.parse("byte"))
+    json.dumps(facts, allow_nan=False)
+    assert lengths["train"].tolist() == [2, 3, 4, 5, 3]
+    train = facts["splits"]["train"]
+    assert train["tokens_per_document"] == {
+        "mean": 3.4,
+        "smallest": 2,
+        "5 %": 2,
+        "25 %": 3,
+        "median": 3,
+        "75 %": 4,
+        "95 %": 5,
+        "largest": 5,
+    }
+    assert train["repeated_documents"] == 1
+    assert train["repeats"][0]["text"] == "bb"
+    assert train["repeats"][0]["at"].endswith("a.txt, line 5")
+    assert train["repeats"][0]["as"].endswith("a.txt, line 2")
+
+
+def test_the_test_split_is_left_alone_unless_asked_for(config: DataConfig) -> None:
+    facts, lengths = measure(config, TOKENIZERS.parse("byte"))
+    assert (facts["unopened"], list(lengths)) == (["test"], ["train"])
+    facts, lengths = measure(config, TOKENIZERS.parse("byte"), test=True)
+    assert (facts["unopened"], list(lengths)) == ([], ["train", "test"])
+
+
+def test_first_documents_are_whole_or_cut(config: DataConfig, tmp_path: Path) -> None:
+    found = first_documents(config, count=4, characters=3)
+    assert [(one["line"], one["text"], one["cut"]) for one in found["documents"]] == [
+        (1, "a\n", False),
+        (2, "bb\n", False),
+        (3, "ccc", True),
+        (4, "ddd", True),
+    ]
+    assert found["own_files"] == {"test:t": [str(tmp_path / "t.txt")]}
+
+
+def test_pieces_of_a_file_are_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "PIECE_BYTES", 10)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("some words " * 5)
+    found = first_documents(DataConfig(path=str(tmp_path), files="*.txt"), characters=40)
+    assert [one["text"] for one in found["documents"]] == [("some words " * 5)[:40]] * 2
+    found = first_documents(DataConfig(path=str(tmp_path / "a.txt")), characters=25)
+    assert [(len(one["text"]), one["cut"]) for one in found["documents"]] == [(25, True)]

@@ -1,0 +1,95 @@
+"""Differences with intervals: what is drawn is what was given, and hard inputs do not break it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from glassformer.figures.encode import to_bytes
+from glassformer.figures.intervals import LONGEST_LABEL, IntervalRow, difference_intervals
+
+ROWS = [
+    IntervalRow("alibi", "better", -0.03, -0.04, -0.02, (-0.05, -0.03, -0.01)),
+    IntervalRow("shuffle", "same", 0.001, -0.002, 0.004, (0.0, 0.002)),
+    IntervalRow("broken", "invalid"),
+]
+
+
+def drawn(rows=ROWS, **more):
+    figure = difference_intervals(rows, **{"margin": 0.01, "unit": "nats per token", **more})
+    return figure, figure.axes[0]
+
+
+def texts(axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_every_seed_is_a_dot_beside_its_interval():
+    _, axes = drawn()
+    for place, (row, dots) in enumerate(zip(ROWS, axes.collections)):
+        offsets = np.asarray(dots.get_offsets())
+        assert sorted(offsets[:, 0]) == sorted(row.dots)
+        assert np.all(np.abs(offsets[:, 1] - place) < 0.3)
+    spans = [list(line.get_xdata()) for line in axes.get_lines() if len(line.get_xdata()) == 2]
+    assert [-0.04, -0.02] in spans
+    assert [-0.002, 0.004] in spans
+
+
+def test_words_labels_and_the_way_that_is_better():
+    _, axes = drawn(title="three changes")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["alibi", "shuffle", "broken"]
+    assert {"better", "same", "invalid", "← better", "worse →"} <= set(texts(axes))
+    assert "nats per token" in axes.get_xlabel()
+    assert "margin of 0.01" in axes.get_xlabel()
+    assert axes.get_title(loc="left") == "three changes"
+    _, rising = drawn(lower_is_better=False)
+    assert {"← worse", "better →"} <= set(texts(rising))
+
+
+def test_first_on_top_and_everything_in_view():
+    _, axes = drawn()
+    bottom, top = axes.get_ylim()
+    assert bottom > len(ROWS) - 1 > 0 > top
+    low, high = axes.get_xlim()
+    assert low < -0.05
+    assert high > 0.01
+
+
+def test_a_variant_that_cheats_does_not_squeeze_the_others():
+    cheat = IntervalRow("reweight", "invalid", -0.8, -0.81, -0.79, (-0.8, -0.79))
+    _, axes = drawn([*ROWS, cheat])
+    assert axes.get_xlim()[0] > -0.1
+    assert "◀ -0.8" in texts(axes)
+    _, alone = drawn([cheat])
+    assert alone.get_xlim()[0] < -0.81
+    _, above = drawn([ROWS[0], IntervalRow("reweight", "invalid", 0.8)])
+    assert "0.8 ▶" in texts(above)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [IntervalRow("nothing", "not decided")],
+        [IntervalRow("exactly equal", "same", 0.0, 0.0, 0.0, (0.0,) * 8)],
+        [IntervalRow("no numbers", "invalid", None, None, None, (math.nan, math.inf, 0.1))],
+        [IntervalRow("x" * 200 + "$_^", "not decided", 0.1, -1.0, 1.0, (0.1,))],
+        [IntervalRow(f"change {i}", "worse", i, i - 1, i + 1, (i, i)) for i in range(40)],
+    ],
+    ids=["none", "empty", "equal", "not finite", "long", "many"],
+)
+def test_hard_inputs_are_drawn(rows):
+    figure, axes = drawn(rows, margin=None)
+    assert to_bytes(figure, ".png").startswith(b"\x89PNG")
+    assert all(len(label.get_text()) <= LONGEST_LABEL for label in axes.get_yticklabels())
+
+
+def test_equal_seeds_stay_several_dots():
+    _, axes = drawn([IntervalRow("a", "same", 0.0, 0.0, 0.0, (0.0, 0.0))])
+    assert len({tuple(offset) for offset in np.asarray(axes.collections[0].get_offsets())}) == 2
+
+
+def test_the_same_picture_twice_is_the_same_bytes():
+    assert to_bytes(drawn()[0]) == to_bytes(drawn()[0])

@@ -1,0 +1,63 @@
+"""The loss: by hand, and in chunks the same as whole, gradients too."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from glassformer.model.losses import IGNORED, chunked_cross_entropy, summed_cross_entropy
+
+B, T, D, V = 2, 5, 7, 11
+
+
+def test_by_hand() -> None:
+    # scores ln 1, ln 2, ln 5 give 1/8, 2/8, 5/8
+    logits = torch.tensor([1.0, 2.0, 5.0]).log().expand(1, 3, 3)
+    assert summed_cross_entropy(logits, torch.tensor([[0, 2, 1]])).item() == pytest.approx(
+        math.log(8) + math.log(8 / 5) + math.log(4)
+    )
+    assert summed_cross_entropy(logits, torch.tensor([[0, IGNORED, IGNORED]])).item() == pytest.approx(math.log(8))
+    assert summed_cross_entropy(logits, torch.full((1, 3), IGNORED)).item() == 0.0
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 4, 10, 11])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_in_chunks_the_same_as_whole(rng, chunk: int, dtype: torch.dtype) -> None:
+    head = nn.Linear(D, V).to(dtype)
+    targets_BT = torch.randint(V, (B, T), generator=rng)
+    targets_BT[0, 1] = IGNORED
+    values = torch.randn(B, T, D, generator=rng, dtype=dtype)
+    answers = []
+    for loss_of in (
+        lambda x: summed_cross_entropy(head(x), targets_BT),
+        lambda x: chunked_cross_entropy(head, x, targets_BT, chunk=chunk),
+    ):
+        x_BTD = values.clone().requires_grad_()
+        head.zero_grad()
+        loss = loss_of(x_BTD)
+        loss.backward()
+        answers.append((loss.detach(), x_BTD.grad, head.weight.grad.clone(), head.bias.grad.clone()))
+    tolerance = {"rtol": 1e-12, "atol": 1e-12} if dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-6}
+    for whole, chunked in zip(*answers):
+        assert whole.dtype == chunked.dtype == dtype
+        torch.testing.assert_close(chunked, whole, **tolerance)
+
+
+def test_chunks_never_hold_the_whole_table(rng) -> None:
+    sizes: list[int] = []
+    head = nn.Linear(D, V)
+    head.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    x_BTD = torch.randn(B, T, D, generator=rng, requires_grad=True)
+    chunked_cross_entropy(head, x_BTD, torch.zeros(B, T, dtype=torch.long), chunk=4).backward()
+    assert sizes == [4, 4, 2, 2, 4, 4]  # forward, and again, backwards, when the gradient is formed
+    # (torch goes through the pieces from the last to the first)
+
+
+def test_low_precision_scores_are_summed_in_float32() -> None:
+    logits = torch.zeros(1, 1000, V, dtype=torch.float16)
+    loss = summed_cross_entropy(logits, torch.zeros(1, 1000, dtype=torch.long))
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(1000 * math.log(V), rel=1e-5)

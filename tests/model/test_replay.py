@@ -1,0 +1,88 @@
+"""Recordings: on a GPU where there is one, and everywhere with a stand-in for CUDA's graphs that keeps their rules."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from glassformer.model import replay
+from glassformer.model.replay import WARM_UP, Recorded, can_record
+
+
+class Counter:
+    """A step whose state is one tensor: adds ``rows`` to it and gives it times ``length``."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.total = torch.zeros(2, dtype=torch.long, device=device)
+        self.runs = 0
+
+    def step(self, rows: int, length: int) -> torch.Tensor:
+        self.runs += 1
+        self.total.add_(rows)
+        return self.total * length
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """CUDA graphs by re-running: recording leaves the state alone; every replay writes into the same result."""
+
+    class Graph:
+        def replay(self) -> None:
+            self.result.copy_(self.run())
+
+    @contextlib.contextmanager
+    def record(graph, pool):
+        before = graph.counter.total.clone()
+        yield
+        graph.counter.total.copy_(before)
+
+    fake = SimpleNamespace(
+        graph_pool_handle=lambda: None,
+        current_stream=lambda: SimpleNamespace(wait_stream=lambda other: None),
+        Stream=lambda: SimpleNamespace(wait_stream=lambda other: None),
+        stream=lambda aside: contextlib.nullcontext(),
+        CUDAGraph=Graph,
+        graph=record,
+    )
+    monkeypatch.setattr(replay.torch, "cuda", fake)
+    return Graph
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_replays_on_a_gpu_what_the_step_does():
+    plain, counter = Counter("cuda"), Counter("cuda")
+    recorded = Recorded(counter.step, [counter.total])
+    calls = [(1, 3), (1, 3), (2, 3), (1, 5), (1, 3)]
+    for rows, length in calls:
+        assert recorded(rows, length).tolist() == plain.step(rows, length).tolist()
+    assert counter.runs == 3 * (WARM_UP + 1)  # three pairs of arguments
+
+
+def test_replays_what_the_step_does(graphs):
+    plain, counter = Counter(), Counter()
+    recorded = Recorded(counter.step, [counter.total])
+
+    def attach(rows: int, length: int):
+        graph, result = original(rows, length)
+        graph.result, graph.run = result, lambda: counter.step(rows, length)
+        return graph, result
+
+    original, recorded._record = recorded._record, attach
+    graphs.counter = counter
+    kept = [(recorded(rows, length), plain.step(rows, length)) for rows, length in [(1, 3), (1, 3), (2, 3), (1, 5), (1, 3)]]
+    assert [one.tolist() for one, _ in kept] == [other.tolist() for _, other in kept]
+    assert len(recorded._recordings) == 3
+
+
+def test_only_a_model_on_cuda_that_nobody_looks_into_is_recorded(monkeypatch):
+    model = torch.nn.Linear(2, 3)
+    assert not can_record(model)
+    monkeypatch.setattr(model, "parameters", lambda: iter([SimpleNamespace(device=SimpleNamespace(type="cuda"))]))
+    assert can_record(model)
+    handle = model.register_forward_hook(lambda *arguments: None)
+    assert not can_record(model)
+    handle.remove()
+    assert can_record(model)

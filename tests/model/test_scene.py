@@ -1,0 +1,42 @@
+"""What the queries of a forward pass may see, by hand."""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.model.scene import Scene
+
+CPU = torch.device("cpu")
+
+
+def shown(visible: torch.Tensor | None) -> list[list[list[str]]]:
+    """One string per query: x where it sees, . where not."""
+    assert visible is not None
+    return [["".join("x" if cell else "." for cell in row) for row in queries] for queries in visible[:, 0].tolist()]
+
+
+def test_whole_rows() -> None:
+    scene = Scene(causal=True)
+    assert scene.plain
+    assert scene.query_positions(3, CPU).tolist() == [[0, 1, 2]]
+    assert shown(scene.visible(3, 3, CPU)) == [["x..", "xx.", "xxx"]]
+    assert Scene(causal=False).visible(3, 3, CPU) is None
+
+
+def test_queries_that_stand_elsewhere() -> None:
+    scene = Scene(causal=True, at_BT=torch.tensor([[2], [0]]))
+    assert not scene.plain
+    assert shown(scene.visible(1, 4, CPU)) == [["xxx."], ["x..."]]  # what lies beyond a row's end stays hidden
+
+
+def test_hidden_places_are_hidden_from_every_query() -> None:
+    hidden = torch.tensor([[False, True, False], [True, False, False]])
+    assert shown(Scene(causal=True, hidden_BS=hidden).visible(3, 3, CPU)) == [["x..", "x..", "x.x"], ["...", ".x.", ".xx"]]
+    everywhere = Scene(causal=False, hidden_BS=hidden).visible(3, 3, CPU)
+    assert everywhere is not None
+    assert everywhere.expand(2, 1, 3, 3)[:, 0].tolist() == [[[True, False, True]] * 3, [[False, True, True]] * 3]
+
+
+def test_a_longer_list_of_hidden_places_is_cut_to_the_keys() -> None:
+    hidden = torch.tensor([[False, True, False, True, True]])
+    assert shown(Scene(causal=True, hidden_BS=hidden).visible(3, 3, CPU)) == [["x..", "x..", "x.x"]]

@@ -1,0 +1,189 @@
+"""The one builder: starts that are paired between models, laws of the whole model, looking that changes nothing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.model.config import ModelConfig
+from glassformer.model.tap import Tap
+from glassformer.model.transformer import Transformer, build_model
+
+B, T, V = 2, 5, 11
+BASE = {"width": 12, "heads": 3, "layers": 2, "context": 7}
+
+
+def model_of(seed: int = 3, **changes: object) -> Transformer:
+    return build_model(ModelConfig.parse({**BASE, **changes}), V, seed=seed).eval()
+
+
+@pytest.fixture
+def ids_BT(rng) -> torch.Tensor:
+    return torch.randint(V, (B, T), generator=rng)
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    torch.manual_seed(1)
+    first = model_of(3).state_dict()
+    torch.manual_seed(2)
+    again, other = model_of(3).state_dict(), model_of(4).state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        ({"norm": "rms"}, "norm"),
+        ({"feedforward": "gated"}, "feedforward"),
+        ({"feedforward": "relu"}, None),
+        ({"positions": "none"}, "positions"),
+        ({"head": "untied"}, "head"),
+        ({"block": "post"}, "final_norm"),
+        ({"mixer": {"kind": "dot", "fused": False}}, None),
+        ({"dropout": 0.5}, None),
+        ({"context": 13}, "positions"),
+        ({"heads": 4}, None),
+    ],
+)
+def test_changing_one_part_leaves_the_start_of_the_others_alone(changes: dict[str, object], changed: str | None) -> None:
+    base, other = dict(model_of().named_parameters()), dict(model_of(**changes).named_parameters())
+    shared = [name for name in base if name in other and base[name].shape == other[name].shape]
+    assert all(torch.equal(base[name], other[name]) for name in shared)
+    assert all(changed is not None and changed in name for name in {*base, *other} - set(shared))
+
+
+def test_more_layers_keep_the_first_ones() -> None:
+    two, three = dict(model_of().named_parameters()), dict(model_of(layers=3).named_parameters())
+    for name in two:
+        if name.endswith(("attention.output.weight", "feedforward.down.weight")):  # smaller by sqrt(2 * layers)
+            torch.testing.assert_close(three[name] * math.sqrt(6), two[name] * math.sqrt(4))
+        else:
+            assert torch.equal(two[name], three[name])
+
+
+def test_the_sizes_of_the_start() -> None:
+    model = build_model(ModelConfig(width=256, heads=4, layers=2, context=64), 500, seed=0)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert (parameter == 0).all()
+        elif "norm" in name:
+            assert (parameter == 1).all()
+        else:
+            expected = 0.02 / 2 if name.endswith(("attention.output.weight", "feedforward.down.weight")) else 0.02
+            assert parameter.std().item() == pytest.approx(expected, rel=0.03), name
+    first, second = model.blocks[0].feedforward.up.weight, model.blocks[1].feedforward.up.weight
+    assert not torch.equal(first, second)
+
+
+def test_no_peeking_ahead(ids_BT) -> None:
+    model, changed = model_of(), ids_BT.clone()
+    changed[:, 3:] = (changed[:, 3:] + 1) % V
+    torch.testing.assert_close(model(ids_BT)[:, :3], model(changed)[:, :3])
+    assert not torch.allclose(model(ids_BT)[:, 3:], model(changed)[:, 3:])
+    open_model = model_of(causal=False)
+    assert not torch.allclose(open_model(ids_BT)[:, :3], open_model(changed)[:, :3])
+
+
+def test_rows_do_not_meet(ids_BT) -> None:
+    model = model_of()
+    torch.testing.assert_close(model(ids_BT)[1:], model(ids_BT[1:]))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_hidden_place_is_seen_by_no_query(ids_BT, fused: bool, causal: bool) -> None:
+    """Place 3 is hidden: what stands there changes nothing for anybody else."""
+    model = model_of(mixer={"kind": "dot", "fused": fused}, causal=causal)
+    hidden_BS = torch.zeros(B, T, dtype=torch.bool)
+    hidden_BS[:, 3] = True
+    changed = ids_BT.clone()
+    changed[:, 3] = (changed[:, 3] + 1) % V
+    others = torch.tensor([0, 1, 2, 4])
+    before, after = model(ids_BT, hidden_BS=hidden_BS), model(changed, hidden_BS=hidden_BS)
+    assert torch.equal(before[:, others], after[:, others])
+    assert not torch.allclose(model(ids_BT)[:, 4], before[:, 4])
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_query_left_with_nothing_to_see_is_harmless(ids_BT, fused: bool) -> None:
+    model = model_of(mixer={"kind": "dot", "fused": fused}).train()
+    hidden_BS = torch.zeros(B, T, dtype=torch.bool)
+    hidden_BS[0, :2] = True
+    heads: list[torch.Tensor] = []
+    model.blocks[0].attention.heads.register_forward_hook(lambda module, inputs, output: heads.append(output))
+    logits_BTV = model(ids_BT, hidden_BS=hidden_BS)
+    logits_BTV.square().sum().backward()
+    assert (heads[0][0, :, :2] == 0).all()
+    assert (heads[0][1] != 0).all()
+    assert logits_BTV.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_places_said_are_the_places_meant(ids_BT) -> None:
+    model = model_of()
+    at_BT = torch.arange(T).expand(B, T)
+    torch.testing.assert_close(model(ids_BT, at_BT=at_BT), model(ids_BT))
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(model(ids_BT, at_BT=at_BT.flip(1)), model(ids_BT))
+
+
+def test_reading_on_with_a_memory_is_reading_at_once(ids_BT) -> None:
+    model, memory = model_of(), model_of().new_memory()
+    memory.place_whole(torch.arange(B))
+    pieces = [model(ids_BT[:, :3], memory=memory)]
+    for place in range(3, T):
+        at_BT = torch.full((B, 1), place)
+        memory.place(at_BT, place + 1)
+        pieces.append(model(ids_BT[:, place : place + 1], at_BT=at_BT, memory=memory))
+    torch.testing.assert_close(torch.cat(pieces, dim=1), model(ids_BT))
+
+
+def test_too_many_tokens_are_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"8 tokens do not fit in model\.context=7; give fewer at once"):
+        model_of()(torch.zeros(1, 8, dtype=torch.long))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_looking_never_changes_the_answer(ids_BT, fused: bool, hidden: bool) -> None:
+    model = model_of(mixer={"kind": "dot", "fused": fused})
+    hidden_BS = torch.zeros(B, T, dtype=torch.bool)
+    hidden_BS[:, 1] = hidden
+    before = model(ids_BT, hidden_BS=hidden_BS if hidden else None)
+    taps = {name: module for name, module in model.named_modules() if isinstance(module, Tap)}
+    assert {"embedded", "final", "blocks.1.attention.mixer.pattern", "blocks.0.feedforward.neurons"} <= set(taps)
+    for name, tap in taps.items():
+        seen: list[torch.Tensor] = []
+        handle = tap.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(output))
+        looked = model(ids_BT, hidden_BS=hidden_BS if hidden else None)
+        handle.remove()
+        assert len(seen) == 1, f"{name} is never passed"
+        torch.testing.assert_close(looked, before, rtol=1e-5, atol=1e-6)
+        assert torch.equal(model(ids_BT, hidden_BS=hidden_BS if hidden else None), before)
+
+
+def test_scores_come_from_the_features(ids_BT) -> None:
+    model = model_of()
+    assert torch.equal(model.head(model.features(ids_BT)), model(ids_BT))
+    assert model.features(ids_BT).shape == (B, T, 12)
+
+
+def test_no_layers_is_a_model_too(ids_BT) -> None:
+    model = model_of(layers=0)
+    assert model(ids_BT).shape == (B, T, V)
+    assert len(model.blocks) == 0
+
+
+def test_a_part_may_draw_its_own_start() -> None:
+    model = model_of()
+    model.blocks[0].attention.merge.draw = lambda generator: drawn.append(torch.rand(2, generator=generator))
+    drawn: list[torch.Tensor] = []
+    from glassformer.model.transformer import initialise
+
+    initialise(model, 3)
+    initialise(model, 3)
+    assert torch.equal(drawn[0], drawn[1])

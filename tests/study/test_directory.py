@@ -1,0 +1,118 @@
+"""The plan on disk: written first, kept to, refused when it or its recipes change; additions are exploratory."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.foundation.config import override
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.plan import StudyPlan
+
+DEFAULTS = {"model": {"positions": "learned", "width": 48}, "seed": 0}
+
+
+def resolve(changes):
+    return override(DEFAULTS, changes)
+
+
+ALIBI, WIDE = {"name": "alibi", "set": {"model.positions": "alibi"}}, {"name": "wide", "set": {"model.width": 64}}
+
+
+def plan(*changes, **more) -> StudyPlan:
+    return StudyPlan.parse({"base": "speeches-lm", "changes": list(changes or (ALIBI,)), **more})
+
+
+@pytest.fixture
+def study(tmp_path) -> StudyDirectory:
+    return StudyDirectory(tmp_path / "study")
+
+
+def test_the_plan_is_written_before_anything_else_and_read_back(study):
+    assert not study.exists()
+    given = plan(ALIBI, WIDE, looks=[6, 8])
+    assert study.begin(given, resolve) == (given, [])
+    assert study.exists()
+    assert study.plan() == given
+    document = parse_yaml(study.plan_file.read_text())
+    assert document["schema"] == 1
+    assert list(document["recipes"]) == ["base", "alibi", "wide"]
+    assert study.trial(given.trials()[1]) == study.root / "trials" / "alibi" / "seed-0"
+
+
+def test_started_again_with_the_same_plan_it_goes_on(study):
+    study.begin(plan(), resolve)
+    before = study.plan_file.read_bytes()
+    assert study.begin(plan(about="said in other words"), resolve) == (plan(), [])
+    assert study.begin(plan().model_copy(update={"base": "./speeches-lm.yaml"}), resolve)[0] == plan()
+    assert study.plan_file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"margin": 0.02}, "margin was 0.01 when the study began and is 0.02 now"),
+        ({"seeds": 12}, "seeds was None when the study began and is 12 now"),
+        ({"metric": "accuracy"}, "metric was 'loss'"),
+        ({"first_seed": 8}, "first_seed was 0"),
+        ({"set": {"model.width": 9}}, "set was {} when|set.model.width was None"),
+    ],
+)
+def test_a_changed_setting_is_refused(study, settings, sentence):
+    study.begin(plan(), resolve)
+    with pytest.raises(ConfigError, match=sentence):
+        study.begin(plan(**settings), resolve)
+
+
+def test_a_planned_change_can_neither_leave_nor_become_another(study):
+    study.begin(plan(ALIBI, WIDE), resolve)
+    with pytest.raises(ConfigError, match="begun with wide; a planned change cannot be taken out"):
+        study.begin(plan(ALIBI), resolve)
+    other = {"name": "wide", "set": {"model.width": 96}}
+    with pytest.raises(ConfigError, match=r"wide set .*64.* when the study began and sets .*96.* now"):
+        study.begin(plan(ALIBI, other), resolve)
+
+
+def test_what_is_added_later_is_exploratory_and_stays_so(study):
+    study.begin(plan(ALIBI), resolve)
+    longer, notes = study.begin(plan(ALIBI, WIDE), resolve)
+    assert notes == ["wide was not in the plan: it is shown as exploratory."]
+    assert [change.name for change in longer.planned] == ["alibi"]
+    assert longer.variants == ["base", "alibi", "wide"]
+    assert study.plan() == longer
+    assert study.begin(plan(ALIBI, WIDE), resolve) == (longer, [])
+    assert study.begin(plan(ALIBI), resolve) == (longer, [])  # the addition is not forgotten
+
+
+def test_a_plan_file_edited_by_hand_is_refused(study):
+    study.begin(plan(), resolve)
+    study.plan_file.write_text(study.plan_file.read_text().replace("margin: 0.01", "margin: 0.001"))
+    for use in (study.plan, lambda: study.begin(plan(), resolve)):
+        with pytest.raises(ConfigError, match="changed after the study began"):
+            use()
+
+
+def test_a_recipe_that_means_something_else_is_refused(study):
+    study.begin(plan(ALIBI, WIDE), resolve)
+    with pytest.raises(ConfigError, match="the recipe of 'base' means something else"):
+        study.begin(plan(ALIBI, WIDE), lambda changes: override({"model": {"positions": "learned", "width": 49}}, changes))
+
+
+def test_folders_that_are_no_study(study, tmp_path):
+    with pytest.raises(RunError, match="is not a study"):
+        study.plan()
+    study.root.mkdir()
+    study.plan_file.write_text(dump_yaml(plan().plain()))
+    with pytest.raises(RunError, match="not the plan of a begun study"):
+        study.plan()
+    study.plan_file.write_bytes(b"\xff\xfe")
+    with pytest.raises(RunError, match="not UTF-8"):
+        study.plan()
+
+
+def test_another_schema_is_refused(study):
+    study.begin(plan(), resolve)
+    study.plan_file.write_text(study.plan_file.read_text().replace("schema: 1", "schema: 7"))
+    with pytest.raises(RunError, match="has schema 7"):
+        study.plan()

@@ -1,0 +1,122 @@
+"""What one change is judged by: problems by seed, metrics with a direction, answers that never differ."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.study.evidence import (
+    METRICS,
+    Metric,
+    Problem,
+    Trials,
+    Yardstick,
+    gather,
+    interval,
+    nothing_differs,
+    p_same,
+    paired,
+)
+from glassformer.study.power import SeedsNeeded
+from glassformer.study.statistics import crossed
+
+ACCURACY, LOSS = METRICS["accuracy"], METRICS["loss"]
+N, M = 6, 9
+
+
+def trials(name: str = "base", seed: int = 0, **more: object) -> Trials:
+    return Trials(name, np.random.default_rng(seed).normal(3.0, 0.1, (N, M)), **more)  # type: ignore[arg-type]
+
+
+def test_a_metric_knows_which_way_is_better():
+    assert LOSS.better(-0.1)
+    assert not LOSS.better(0.1)
+    assert ACCURACY.better(0.1)
+    assert not ACCURACY.better(-0.1)
+    assert not LOSS.better(0.0)
+    assert not ACCURACY.better(0.0)
+
+
+def test_an_unknown_metric_gets_the_nearest_name():
+    with pytest.raises(UnknownName, match="Did you mean 'accuracy'"):
+        Metric.named("acuracy")
+    assert Metric.named("loss") is LOSS
+
+
+def test_a_row_that_is_not_all_numbers_is_missing_unless_something_worse_is_known():
+    values = np.ones((N, M))
+    values[1, 3], values[4] = math.inf, math.nan
+    assert Trials("a", values).all_problems() == {1: Problem.MISSING, 4: Problem.MISSING}
+    flagged = Trials("a", values, {4: Problem.DIVERGED, 0: Problem.LEAK})
+    assert list(flagged.all_problems().items()) == [(0, Problem.LEAK), (1, Problem.MISSING), (4, Problem.DIVERGED)]
+
+
+def test_pairs_are_variant_minus_baseline():
+    base, change = trials(), trials("change", 1)
+    np.testing.assert_array_equal(paired(base, change, 4), change.values[:4] - base.values[:4])
+
+
+def test_another_set_of_documents_is_refused():
+    with pytest.raises(ConfigError, match="change was evaluated on 4 documents and base on 9"):
+        paired(trials(), Trials("change", np.ones((N, 4))), N)
+
+
+class TestAnswersThatNeverDiffer:
+    found = crossed(np.zeros((N, 300)))
+
+    def test_are_not_proof_of_sameness_beyond_the_number_of_items(self):
+        assert nothing_differs(self.found, ACCURACY)
+        assert not nothing_differs(self.found, LOSS)
+        assert p_same(self.found, 0.01, ACCURACY) == pytest.approx(0.99**300)
+        assert p_same(crossed(np.zeros((N, 50))), 0.01, ACCURACY) > 0.05
+        assert p_same(self.found, 0.01, LOSS) == 0.0
+
+    def test_leave_a_rate_possible(self):
+        bound = interval(self.found, 0.95, ACCURACY)
+        assert (bound.low, bound.high) == pytest.approx((-(1 - 0.025 ** (1 / 300)), 1 - 0.025 ** (1 / 300)))
+        assert interval(self.found, 0.95, LOSS).high == 0.0
+
+    def test_one_answer_that_differs_is_enough_for_the_usual_way(self):
+        d = np.zeros((N, 300))
+        d[0, 0] = 1.0
+        assert not nothing_differs(crossed(d), ACCURACY)
+        assert p_same(crossed(d), 0.01, ACCURACY) == float(crossed(d).p_same(0.01))
+
+
+def test_gathered_numbers_by_hand():
+    tokens = np.arange(1.0, M + 1)
+    base, change = trials(), trials("change", 1)
+    yardstick = Yardstick(LOSS, 0.01, (10, 11, 12, 13, 14, 15), tokens)
+    found = yardstick.analyse(base, change, 5)
+    evidence = gather(yardstick, base, change, found, same_level=0.02, any_look_level=0.007, needed=SeedsNeeded(12, 8, 30))
+    weights = tokens / tokens.sum()
+    means = (change.values - base.values)[:5] @ weights
+    assert evidence.seed_differences == pytest.approx(tuple(means))
+    assert evidence.difference.value == pytest.approx(means.mean())
+    assert evidence.seeds == 5
+    assert evidence.seed_labels == (10, 11, 12, 13, 14)
+    assert evidence.seeds_better == (means < 0).sum()
+    assert evidence.noise_floor == pytest.approx((base.values[:5] @ weights).std(ddof=1))
+    assert evidence.correlation == pytest.approx(np.corrcoef(base.values[:5] @ weights, change.values[:5] @ weights)[0, 1])
+    assert evidence.same_interval.high - means.mean() == pytest.approx(float(found.half_width(0.96)))
+    assert evidence.any_look is not None
+    assert evidence.any_look.high - means.mean() == pytest.approx(float(found.half_width(0.993)))
+    assert evidence.p == max(evidence.p_seed, evidence.p_crossed)
+    plain = evidence.plain()
+    assert list(plain)[:5] == ["difference", "p", "p_corrected", "seeds", "seeds_needed"]
+    assert plain["seeds_needed"] == {"value": 12, "low": 8, "high": 30}
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+def test_a_far_off_run_is_named_by_its_seed():
+    base, change = trials(), trials("change", 1)
+    change.values[2] += 4.0
+    yardstick = Yardstick(LOSS, 0.01, (20, 21, 22, 23, 24, 25), np.ones(M))
+    found = yardstick.analyse(base, change, N)
+    evidence = gather(yardstick, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
+    assert evidence.far_off_seeds == (22,)
+    assert evidence.any_look is None

@@ -1,0 +1,77 @@
+"""What can be seen with n seeds, and how many are needed, by hand and against scipy's noncentral t."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from glassformer.study.power import FEWEST_SEEDS, MORE_DOCUMENTS, detectable, power_of, power_table, seeds_needed
+from glassformer.study.statistics import crossed, sign_flip
+
+# The table that is printed before the first run: detectable difference at 80 %, by seeds, for 1, 3 and 5 changes.
+TABLE = {6: (1.43, 1.88, 2.11), 8: (1.16, 1.45, 1.60), 12: (0.89, 1.08, 1.17), 16: (0.75, 0.90, 0.96)}
+
+
+@pytest.mark.parametrize("seeds", TABLE)
+def test_the_table(seeds):
+    found = [detectable(seeds, changes) for changes in (1, 3, 5)]
+    assert found == pytest.approx(TABLE[seeds], abs=0.006)
+    assert power_table([seeds], 3) == [{"seeds": seeds, "changes": 3, "detectable_sd": pytest.approx(found[1])}]
+
+
+@pytest.mark.parametrize(("difference", "seeds", "changes"), [(0.0, 6, 1), (1.1, 3, 2), (0.8, 16, 5), (2.0, 40, 1)])
+def test_power_is_that_of_the_noncentral_t(difference, seeds, changes):
+    critical, shift = stats.t.isf(0.025 / changes, seeds - 1), difference * math.sqrt(seeds)
+    oracle = stats.nct.sf(critical, seeds - 1, shift) + stats.nct.cdf(-critical, seeds - 1, shift)
+    assert power_of(difference, seeds, changes) == pytest.approx(oracle, abs=1e-9)
+
+
+def test_below_six_seeds_the_exact_test_could_never_speak():
+    assert sign_flip(np.ones(FEWEST_SEEDS - 1)).p > 0.05 >= sign_flip(np.ones(FEWEST_SEEDS)).p
+
+
+def differences(n: int, m: int = 40, seed_sd: float = 0.02, document_sd: float = 0.0) -> np.ndarray:
+    """Seed effects with exactly this sd, and no noise within cells."""
+    rng = np.random.default_rng(n)
+    effects = rng.normal(size=n)
+    effects = seed_sd * (effects - effects.mean()) / effects.std(ddof=1)
+    return effects[:, None] + document_sd * rng.normal(size=m)
+
+
+def test_seeds_needed_by_hand():
+    # SA = .0004; delta^2 / (1.95996 + .84162)^2 = .0001 / 7.84888; .0004 / .0000127407 + 1.95996^2 / 2 = 31.4 + 1.9
+    needed = seeds_needed(crossed(differences(8)), 0.01)
+    assert needed.value == 34
+    low = 0.0004 * 7 / stats.chi2.ppf(0.9, 7) / (0.0001 / 7.84888) + 1.9207
+    high = 0.0004 * 7 / stats.chi2.ppf(0.1, 7) / (0.0001 / 7.84888) + 1.9207
+    assert (needed.low, needed.high) == (math.ceil(low), math.ceil(high))
+    assert str(needed) == f"about 34 seeds ({needed.low} to {needed.high})"
+    assert needed.plain() == {"value": 34, "low": needed.low, "high": needed.high}
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(3, 0.43, 9.5), (5, 0.51, 3.8), (6, 0.54, 3.1), (8, 0.58, 2.5)])
+def test_the_range_is_the_seeds_variance_times_the_published_factors(n, low, high):
+    needed = seeds_needed(crossed(differences(n, seed_sd=0.2)), 0.01)
+    assert needed.low / needed.value == pytest.approx(low, rel=0.02)
+    assert needed.high / needed.value == pytest.approx(high, rel=0.02)
+
+
+def test_more_changes_need_more_seeds_and_no_answer_is_below_the_fewest():
+    found = crossed(differences(8))
+    assert seeds_needed(found, 0.01, changes=5).value > seeds_needed(found, 0.01).value
+    assert seeds_needed(found, 10.0).value == FEWEST_SEEDS
+
+
+def test_when_documents_are_the_noise_no_number_of_seeds_helps():
+    needed = seeds_needed(crossed(differences(8, document_sd=1.0)), 0.01)
+    assert needed.value is None
+    assert needed.reason == MORE_DOCUMENTS
+    assert needed.plain() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
+    assert str(needed) == MORE_DOCUMENTS
+
+
+def test_one_seed_says_nothing_about_the_noise():
+    assert seeds_needed(crossed(np.ones((1, 4))), 0.01).value is None
