@@ -231,7 +231,7 @@ class Study:
                 None if row["variant"] == BASE else _estimate(row["difference"]),
                 row["parameters"],
                 None if row["flops"] is None else f"{row['flops']:.3g}",
-                None if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e6:,.0f} MB",
+                None if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e6:,.3g} MB",
                 None if row["tokens_per_second"] is None else round(row["tokens_per_second"]),
             ]
             for row in self.table
