@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,3 +47,61 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="session")
+def tiny_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text of 120 short lines, each a document, that a tiny model can learn a little of."""
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "then", "it", "ran", "to", "see", "an", "old", "red", "hen"]
+    lines = [" ".join(words[(7 * line + 3 * place) % len(words)] for place in range(4 + line % 5)) for line in range(120)]
+    file = tmp_path_factory.mktemp("text") / "tiny.txt"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def tiny(tiny_text: Path) -> dict[str, Any]:
+    """A whole recipe that trains in a blink: dropout and pieces of batches included."""
+    return {
+        "data": {"path": str(tiny_text), "document": "line", "split": {"validation": 0.2, "test": 0.1}},
+        "model": {"width": 8, "heads": 2, "layers": 1, "context": 16, "dropout": 0.1},
+        "training": {"steps": 6, "batch_size": 4, "accumulate": 2, "lr": 0.01, "device": "cpu", "precision": "float32"},
+        "evaluation": {"every": 3},
+        "checkpoint": {"every": 2},
+        "seed": 3,
+    }
+
+
+@pytest.fixture
+def tiny_file(tiny: dict[str, Any], tmp_path: Path) -> Path:
+    """The same as a file."""
+    from glassformer.foundation.yaml_text import dump_yaml
+
+    file = tmp_path / "tiny.yaml"
+    file.write_text(dump_yaml(tiny), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one finished tiny run, shared: copy it before changing anything in it."""
+    from glassformer.experiment import train
+
+    recipe = {
+        "data": {"path": str(tiny_text), "document": "line", "split": {"validation": 0.2, "test": 0.1}},
+        "model": {"width": 12, "heads": 2, "layers": 1, "context": 16},
+        "training": {"steps": 12, "batch_size": 6, "lr": 0.02, "device": "cpu"},
+        "evaluation": {"every": 4},
+        "checkpoint": {"every": 4, "keep": 3, "best": True},
+        "seed": 5,
+    }
+    return train(recipe, out=tmp_path_factory.mktemp("trained") / "run").folder
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trains without the checks of the laws, which take longer than a tiny run; they have tests of their own."""
+    from glassformer.checks.report import CheckReport
+
+    passed = CheckReport(subject="a tiny model")
+    monkeypatch.setattr("glassformer.experiment.pass_the_checks", lambda model, **options: passed)

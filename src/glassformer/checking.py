@@ -57,9 +57,9 @@ def resolve(target: Target | Recipe | Mapping[str, Any], changes: Mapping[str, A
         return Path(target), None
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
-        tokenizer = prepare(recipe.data, tokenizer_to_use(recipe, None)).tokenizer
+        data = prepare(recipe.data, tokenizer_to_use(recipe, None))
         runtime = _runtime(recipe)
-        return fresh_or_saved_model(recipe, tokenizer, None).to(runtime.device), runtime
+        return fresh_or_saved_model(recipe, data, None).to(runtime.device), runtime
     return target, None
 
 

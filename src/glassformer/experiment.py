@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.language import document_losses
 from glassformer.foundation.config import diff
-from glassformer.foundation.errors import ConfigError, Diverged, Interrupted, RunError
+from glassformer.foundation.errors import ConfigError, DiskFull, Diverged, Interrupted, OutOfMemory, RunError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import Runtime, choose_runtime, environment
+from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe, Source, load_recipe
-from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors
+from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors, untrained_model
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
@@ -38,10 +39,12 @@ MAY_CHANGE_ON_RESUME = (
     "training.steps",
     "training.epochs",
     "training.log_every",
+    "training.accumulate",
+    "training.out_of_memory",
     "evaluation.",
     "checkpoint.",
 )
-"""Keys that may differ when a run goes on: how long, and how often it looks and saves."""
+"""Keys that may differ when a run goes on: how long, how often it looks and saves, in how many pieces a batch is held."""
 
 
 def train(
@@ -67,18 +70,19 @@ def train(
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
     folder = RunDirectory(Path(out) if out is not None else default_folder(source, resume=resume))
     beginning = _beginning(folder, recipe, resume=resume, watch=watch)
-    with StopSignal() as stop, _ending_recorded(folder):
+    with StopSignal() as stop, _ending_recorded(folder, stop):
         runtime = choose_runtime(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
         data = _prepared(recipe, folder, stop, watch)
-        model = fresh_or_saved_model(recipe, data.tokenizer, beginning).to(runtime.device)
+        model = fresh_or_saved_model(recipe, data, beginning).to(runtime.device)
         report = checked or pass_the_checks(model, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
         optimizers = OptimizerSet.of(recipe.training, model)
         if beginning is not None:
             optimizers.load(beginning.optimizer)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
+        _rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps)
         for note in (*runtime.notes, *data.notes):
             watch.say(note)
@@ -94,7 +98,7 @@ def train(
                 evaluate=(lambda: _validation(model, data, recipe, stop, watch)) if "validation" in data.names else None,
                 record=log.append if report.passed else lambda record: log.append({**record, "tainted": True}),
                 save=lambda state: _save(folder, recipe, model, optimizers, state, log),
-                evaluated_already=lambda step: any(r["step"] == step and "validation_loss" in r for r in log.read()),
+                recorded=lambda step: next((r for r in log.read() if r["step"] == step and "validation_loss" in r), None),
                 watch=watch,
             ),
             stop=stop,
@@ -105,12 +109,13 @@ def train(
 
 
 @contextmanager
-def _ending_recorded(folder: RunDirectory) -> Iterator[None]:
+def _ending_recorded(folder: RunDirectory, stop: StopSignal) -> Iterator[None]:
     """However the run ends, the folder says so."""
     try:
         yield
     except StopRequested:
-        raise Interrupted("Stopped before the first step; nothing was lost.", signal_number=2) from None
+        assert stop.number is not None
+        raise Interrupted("Stopped before the first step; nothing was lost.", signal_number=stop.number) from None
     except Interrupted:
         _note_ending(folder, "stopped")
         raise
@@ -122,17 +127,27 @@ def _ending_recorded(folder: RunDirectory) -> Iterator[None]:
         raise
     except Exception as error:
         _note_ending(folder, "failed", reason=str(error))
+        if is_out_of_memory(error):
+            raise OutOfMemory(
+                f"Out of memory ({str(error).splitlines()[0]}). Make model.width, model.layers, model.context, "
+                "training.batch_size or evaluation.batch_size smaller; `train --dry-run` shows what a recipe needs."
+            ) from error
         raise
 
 
 def _note_ending(folder: RunDirectory, status: str, **facts: Any) -> None:
-    if folder.exists():
+    """Only of a run that this process began or went on with; a refused one stands as it stood."""
+    state = folder.read_state()
+    if state.get("status") == "running" and state.get("pid") == os.getpid():
         steps = folder.steps()
-        folder.write_state(status, step=steps[-1] if steps else 0, **facts)
+        with suppress(DiskFull):  # what made the run end is said; a full disk cannot take more
+            folder.write_state(status, step=steps[-1] if steps else 0, **facts)
 
 
 def _beginning(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Watcher) -> Checkpoint | None:
     """The checkpoint a resumed run goes on from; None at a fresh start. Refuses a used folder and a changed recipe."""
+    if resume:
+        folder.clear_unfinished()
     if not resume or not folder.exists():
         folder.refuse_if_used()
         return None
@@ -148,13 +163,16 @@ def _beginning(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Wat
         )
     checkpoint = newest_good(folder, watch.say)
     if checkpoint is None:
-        MetricsLog(folder.metrics_file).cut_after(0)
         watch.say(f"{folder.root} has no whole checkpoint: starting from the first step.")
-    discard_after(folder, 0 if checkpoint is None else checkpoint.step)
-    if checkpoint is not None:
-        MetricsLog(folder.metrics_file).cut_after(checkpoint.step)
+    else:
         watch.say(f"Going on from step {checkpoint.step}.")
     return checkpoint
+
+
+def _rewind(folder: RunDirectory, step: int) -> None:
+    """Forgets what an earlier process did beyond ``step``: it is done again. Nothing is touched before all is known to fit."""
+    discard_after(folder, step)
+    MetricsLog(folder.metrics_file).cut_after(step)
 
 
 def _threads_before(folder: RunDirectory) -> int | None:
@@ -170,15 +188,8 @@ def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Wat
         if total:
             watch.progress(what, done, total)
 
-    data = prepare(recipe.data, tokenizer_to_use(recipe, folder), progress=progress)
-    if folder.environment_file.exists():
-        before = folder.read_environment().get("data", {}).get("sha256")
-        if before != data.record["sha256"]:
-            raise RunError(
-                f"The data of {folder.root} changed since it began ({data.record['source']}): it cannot go on. "
-                "Put the old files back, or start a new run."
-            )
-    return data
+    before = folder.read_environment().get("data") if folder.environment_file.exists() else None  # other text is refused
+    return prepare(recipe.data, tokenizer_to_use(recipe, folder), progress=progress, expect=before)
 
 
 def tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer | TokenizerConfig:
@@ -188,8 +199,11 @@ def tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer |
     return recipe.tokenizer if recipe.init_from is None else load(recipe.init_from).tokenizer
 
 
-def fresh_or_saved_model(recipe: Recipe, tokenizer: Tokenizer, beginning: Checkpoint | None) -> Transformer:
-    model = build_model(recipe.model, tokenizer.size, seed=recipe.seed)
+def fresh_or_saved_model(recipe: Recipe, data: Prepared, beginning: Checkpoint | None) -> Transformer:
+    """The model a run starts with: new, of the checkpoint it goes on from, or of the run it is based on."""
+    if beginning is None and recipe.init_from is None:
+        return untrained_model(recipe, data)
+    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
     if beginning is not None:
         load_weights(model, beginning.model, f"step {beginning.step}")
     elif recipe.init_from is not None:
@@ -257,9 +271,7 @@ def _save(
 
 
 def _state(beginning: Checkpoint | None) -> TrainingState:
-    if beginning is None:
-        return TrainingState()
-    return TrainingState(beginning.step, **{key: beginning.state[key] for key in ("best_step", "best_loss", "stale")})
+    return TrainingState() if beginning is None else TrainingState.from_plain(beginning.step, beginning.state)
 
 
 def default_folder(source: Source, *, resume: bool) -> Path:

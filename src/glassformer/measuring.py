@@ -58,7 +58,8 @@ def write_predictions(file: Path, model: Transformer, tokens: np.ndarray, tokeni
     losses = token_losses(model, tokens, context=model.dims.context, batch_size=BATCH)
     lines = ["position\tid\ttoken\tnats"]
     for position, (token_id, nats) in enumerate(zip(tokens[1:].tolist(), losses.tolist()), start=1):
-        shown = tokenizer.token_text(token_id).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+        shown = tokenizer.token_text(token_id).replace("\\", "\\\\")
+        shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in shown)  # a line break stays one line
         lines.append(f"{position}\t{token_id}\t{shown}\t{nats:.6f}")
     write_atomically(file, "\n".join(lines) + "\n")
 

@@ -82,7 +82,7 @@ def plan(
 
 def plan_with(recipe: Recipe, data: Prepared) -> Plan:
     """The same, for data that are ready."""
-    model = fresh_or_saved_model(recipe, data.tokenizer, None)
+    model = fresh_or_saved_model(recipe, data, None)
     optimizers = OptimizerSet.of(recipe.training, model)
     piece = recipe.training.batch_size // recipe.training.accumulate
     return Plan(

@@ -15,7 +15,7 @@ from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.registry import Slot
-from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.foundation.yaml_text import MAX_BYTES, parse_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 
@@ -75,9 +75,12 @@ def recipe_values(source: Source) -> dict[str, Any]:
         return dict(source)
     file = recipe_file(source)
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open("rb") as stream:  # no more than can be a recipe, however large the file
+            text = stream.read(MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text ({error}).") from error
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error.strerror}).") from error
     values = parse_yaml(text, str(file))
     if not isinstance(values, dict):
         raise ConfigError(f"{file} is not a recipe: it must be a mapping with data, model, training and so on.")
@@ -104,7 +107,7 @@ def recipe_file(source: str | Path) -> Path:
 def built_in_recipes() -> dict[str, Path]:
     """The recipes that come with the package, by name."""
     folder = Path(str(resources.files("glassformer"))) / "recipes"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
 
 
 def list_recipes() -> list[dict[str, str]]:

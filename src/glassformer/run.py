@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from glassformer.checks.report import CheckReport
@@ -36,13 +38,15 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import last_validation_loss, standing_of
 from glassformer.runs.records import MetricsLog
 
+COUNTED_AT_ONCE = 1 << 22
 
-def load(folder: Path | str, *, plugins: Sequence[Path | str] = ()) -> Run:
+
+def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
     """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     directory.require()
-    return Run(directory)
+    return Run(directory, watch)
 
 
 def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str) -> None:
@@ -57,6 +61,17 @@ def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str)
         )
     for name, tensor in own.items():
         tensor.data.copy_(tensors[name])
+
+
+def untrained_model(recipe: Recipe, data: Prepared) -> Transformer:
+    """The model of a recipe before its first step."""
+    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
+    tokens = data.split("train").tokens
+    counts = np.zeros(data.tokenizer.size, dtype=np.int64)
+    for at in range(0, len(tokens), COUNTED_AT_ONCE):  # the tokens may be larger than memory
+        counts += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=len(counts))
+    model.start_from_counts(torch.from_numpy(counts))
+    return model
 
 
 def model_tensors(model: Transformer) -> dict[str, Tensor]:
@@ -101,8 +116,8 @@ class Sample:
 class Run:
     """A run by its folder. Nothing is read before it is asked for; looking changes nothing but records of test openings."""
 
-    def __init__(self, directory: RunDirectory) -> None:
-        self.directory = directory
+    def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
+        self.directory, self._watch = directory, watch
 
     @property
     def folder(self) -> Path:
@@ -123,7 +138,7 @@ class Run:
 
     @cached_property
     def data(self) -> Prepared:
-        return prepare(self.recipe.data, self.tokenizer)
+        return prepare(self.recipe.data, self.tokenizer, expect=self.directory.read_environment().get("data"))
 
     @property
     def model(self) -> Transformer:
@@ -147,7 +162,7 @@ class Run:
         """``last``, ``best``, or a step."""
         steps = self.directory.steps()
         if which == "last":
-            found = newest_good(self.directory, lambda sentence: None)
+            found = newest_good(self.directory, self._watch.say)
             if found is None:
                 raise RunError(f"{self.folder} has no whole checkpoint yet.")
             return found
@@ -177,7 +192,7 @@ class Run:
 
     def untrained(self) -> Transformer:
         """The model as it was before the first step."""
-        return build_model(self.recipe.model, self.tokenizer.size, seed=self.recipe.seed).eval()
+        return untrained_model(self.recipe, self.data).eval()
 
     def evaluate(
         self,
@@ -198,9 +213,9 @@ class Run:
         if data is not None:
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
+            name, part, notes = split, self.data.split(split), self.data.notes
             if split == "test":
                 self.directory.record_opening(step=ruler.step)
-            name, part, notes = split, self.data.split(split), self.data.notes
         if predictions is not None:
             write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
         return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
@@ -214,7 +229,10 @@ class Run:
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
-        file = self.directory.evaluation_file(split, self.directory.steps()[-1])
+        steps = self.directory.steps()
+        if not steps:
+            raise RunError(f"{self.folder} has no whole checkpoint yet.")
+        file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
             result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
             assert result.losses is not None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.recipe import Source, load_recipe
@@ -48,6 +49,7 @@ def verify_resume(
     watch: Watcher = SILENT,
 ) -> ResumeProof:
     """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at moments drawn from ``seed``."""
+    load_plugins(plugins)
     recipe = load_recipe(source, set or {})
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
         file = Path(place) / "recipe.yaml"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,13 @@ def test_never_unpickles_and_never_believes_a_header(tmp_path: Path):
     np.save(pickled, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"not a \.npy file of plain numbers"):
         as_matrix("keys", str(pickled))
+    bare = tmp_path / "b.npy"
+    bare.write_bytes(pickle.dumps([[1.0, 2.0]]))
+    np.savez(tmp_path / "z.npz", a=np.eye(2))
+    (tmp_path / "z.npz").rename(tmp_path / "z.npy")
+    for file in (bare, tmp_path / "z.npy"):
+        with pytest.raises(DataError, match=r"not a \.npy file of plain numbers"):
+            as_matrix("keys", str(file))
     lying = tmp_path / "l.npy"
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000, 10000000), }".ljust(117) + b"\n"
     lying.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 16)

@@ -89,6 +89,7 @@ class TestHonestModels:
         report = check_model(tiny())
         assert set(report.tested) == {"causality", "batch", "padding", "cache"}
         assert "up to 11" in report.tested["causality"]
+        assert "gradients" in report.tested["causality"]
 
     def test_checking_leaves_no_trace(self) -> None:
         model = tiny(dropout=0.2)

@@ -53,6 +53,22 @@ def test_gradients_are_those_of_the_tokens_and_leave_none_behind() -> None:
     assert module.embedding.weight.grad is None
 
 
+def test_gradients_of_an_embedding_with_a_backward_pass_of_its_own() -> None:
+    class Rows(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, weight: Tensor, ids: Tensor) -> Tensor:
+            return nn.functional.embedding(ids, weight)
+
+    class Own(nn.Embedding):
+        def forward(self, ids_BT: Tensor) -> Tensor:
+            return Rows.apply(self.weight, ids_BT)
+
+    some = Passes(callable_subject(nn.Sequential(Own(5, 4)), vocabulary=5, context=3))
+    sizes_BT = some.gradients(Setting(), IDS, lambda scores: scores[0, 1].sum())
+    assert sizes_BT is not None
+    assert sizes_BT.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+
+
 def test_gradients_are_none_where_the_tokens_cannot_be_found() -> None:
     subject = callable_subject(lambda ids_BT: ids_BT.float().cumsum(1).unsqueeze(-1), vocabulary=5, context=3)
     assert Passes(subject).gradients(Setting(), IDS, lambda scores: scores.sum()) is None

@@ -81,6 +81,13 @@ def test_merges_are_those_of_the_library(level: Level, words: list[str], more: i
     assert spelled_merges(ours) == merges_of_library(texts, level, vocab=vocab, min_count=min_count, special=["<s>"])
 
 
+def test_a_merge_that_spells_a_token_there_is_gets_its_id() -> None:
+    texts = ["abc", "abc", "abc", "ab"]
+    pairs = train(Counter(texts), BYTE, vocab=258, special=["ab"])
+    assert [merged for _, _, merged in pairs.merges] == [0, 257]
+    assert spelled_merges(pairs) == merges_of_library(texts, BYTE, vocab=258, special=["ab"])
+
+
 def merges_by_definition(words: dict[str, int], vocab: int) -> list[list[str]]:
     """Counts every pair anew before each merge."""
     ids = {sign: number for number, sign in enumerate(BYTE.alphabet(()))}

@@ -37,6 +37,8 @@ two lines is joined into one, because lines are broken for width only.
 
 Name    Meaning  of the columns of this table, which is not prose at all.
 
+Values such as 10:30, 20:40, (5), [6], 7/8 and <9> of 1,000,000 are good.
+
 it begins with a small letter and goes on for quite a while after that.
 """
 

@@ -23,7 +23,7 @@ def test_a_split_by_position_is_said() -> None:
         Assignment(Survey(1, 100, 100), SplitConfig(validation=0.1, test=0.2)), Survey(1, 100, 100), {}
     ) == [
         "The text is one document, so it is split by position: the end of it is held out "
-        "(10% for validation, then 20% for test)."
+        "(10 % for validation, then 20 % for test)."
     ]
 
 

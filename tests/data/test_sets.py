@@ -79,14 +79,18 @@ class TestAbsent:
 
 
 class TestFetched:
-    def test_wikitext_by_name_with_its_blank_lines(self, with_datasets: list[tuple[object, ...]]) -> None:
+    def test_wikitext_by_name_with_its_blank_lines(
+        self, with_datasets: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         parts = find_set("wikitext-2")
         assert [call[:2] for call in with_datasets] == [("Salesforce/wikitext", "wikitext-2-v1")] * 3
         assert parts.train.files[0].read_text() == " \n = One = \n \n words \n"
         assert list(parts.tests) == ["test"]
         assert "its sha256 differs" in parts.notes[0]
+        monkeypatch.setattr(sets.importlib.util, "find_spec", lambda name: None)
         find_set("wikitext-2")
-        assert len(with_datasets) == 3  # the second time it is there
+        assert len(with_datasets) == 3  # the second time it is there, also when the library is gone
+        assert SETS["wikitext-2"].is_here()
 
     def test_shakespeare_verbatim(self, with_datasets: list[tuple[object, ...]]) -> None:
         assert find_set("tinyshakespeare").train.files[0].read_text() == "First Citizen:\nSpeak.\n"

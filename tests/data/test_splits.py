@@ -51,8 +51,9 @@ class TestByDocument:
         assert {part: len(found[part]) for part in found} == {"train": 1, "validation": 1, "test": 1}
 
     def test_large_shares_leave_one_for_training(self) -> None:
-        found = routed(documents(3), validation=0.9, test=0.05)
-        assert {part: len(found[part]) for part in found} == {"train": 1, "validation": 1, "test": 1}
+        for shares in ({"validation": 0.9, "test": 0.05}, {"validation": 0.05, "test": 0.9}):
+            found = routed(documents(3), **shares)
+            assert {part: len(found[part]) for part in found} == {"train": 1, "validation": 1, "test": 1}
 
     def test_pieces_stay_together(self) -> None:
         given = [

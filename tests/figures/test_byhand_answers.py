@@ -32,10 +32,10 @@ def test_keys_are_drawn_where_they_lie_in_a_plane():
 def test_the_curve_shows_the_data_on_a_fitting_axis():
     curve = _answer(None).axes[0]
     assert curve.get_yscale() == "log"
-    np.testing.assert_allclose(curve.lines[1].get_ydata(), np.exp(-np.linspace(0, 5, 7)))
+    np.testing.assert_allclose(curve.lines[0].get_ydata(), np.exp(-np.linspace(0, 5, 7)))
     flat = _answer(None, best=np.zeros(7)).axes[0]
     assert flat.get_yscale() == "linear"
-    assert flat.lines[1].get_ydata()[0] == SMALLEST
+    assert flat.lines[0].get_ydata()[0] == SMALLEST
     assert len(_answer(None, floor=0.1).axes[0].lines) == len(curve.lines) + 1
 
 

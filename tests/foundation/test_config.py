@@ -90,6 +90,7 @@ def test_a_huge_value_does_not_fill_the_screen() -> None:
         ("model.positions=none", "model.positions", "none"),
         ("x=[1, 2]", "x", [1, 2]),
         ("x=", "x", None),
+        ("data.path=-", "data.path", "-"),
     ],
 )
 def test_assignments(text: str, key: str, value: object) -> None:

@@ -43,6 +43,15 @@ def test_definition_equals_kernel(scene_name: str, with_bias: bool, scale: float
     torch.testing.assert_close(mixer.fused_mix(q, k, v, scene, bias, scale=scale), definition)
 
 
+@pytest.mark.parametrize("width", [4, 9])
+def test_queries_wider_or_narrower_than_values(width: int) -> None:
+    mixer = Given(Dims(width=18, heads=H, layers=1, context=S, vocabulary=7), fused=True)
+    q, k = (torch.randn(B, H, T, width).double() for _ in range(2))
+    v = torch.randn(B, H, T, E).double()
+    definition = mixer.mix(attention_scores(q, k), v, Scene(causal=True), None)
+    torch.testing.assert_close(mixer.fused_mix(q, k, v, Scene(causal=True), None), definition)
+
+
 def test_a_look_at_scores_or_pattern_leaves_the_fast_path() -> None:
     mixer = Given(Dims(width=18, heads=H, layers=1, context=S, vocabulary=7), fused=True)
     assert mixer.takes_fast_path

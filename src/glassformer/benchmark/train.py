@@ -1,7 +1,7 @@
 """Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
 
 All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
-the matrix products of a step (three forward passes of the definition, the whole square of the scores counted) by the
+the matrix products of a step (forward and backward pass of the definition, the whole square of the scores counted) by the
 rate of plain matrix products measured in the same round.
 """
 
@@ -21,7 +21,7 @@ from glassformer.data.batches import WindowBatches
 from glassformer.foundation.errors import MissingDependency
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.accounting import BACKWARD_TO_FORWARD, parts_of
+from glassformer.model.accounting import parts_of
 from glassformer.model.transformer import build_model
 from glassformer.training.config import TrainingConfig
 from glassformer.training.fast import hasten
@@ -81,8 +81,7 @@ def benchmark_training(
 
 def step_flops(sizes: Sizes, batch: int) -> int:
     """FLOPs of the matrix products of one training step."""
-    forward = sum(part.forward_flops for part in parts_of(sizes.ours(), sizes.vocabulary, batch=batch))
-    return forward * (1 + BACKWARD_TO_FORWARD)
+    return sum(part.forward_flops + part.backward_flops for part in parts_of(sizes.ours(), sizes.vocabulary, batch=batch))
 
 
 def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, steps: int, watch: Watcher) -> Program:

@@ -72,8 +72,8 @@ def read_numbers(name: str, file: str, folder: Path | None = None) -> Any:
 
 def _read_npy(path: Path) -> Array:
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: a header that lies about its size allocates nothing
-        return np.array(mapped)
+        # mapped: no pickle is ever read this way, and a header that lies about its size allocates nothing
+        return np.array(np.lib.format.open_memmap(path, mode="r"))
     except (ValueError, OSError, EOFError, MemoryError) as error:
         raise DataError(f"not a .npy file of plain numbers ({str(error).rstrip('.')}).", file=path) from error
 

@@ -68,10 +68,16 @@ class InDouble(TorchFunctionMode):
         result = func(*args, **kwargs)
         if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
             self.eps = max(self.eps, torch.finfo(result.dtype).eps)
-        if self.ids_BT is not None and func in _LOOKUPS and any(self._is_the_ids(args[at]) for at in _LOOKUPS[func]):
-            self.vectors.append(result.detach().double().requires_grad_())
-            return self.vectors[-1].clone()  # which code may write into, as it may not into a leaf
+        if func in _LOOKUPS and any(self.is_the_ids(args[at]) for at in _LOOKUPS[func]):
+            return self.laid_open(result)
         return result
+
+    def laid_open(self, vectors: Tensor) -> Tensor:
+        """The same vectors, kept as a leaf."""
+        leaf = vectors.detach().double().requires_grad_()
+        self.vectors.append(leaf)
+        with torch.enable_grad():
+            return leaf.clone()  # which code may write into, as it may not into a leaf
 
     def _raise(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -96,10 +102,11 @@ class InDouble(TorchFunctionMode):
             known = self._raised[id(parameter)] = (parameter, parameter._version, raised)
         return known[2]
 
-    def _is_the_ids(self, value: Any) -> bool:
+    def is_the_ids(self, value: Any) -> bool:
+        """Whether this holds exactly the ids whose vectors are wanted."""
         return (
-            isinstance(value, Tensor)
-            and self.ids_BT is not None
+            self.ids_BT is not None
+            and isinstance(value, Tensor)
             and value.shape == self.ids_BT.shape
             and not value.is_floating_point()
             and torch.equal(value.to(self.ids_BT), self.ids_BT)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.checks.double import InDouble
 from glassformer.checks.subject import Subject
@@ -101,8 +101,15 @@ class Passes:
     def gradients(self, setting: Setting, ids_BT: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None where the vectors are not found."""
         double = InDouble(ids_BT, stirred=setting.stirred)
+
+        def lay_open(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+            return double.laid_open(output) if inputs and double.is_the_ids(inputs[0]) else None
+
         try:
-            with torch.enable_grad(), self._set(setting), double:
+            with ExitStack() as stack, torch.enable_grad(), self._set(setting), double:
+                for _, module in self.subject.named_modules():  # an embedding may have a backward pass of its own
+                    if isinstance(module, nn.Embedding):
+                        stack.callback(module.register_forward_hook(lay_open).remove)
                 scores = self.plain(setting, ids_BT)
         except RuntimeError:  # code that was never meant for gradients; changed inputs still tell
             return None

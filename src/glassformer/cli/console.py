@@ -95,6 +95,11 @@ class _Lines:
             say(f"{what}: {done:,.0f} of {total:,.0f}{', ' + shown if shown else ''}")
 
 
+def remarks() -> Watcher:
+    """Sentences alone, nothing with --quiet: for commands whose result is itself a stream."""
+    return SILENT if SETTINGS.quiet else _Lines()
+
+
 @contextmanager
 def watching() -> Iterator[Watcher]:
     """Bars on a terminal, lines elsewhere, nothing with --quiet."""

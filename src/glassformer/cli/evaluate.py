@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.console import out, print_json, remarks, watching
 from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import UsageError
 
@@ -33,7 +33,7 @@ def command(
 
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
-    loaded = load(run, plugins=plugin or ())
+    loaded = load(run, plugins=plugin or (), watch=remarks())
     with watching() as watch:
         if text:
             results = loaded.evaluate_texts(text, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.console import SETTINGS, print_json
+from glassformer.cli.console import SETTINGS, print_json, remarks
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import DataError, UsageError
 
@@ -35,7 +35,7 @@ def command(
     if prompt is not None and prompts is not None:
         raise UsageError("PROMPT and --prompts are both given; give one of them.")
     texts = [prompt or ""] if prompts is None else _lines(prompts)
-    loaded = load(run, plugins=plugin or ())
+    loaded = load(run, plugins=plugin or (), watch=remarks())
     stream = not json and len(texts) == 1 and samples == 1
     if stream:
         sys.stdout.write(texts[0])

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data.cache import kept_folder
+from glassformer.data.cache import cache_folder, kept_folder
 from glassformer.data.config import DocumentKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
-from glassformer.foundation.errors import DataError, UnknownName
-from glassformer.foundation.files import sha256_of_file, write_atomically
+from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
+from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Docstrings(NamedSet):
         def make(draft: Path) -> None:
             write_atomically(draft / "docstrings.txt", docstring_corpus())
 
-        file = kept_folder("sets", f"docstrings-{version}-{self.made_by}", make) / "docstrings.txt"
+        library = sha256_of_text(sysconfig.get_paths()["stdlib"])[:8]  # two Pythons of one version may differ a little
+        file = kept_folder("sets", f"docstrings-{version}-{library}-{self.made_by}", make) / "docstrings.txt"
         note = (
             f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
             "Python versions, so figures are comparable only where this fingerprint is the same."
@@ -105,7 +107,7 @@ class FileSet(NamedSet):
         )
 
     def is_here(self) -> bool:
-        return not self._missing(self._own_folder())
+        return not self._missing(self._own_folder()) or not self._missing(self._fetched_folder())
 
     def _source(self, file: Path) -> Source:
         return Source(self.name, (file,), document=self.document)
@@ -120,16 +122,21 @@ class FileSet(NamedSet):
         root = os.environ.get("GLASSFORMER_DATA")
         return Path(root).expanduser() / self.name if root else None
 
+    def _fetched_folder(self) -> Path:
+        return cache_folder() / "sets" / self.name
+
     def _folder(self) -> Path:
         """The folder with the files: the user's, else one fetched into the cache, else a sentence on what to do."""
         own = self._own_folder()
-        if not self._missing(own):
-            assert own is not None
-            return own
+        for folder in (own, self._fetched_folder()):
+            if folder is not None and not self._missing(folder):
+                return folder
         reason = ""
         if self.fetch is not None and importlib.util.find_spec("datasets") is not None:
             try:
                 return kept_folder("sets", self.name, self.fetch, whole=lambda folder: not self._missing(folder))
+            except GlassformerError:
+                raise
             except Exception as error:  # whatever the library and the network do, the sentence below is the remedy
                 reason = f" Fetching it by name failed ({type(error).__name__}: {error})."
         elif self.fetch is not None:

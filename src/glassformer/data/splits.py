@@ -73,19 +73,17 @@ class Assignment:
             yield part, document
 
     def _by_position(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
-        done, part, fresh = 0, 0, False  # fresh: the first piece of a part opens a document, whatever it was before
+        done, part = 0, 0
         for document in documents:
-            document = replace(document, continues=document.continues and not fresh)
             while part < len(self._cuts) and done + len(document.text) > self._cuts[part]:
                 place = _outside_word(document.text, self._cuts[part] - done)
                 if place > 0:
                     yield self.parts[part], replace(document, text=document.text[:place])
                 line = document.line + document.text.count("\n", 0, place)
                 document = replace(document, text=document.text[place:], line=line, continues=False)
-                done, part, fresh = done + place, part + 1, True
-            if document.text:
-                yield self.parts[part], document
-                done, fresh = done + len(document.text), False
+                done, part = done + place, part + 1
+            yield self.parts[part], document  # never empty: a cut leaves something behind it
+            done += len(document.text)
 
 
 def _draw(count: int, split: SplitConfig) -> np.ndarray:

@@ -53,8 +53,14 @@ def answer_figure(
     """KL against |q|, the weights side by side, and the keys where they lie in a plane."""
     figure, axes = empty_figure(2 if keys is None else 3, title=title)
     curve = axes[0]
-    curve.plot(lengths, np.maximum(least_squares, SMALLEST), color=COLOURS["least squares"], label="least squares, rescaled")
     curve.plot(lengths, np.maximum(best, SMALLEST), color=COLOURS["best query"], label="best query")
+    curve.plot(
+        lengths,
+        np.maximum(least_squares, SMALLEST),
+        color=COLOURS["least squares"],
+        linestyle="--",  # where the two agree, both are seen
+        label="least squares, rescaled",
+    )
     if floor > SMALLEST:
         curve.axhline(floor, color="black", linestyle=":", linewidth=1, label="no query is below")
     curve.set(xlabel="|q|", ylabel="KL from goal to weights (nats)", title="How well, for which length")

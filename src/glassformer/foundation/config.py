@@ -100,6 +100,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {text!r} is not of the form key=value, for example model.width=64.")
+    if value.strip() == "-":  # standard input; YAML would read a list with nothing in it
+        return key.strip(), "-"
     return key.strip(), parse_yaml(value, f"the value of {key.strip()}")
 
 

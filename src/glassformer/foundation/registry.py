@@ -45,6 +45,7 @@ class Slot(Generic[V]):
         self.path, self.about, self.package = path, about, package
         self._variants: dict[str, type[V]] = {}
         self._discovered = False
+        self._default: str | None = None
         Slot.every[path] = self
 
     def variant(self, name: str) -> Callable[[D], D]:
@@ -81,6 +82,8 @@ class Slot(Generic[V]):
             return value
         if isinstance(value, str):
             value = {"kind": value}
+        if isinstance(value, Mapping) and "kind" not in value and self._default is not None:
+            value = {"kind": self._default, **value}  # settings alone, e.g. model.feedforward.expansion=2
         if value is None:  # YAML reads `positions: none` as text, but `positions:` and `null` as nothing
             value = {"kind": "none"}
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
@@ -92,6 +95,7 @@ class Slot(Generic[V]):
 
     def default(self, name: str) -> Any:
         """A field's default by name; it is looked up when a config is made, not when the class is."""
+        self._default = name
         return Field(default=name)
 
     def _discover(self) -> None:

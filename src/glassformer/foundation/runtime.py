@@ -131,6 +131,12 @@ def _only_cpu() -> bool:
     return choose_device("auto").type == "cpu"
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the machine had no room; on a CPU torch says so in words only."""
+    words = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed")
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(word in str(error) for word in words)
+
+
 def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)

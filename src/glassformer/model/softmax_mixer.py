@@ -6,6 +6,8 @@ be looked at; the fused kernel never forms them, so a look at either runs the de
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -53,6 +55,8 @@ class SoftmaxMixer(Mixer):
         masked = not scene.plain or bias_BHTS is not None
         if masked and q_BHTE.is_cuda and torch.is_grad_enabled():  # CUDA's kernel for masks has no deterministic backward pass
             return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, scene, bias_BHTS)
+        if q_BHTE.shape[-1] != v_BHSE.shape[-1]:
+            return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS, scale)
         if not masked:
             return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=scene.causal, scale=scale)
         visible = scene.visible(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
@@ -64,3 +68,12 @@ class SoftmaxMixer(Mixer):
         if scene.hidden_BS is None or visible is None:
             return z_BHTE
         return z_BHTE.masked_fill(~visible.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
+
+    def _of_one_width(
+        self, q: Tensor, k: Tensor, v: Tensor, scene: Scene, bias_BHTS: Tensor | None, scale: float | None
+    ) -> Tensor:
+        """Torch's fastest kernels want one width: zeros add nothing to a product, and their mean is cut off again."""
+        narrow, wide = v.shape[-1], max(q.shape[-1], v.shape[-1])
+        factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
+        q, k, v = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q, k, v))
+        return self.fused_mix(q, k, v, scene, bias_BHTS, scale=factor)[..., :narrow]

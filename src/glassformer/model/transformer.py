@@ -92,6 +92,12 @@ class Transformer(nn.Module):
             x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
         return self.final(self.final_norm(x_BTD))
 
+    def start_from_counts(self, counts_V: Tensor) -> None:
+        """Tells the head how often each token occurs in the training text, where the head wants to know."""
+        start = getattr(self.head, "start_from_counts", None)
+        if start is not None:
+            start(counts_V)
+
     def new_memory(self) -> Memory:
         """An empty memory for a batch of rows."""
         return Memory(layers=self.dims.layers, capacity=self.dims.context)

@@ -108,7 +108,7 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     data = prepare(recipe.data, tokenizer_to_use(recipe, None))
     cost = plan_with(recipe, data)
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
-    report = check_model(fresh_or_saved_model(recipe, data.tokenizer, None).to(runtime.device), runtime=runtime)
+    report = check_model(fresh_or_saved_model(recipe, data, None).to(runtime.device), runtime=runtime)
     return {
         "status": "finished",
         "check": report.plain(),

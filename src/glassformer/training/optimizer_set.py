@@ -101,4 +101,5 @@ class OptimizerSet:
 
 def optimizer_bytes(config: OptimizerConfig, model: nn.Module) -> int:
     """Bytes the optimizer will keep, in float32, from the shapes alone."""
-    return 4 * sum(config.numbers_per_parameter(name, parameter) for name, parameter in model.named_parameters())
+    trained = ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+    return 4 * sum(config.numbers_per_parameter(name, parameter) for name, parameter in trained)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+"""How much of a running mean is kept at each step."""
 
 
 class OptimizerConfig(VariantConfig):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
@@ -17,7 +17,7 @@ import torch
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import Runtime
+from glassformer.foundation.runtime import Runtime, is_out_of_memory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
@@ -49,9 +49,18 @@ class TrainingState:
     best_loss: float | None = None
     stale: int = 0
     """Evaluations since the best one."""
+    evaluated_step: int | None = None
+    """The last step whose evaluation is part of the figures above."""
+    seconds: float = 0.0
+    """Time spent so far, in all the processes that worked on the run."""
 
     def plain(self) -> dict[str, Any]:
-        return {"best_step": self.best_step, "best_loss": self.best_loss, "stale": self.stale}
+        return {key: value for key, value in vars(self).items() if key != "step"}
+
+    @classmethod
+    def from_plain(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
+        """What ``plain`` gave, at ``step``; keys that are no part of it are passed over."""
+        return cls(step, **{key: values[key] for key in cls().plain() if key in values})
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,8 @@ class Surroundings:
     """Validation figures of the model as it stands, ``validation_loss`` among them; None: there is no validation text."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
-    evaluated_already: Callable[[int], bool] = lambda step: False
+    recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
+    """The figures that an earlier process recorded for a step, if it did."""
     watch: Watcher = field(default=SILENT)
 
 
@@ -89,13 +99,14 @@ class Trainer:
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
-        self._started, self._counted = time.perf_counter(), 0
+        self._started, self._counted, self._seconds_before = time.perf_counter(), 0, 0.0
 
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
-        self._started, self._counted = time.perf_counter(), 0
-        if state.step and self._evaluation_due(state.step) and not self.around.evaluated_already(state.step):
+        self._started, self._counted, self._seconds_before = time.perf_counter(), 0, state.seconds
+        if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
+            self._stop_if_asked(state)
         while state.step < self.steps and not self._out_of_patience(state):
             outcome, factor = self._take_step(state.step)
             state.step += 1
@@ -105,8 +116,7 @@ class Trainer:
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
             if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
-                self._fetch()
-                self.around.save(state)
+                self._save(state)
             self._stop_if_asked(state)
         return state
 
@@ -118,24 +128,30 @@ class Trainer:
             try:
                 return self.step(batch, step, factor), factor
             except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 self._make_smaller(error)
 
     def _make_smaller(self, error: BaseException) -> None:
         """Halves the micro-batch where that was asked for and is possible; otherwise says what to change."""
-        rows = self.training.batch_size // self.step.accumulate
-        if self.training.out_of_memory != "halve" or rows % 2:
+        batch_size, pieces = self.training.batch_size, self.step.accumulate
+        rows = batch_size // pieces
+        more = next((n for n in range(2 * pieces, batch_size + 1) if batch_size % n == 0), None)
+        if self.training.out_of_memory != "halve" or more is None:
+            cut = (
+                f"Cut the batch into more pieces with --set training.accumulate={more} (same result, less memory), let it "
+                "happen by itself with --set training.out_of_memory=halve, or make"
+            )
             raise OutOfMemory(
-                f"Out of memory with {rows} rows at once on {self.step.runtime.device}. Cut the batch into more pieces with "
-                f"--set training.accumulate={self.step.accumulate * 2} (same result, less memory), let it happen by itself "
-                "with --set training.out_of_memory=halve, or make training.batch_size, model.context or model.width smaller."
+                f"Out of memory with {rows} rows at once on {self.step.runtime.device}. {cut if more else 'Make'} "
+                "training.batch_size, model.context or model.width smaller."
             ) from error
         self.step.optimizers.zero_grad()
-        self.step.accumulate *= 2
+        self.step.accumulate = more
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        self.around.watch.say(f"Out of memory: going on with pieces of {rows // 2} rows; the effective batch stays the same.")
+        left = batch_size // more
+        self.around.watch.say(f"Out of memory: going on with pieces of {left} rows; the effective batch stays the same.")
 
     def _fetch(self) -> None:
         """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
@@ -144,14 +160,30 @@ class Trainer:
             self.around.record({"step": step, "loss": loss, "gradient": gradient, "lr": self.training.lr * factor})
             if not math.isfinite(loss) or not math.isfinite(gradient):
                 self._pending = []
-                what = f"loss is {loss}" if not math.isfinite(loss) else f"length of the gradient is {gradient}"
-                raise Diverged(
-                    f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
-                    f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
+                raise self._diverged(
+                    step, f"loss is {loss}" if not math.isfinite(loss) else f"length of the gradient is {gradient}"
                 )
         if self._pending:
             self._show(*self._pending[-1][:2])
         self._pending = []
+
+    def _diverged(self, step: int, what: str) -> Diverged:
+        return Diverged(
+            f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
+            f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
+        )
+
+    def _save(self, state: TrainingState) -> None:
+        """Saves the state, unless the last step, finite itself, led to weights that are not: that is no checkpoint to keep."""
+        self._fetch()
+        for name, parameter in self.step.optimizers.parameters.items():
+            if not torch.isfinite(parameter.detach()).all():
+                raise self._diverged(state.step, f"weight {name} is not finite any more")
+        state.seconds = self._seconds()
+        self.around.save(state)
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.perf_counter() - self._started
 
     def _show(self, step: int, outcome: StepOutcome) -> None:
         rate = self._counted / max(1e-9, time.perf_counter() - self._started)
@@ -165,13 +197,18 @@ class Trainer:
         """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
         assert self.around.evaluate is not None
         self._fetch()
-        try:
-            figures = self.around.evaluate()
-        except StopRequested:
-            return False
-        seconds = time.perf_counter() - self._started
-        self.around.record({"step": state.step, **figures, "seconds": seconds, "tokens_per_second": self._counted / seconds})
+        figures = self.around.recorded(state.step)
+        if figures is None:
+            try:
+                figures = self.around.evaluate()
+            except StopRequested:
+                return False
+            rate = self._counted / max(1e-9, time.perf_counter() - self._started)
+            self.around.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
         loss = figures["validation_loss"]
+        if not math.isfinite(loss):
+            raise self._diverged(state.step, f"validation loss is {loss}")
+        state.evaluated_step = state.step
         improved = state.best_loss is None or loss < state.best_loss
         if improved:
             state.best_step, state.best_loss, state.stale = state.step, loss, 0
@@ -183,12 +220,8 @@ class Trainer:
         return self.evaluation.patience is not None and state.stale >= self.evaluation.patience
 
     def _stop_if_asked(self, state: TrainingState) -> None:
-        if self.stop.number is not None and state.step < self.steps:
+        if self.stop.number is not None:
             raise Interrupted(
                 f"Stopped by a signal after step {state.step}, which is saved; go on with --resume.",
                 signal_number=self.stop.number,
             )
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

@@ -77,6 +77,31 @@ def test_bytes_of_folded_words_are_not_known() -> None:
     assert np.isnan(lengths[[1, 4, 5, 6, 7]]).all()
 
 
+def test_bytes_of_tokens_spelled_in_bytes_are_known() -> None:
+    """Llama 3's kind: a split of its own, then bytes; here with the tokens t, h, e, th and a mark."""
+    split = {"type": "Split", "pattern": {"Regex": r"\s+|\S+"}, "behavior": "Isolated", "invert": False}
+    in_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    document = {
+        "version": "1.0",
+        "added_tokens": [
+            BERT["added_tokens"][0] | {"id": 5, "content": "<s>"},
+            BERT["added_tokens"][0] | {"id": 6, "content": "é", "special": False},
+        ],
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, in_bytes]},
+        "decoder": in_bytes,
+        "model": {"type": "BPE", "vocab": {"t": 0, "h": 1, "e": 2, "th": 3, "Ã©": 4}, "merges": [["t", "h"]]},
+    }
+    tokenizer = HuggingFaceTokenizer(document)
+    assert tokenizer.byte_lengths().tolist() == [1, 1, 1, 2, 2, 0, 2]
+    assert tokenizer.encode("the") == [3, 2]
+    for change in (
+        {"normalizer": {"type": "NFC"}},
+        {"pre_tokenizer": in_bytes | {"add_prefix_space": True}},
+        {"decoder": None},
+    ):
+        assert np.isnan(HuggingFaceTokenizer(document | change).byte_lengths()[:5]).all()
+
+
 def test_saving_gives_back_what_was_read(tmp_path: Path) -> None:
     bert().save(tmp_path / "tokenizer.json")
     again = load_tokenizer(tmp_path)

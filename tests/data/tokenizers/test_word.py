@@ -44,6 +44,7 @@ def test_lower_case_joins_words_but_abbreviations_are_seen_first() -> None:
 def test_unk_in_the_text_is_unk_but_other_marks_are_words() -> None:
     tokenizer = WordTokenizerConfig(min_count=1).train(lambda: TEXTS)
     assert tokenizer.encode("<unk>") == [1]
+    assert "<unk>" not in tokenizer.settings()["words"]
     assert tokenizer.encode("<pad> <stop>") == [1] * 6  # < pad > < stop >: a text cannot end itself
 
 
@@ -82,6 +83,8 @@ def test_too_many_words_drop_the_rarest_and_say_so(monkeypatch: pytest.MonkeyPat
     tokenizer = WordTokenizerConfig(min_count=1).train(lambda: ["a a a b b c c d e f"])
     assert tokenizer.settings()["words"] == ["a", "b", "c"]
     assert tokenizer.dropped == 3
+    tokenizer = WordTokenizerConfig(min_count=1).train(lambda: ["a a b b c c d d e e e"])
+    assert (tokenizer.settings()["words"], tokenizer.dropped) == (["e"], 4)
 
 
 def test_what_is_no_word_gets_no_id() -> None:

@@ -14,7 +14,7 @@ from glassformer.byhand.wording import number, percent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CASES = ("one head, small noise", "one head, length of k_a varies", "two heads, length of k_a varies")
+CASES = ("one head, isotropic noise", "one head, length of k_a varies", "two heads, length of k_a varies")
 
 
 def draw_keys(rng: np.random.Generator, means: Array, alpha: float, draws: int, *, long_a: bool) -> Array:

@@ -117,14 +117,29 @@ class HuggingFaceTokenizer(FastTokenizer):
         return self.library.id_to_token(token_id) or f"<{token_id}>"
 
     def byte_lengths(self) -> np.ndarray:
-        """NaN but for marks: it may fold case, drop accents or add spaces, so its tokens stand for no fixed bytes."""
+        """Known where tokens are spelled in bytes. Others may fold case, drop accents or add spaces: NaN but for marks."""
         lengths = np.full(self.size, np.nan)
-        lengths[[token_id for token_id in self.special.values() if token_id != self.unknown_id]] = 0
+        if _spelled_in_bytes(self.document):
+            vocabulary = self.library.get_vocab(with_added_tokens=False)
+            lengths[list(vocabulary.values())] = [len(token) for token in vocabulary]  # one sign for each byte
+            for token_id, token in self.library.get_added_tokens_decoder().items():
+                lengths[token_id] = len(token.content.encode())
+        lengths[list(self.special.values())] = 0
+        if self.unknown_id is not None:
+            lengths[self.unknown_id] = np.nan
         return lengths
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> HuggingFaceTokenizer:
         return cls(settings["document"])
+
+
+def _spelled_in_bytes(document: Mapping[str, Any]) -> bool:
+    """Whether a text's tokens, joined, are its very bytes: as in GPT-2, Llama 3 and Qwen, whatever their merges."""
+    decoder, splitter = document.get("decoder") or {}, document.get("pre_tokenizer") or {}
+    splitters = splitter.get("pretokenizers", [splitter])
+    alters = any(part.get("add_prefix_space") or part.get("behavior") == "Removed" for part in splitters)
+    return decoder.get("type") == "ByteLevel" and document.get("normalizer") is None and not alters
 
 
 def _build(document: Mapping[str, Any]) -> tokenizers.Tokenizer:

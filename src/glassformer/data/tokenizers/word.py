@@ -42,7 +42,6 @@ class WordTokenizer(Tokenizer):
         self._ids = {word: number for number, word in enumerate(self._texts) if number >= len(special)}
         if len(self._ids) != len(words):
             raise DataError("The words of a word tokenizer must all be different.")
-        self._ids[UNK] = self.unknown_id  # text that already has <unk> in it, as wikitext does, means the same
         self._runs = _Runs(self)
 
     @property
@@ -182,7 +181,7 @@ class WordTokenizerConfig(TokenizerConfig):
             if progress:
                 progress(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
         counts.fold()
-        counts.words.pop(UNK, None)
+        counts.words.pop(UNK, None)  # text that already has <unk> in it, as wikitext does, means the same by it
         often = [(word, count) for word, count in counts.words.items() if count >= self.min_count]
         often.sort(key=lambda item: (-item[1], item[0]))
         words = [word for word, _ in often]

@@ -48,7 +48,9 @@ class Average(Mixer):
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
         if memory is not None:
             v_BHSE = memory.extend("value", v_BHSE)
-        if scene.plain and scene.causal and not self.pattern.in_use:  # the fast path: linear in the length
+        # The fast path is linear in the length. A running sum on a GPU has no deterministic kernel, and torch would refuse it.
+        refused = v_BHSE.is_cuda and torch.are_deterministic_algorithms_enabled()
+        if scene.plain and scene.causal and not self.pattern.in_use and not refused:
             count_T1 = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device).unsqueeze(-1)
             return v_BHSE.cumsum(dim=2) / count_T1
         return self.mix(v_BHSE, x_BTD.shape[1], scene)

@@ -66,17 +66,22 @@ class Synthesizer(SoftmaxMixer):
         hidden_BHTE, v_BHSE = F.relu(hidden_BHTE), self.value(v_BHSE)
         if memory is not None:
             v_BHSE = memory.extend("value", v_BHSE)
-        batch, num_keys = x_BTD.shape[0], v_BHSE.shape[2]
-        bias_BHTS = self.bias(positions, scene.query_positions(x_BTD.shape[1], x_BTD.device), num_keys)
-        places_BHSE = self.places_HSE[:, :num_keys].expand(batch, self.heads, -1, -1)
+        num_keys = v_BHSE.shape[2]
+        bias_BHTS = positions.bias(scene.query_positions(x_BTD.shape[1], x_BTD.device), num_keys)
+        places_HSE = self.places_HSE[:, :num_keys]
         if self.takes_fast_path:
-            return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, scene, bias_BHTS, scale=1.0)
-        return self.mix(hidden_BHTE @ places_BHSE.transpose(-1, -2), v_BHSE, scene, bias_BHTS)
+            return self.kernel_mix(hidden_BHTE, places_HSE, v_BHSE, scene, bias_BHTS)
+        scores_BHTS = hidden_BHTE @ places_HSE.transpose(-1, -2)
+        if self.places_bias_HS is not None:
+            scores_BHTS = scores_BHTS + self.places_bias_HS[:, None, :num_keys]
+        return self.mix(scores_BHTS, v_BHSE, scene, bias_BHTS)
 
-    def bias(self, positions: Positions, at_BT: Tensor, num_keys: int) -> Tensor | None:
-        """b2 and what the positions add to scores."""
-        bias_BHTS = positions.bias(at_BT, num_keys)
-        if self.places_bias_HS is None:
-            return bias_BHTS
-        own_HTS = self.places_bias_HS[:, None, :num_keys]
-        return own_HTS if bias_BHTS is None else bias_BHTS + own_HTS
+    def kernel_mix(
+        self, hidden_BHTE: Tensor, places_HSE: Tensor, v_BHSE: Tensor, scene: Scene, bias_BHTS: Tensor | None
+    ) -> Tensor:
+        """The columns of B play the keys; b2 is one number more in each, met by a hidden number that is always 1."""
+        if self.places_bias_HS is not None:
+            hidden_BHTE = F.pad(hidden_BHTE, (0, 1), value=1.0)
+            places_HSE = torch.cat([places_HSE, self.places_bias_HS[:, : places_HSE.shape[1], None]], dim=-1)
+        places_BHSE = places_HSE.expand(len(hidden_BHTE), self.heads, -1, -1)
+        return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, scene, bias_BHTS, scale=1.0)

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, Strict
 from torch import nn
 
-from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
+from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
 
 
 @OPTIMIZERS.variant("adamw")
@@ -17,7 +17,7 @@ from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
 class AdamWConfig(OptimizerConfig):
     """Adam with decoupled weight decay on matrices (Loshchilov and Hutter 2019)."""
 
-    betas: Annotated[tuple[float, float], Strict(False)] = (0.9, 0.95)
+    betas: Annotated[tuple[Share, Share], Strict(False)] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
 
     def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:

@@ -9,7 +9,9 @@ import torch
 from pydantic import Field, Strict
 from torch import nn
 
-from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.runtime import bf16_works
+from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
 
 
 @OPTIMIZERS.variant("muon")
@@ -21,7 +23,7 @@ class MuonConfig(OptimizerConfig):
     """
 
     momentum: float = Field(default=0.95, ge=0, lt=1)
-    betas: Annotated[tuple[float, float], Strict(False)] = (0.9, 0.95)
+    betas: Annotated[tuple[Share, Share], Strict(False)] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     lr_factor: float = Field(default=1.0, gt=0)
     """Muon's rate as a multiple of ``training.lr``."""
@@ -30,6 +32,11 @@ class MuonConfig(OptimizerConfig):
         matrices = [parameter for name, parameter in parameters.items() if for_muon(name, parameter)]
         others = {name: parameter for name, parameter in parameters.items() if not for_muon(name, parameter)}
         optimizers: list[torch.optim.Optimizer] = []
+        if any(matrix.device.type == "cpu" for matrix in matrices) and not bf16_works("cpu"):
+            raise ConfigError(
+                "training.optimizer=muon turns matrices by bf16 products, which do not work on this CPU (tried in a child "
+                "process); use adamw, or a GPU."
+            )
         if matrices:
             muon = torch.optim.Muon(
                 matrices,

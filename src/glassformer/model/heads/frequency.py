@@ -1,0 +1,44 @@
+"""The tied head with a bias that starts at how frequent each token is."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.slots import HEADS, HeadConfig
+
+
+@HEADS.variant("tied-frequency")
+@final
+class FrequencyConfig(HeadConfig):
+    """The tied head plus a bias that starts at the log frequencies of the training text: step 0 is the unigram model."""
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Frequency:
+        return Frequency(dims, embedding)
+
+    def parameters(self, dims: Dims) -> int:
+        return dims.vocabulary
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.vocabulary)
+
+
+@final
+class Frequency(nn.Module):
+    def __init__(self, dims: Dims, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.weight = embedding.weight
+        self.bias = nn.Parameter(torch.zeros(dims.vocabulary))
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return F.linear(x_BTD, self.weight, self.bias)
+
+    @torch.no_grad()
+    def start_from_counts(self, counts_V: Tensor) -> None:
+        """Log frequencies with one more of each token, so that an unseen one is rare and not impossible."""
+        smoothed_V = counts_V.double() + 1.0
+        self.bias.copy_((smoothed_V / smoothed_V.sum()).log())

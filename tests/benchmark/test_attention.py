@@ -1,0 +1,78 @@
+"""The benchmark: exponents of known powers, bytes of known tensors, every mixer measured beside its formula."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glassformer.benchmark.attention import _bytes, growth, measure_mixers
+from glassformer.foundation.errors import UsageError
+from glassformer.model.slots import MIXERS
+
+
+def test_exponent_of_a_power_is_that_power() -> None:
+    lengths = [64, 128, 256, 512, 1024, 2048]
+    found = growth(lengths, [3e-7 * n**1.7 for n in lengths])
+    assert found.exponent == pytest.approx(1.7, abs=1e-12)
+    assert found.error == pytest.approx(0.0, abs=1e-12)
+    assert found.n == 3
+
+
+def test_only_the_longer_half_counts_and_its_scatter_is_the_error() -> None:
+    """Fixed costs make the short half flat. Three points, the middle one off the line, by hand."""
+    lengths = [1, 10, 100, 1000, 10000]
+    assert growth(lengths, [50.0, 50.0, 100.0, 1000.0, 10000.0]).exponent == pytest.approx(1.0)
+    off = growth([1, 10, 100], [1.0, 10.0 * 10**0.3, 100.0])
+    assert off.exponent == pytest.approx(1.0)
+    # residuals in decades: -0.1, 0.2, -0.1; their squares add to 0.06, over 1 degree of freedom and a spread of 2
+    assert off.error == pytest.approx((0.06 / 2) ** 0.5)
+
+
+def test_too_little_to_fit() -> None:
+    assert growth([64], [1.0]).error is None
+    assert growth([64, 128], [1.0, 4.0]).exponent == pytest.approx(2.0)
+    assert growth([64, 128, 256], [0.0, 0.0, 0.0]).exponent == 0.0
+
+
+def test_bytes_are_those_alive_at_once() -> None:
+    def step() -> None:
+        first = torch.ones(1000)  # 4000 bytes
+        second = first * 2  # and 4000 more
+        del first
+        third = second.repeat(3)  # 12000 beside 4000
+        del second, third
+        torch.ones(500)
+
+    assert _bytes(step, torch.device("cpu")) == 16000
+
+
+def test_views_cost_nothing() -> None:
+    def step() -> None:
+        kept = torch.ones(1000)
+        views = [kept[i:] for i in range(5)]
+        del kept, views
+
+    assert _bytes(step, torch.device("cpu")) == 4000
+
+
+def test_every_mixer_and_example_is_measured_beside_its_formula() -> None:
+    costs = measure_mixers(lengths=(8, 16, 32), width=12, heads=3, repeats=1)
+    assert {cost.name.partition("(")[0] for cost in costs} == set(MIXERS.names())
+    assert len(costs) == sum(len(MIXERS.get(name).examples) for name in MIXERS.names())
+    for cost in costs:
+        assert min(cost.seconds) > 0
+        assert min(cost.bytes) > 0
+        assert set(cost.plain()) >= {"mixer", "lengths", "seconds", "bytes", "flops", "time", "memory", "formula"}
+    assert any("fused=false" in cost.name for cost in costs)
+
+
+def test_memory_of_the_definition_grows_as_the_square_and_of_the_kernel_as_the_length() -> None:
+    fused, definition = measure_mixers(names=["dot"], lengths=(128, 256, 512, 1024), width=32, heads=2, repeats=1)
+    assert definition.memory_growth.exponent == pytest.approx(2.0, abs=0.1)
+    assert fused.memory_growth.exponent == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("wrong", [{"lengths": (16, 8)}, {"lengths": (0, 8)}, {"width": 10, "heads": 3}])
+def test_wrong_sizes_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="lengths must rise"):
+        measure_mixers(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,43 @@
+"""The document of ``bench generate`` on a model of a few numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glassformer.benchmark import machine
+from glassformer.benchmark.generate import OURS, WITHOUT, benchmark_generation
+from glassformer.benchmark.peers import Sizes
+from glassformer.foundation.errors import UsageError
+from glassformer.foundation.runtime import Runtime
+
+SIZES = Sizes(width=12, layers=1, heads=3, context=16, vocabulary=7)
+RUNTIME = Runtime(device=torch.device("cpu"), precision="float32", threads=1)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setattr(machine, "MATRIX_SIZE", {"cpu": 32})
+    monkeypatch.setattr(machine, "MEMORY_BYTES", {"cpu": 4096})
+
+
+def test_rates_ratios_and_machine_are_all_there(nanogpt):
+    pytest.importorskip("transformers")
+    document = benchmark_generation(SIZES, RUNTIME, rows=2, prompt=5, new=6, rounds=3, nanogpt=nanogpt)
+    names = [OURS, WITHOUT, "transformers GPT-2", "nanoGPT"]
+    assert list(document["tokens_per_second"]) == names
+    assert list(document["times_as_fast_as"]) == names[1:]
+    assert all(figure["n"] == 3 and 0 < figure["low"] <= figure["high"] for figure in document["tokens_per_second"].values())
+    assert document["machine"]["matrix_flops"]["n"] == 3
+    assert document["settings"] == {**vars(SIZES), "rows": 2, "prompt": 5, "new": 6}
+
+
+def test_transformers_is_left_out_beyond_its_context():
+    document = benchmark_generation(SIZES, RUNTIME, rows=1, prompt=10, new=9, rounds=1, without_memory=False)
+    assert list(document["tokens_per_second"]) == [OURS]
+    assert "beyond its context of 16" in document["skipped"][0]
+
+
+def test_a_prompt_longer_than_the_context_is_refused():
+    with pytest.raises(UsageError, match="--prompt 17"):
+        benchmark_generation(SIZES, RUNTIME, rows=1, prompt=17, new=1, rounds=1)

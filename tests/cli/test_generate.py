@@ -1,0 +1,56 @@
+"""``glassformer generate``."""
+
+from __future__ import annotations
+
+FEW = ("--max-new-tokens", 8)
+
+
+def test_a_text_streams(cli, trained) -> None:
+    answer = cli("generate", trained, "the cat", *FEW)
+    assert answer.code == 0
+    assert answer.out.startswith("the cat")
+    assert answer.out.endswith("\n")
+    assert len(answer.out) == len("the cat") + 8 + 1
+    assert cli("generate", trained, "the cat", *FEW).out == answer.out  # the same seed
+    assert cli("generate", trained, "the cat", *FEW, "--seed", 3).out != answer.out
+
+
+def test_as_json(cli, trained) -> None:
+    document = cli("generate", trained, "the cat", *FEW, "--samples", 3, "--json").json
+    assert [sample["prompt"] for sample in document["samples"]] == ["the cat"] * 3
+    assert [sample["tokens"] for sample in document["samples"]] == [8, 8, 8]
+    assert len({sample["text"] for sample in document["samples"]}) == 3
+    streamed = cli("generate", trained, "the cat", *FEW).out
+    assert streamed == "the cat" + document["samples"][0]["text"] + "\n"
+
+
+def test_prompts_from_a_file(cli, trained, tmp_path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("the cat\nan old\n")
+    document = cli("generate", trained, "--prompts", file, *FEW, "--temperature", 0, "--json").json
+    assert [sample["prompt"] for sample in document["samples"]] == ["the cat", "an old"]
+    answer = cli("generate", trained, "--prompts", file, *FEW)
+    assert answer.out.startswith("--- 1\nthe cat")
+    assert "--- 2\nan old" in answer.out
+
+
+def test_mistakes(cli, trained, tmp_path) -> None:
+    (tmp_path / "none.txt").write_text("")
+    (tmp_path / "bad.txt").write_bytes(b"\xff")
+    for words, code, hint in (
+        (["x", "--prompts", tmp_path / "none.txt"], 2, "both given"),
+        (["--prompts", tmp_path / "none.txt"], 1, "has no prompts; write one per line"),
+        (["--prompts", tmp_path / "bad.txt"], 1, "cannot be read as text"),
+        (["--prompts", tmp_path / "absent.txt"], 1, "cannot be read as text"),
+        (["x", "--top-p", "1.5"], 2, "top"),
+        (["x", "--repetition-penalty", "0"], 2, "penalty"),
+        (["x", "--stop", ""], 2, "empty stop string"),
+    ):
+        answer = cli("generate", trained, *words, *FEW)
+        assert (answer.code, hint in answer.sentence) == (code, True), (words, answer.err)
+
+
+def test_it_stops(cli, trained) -> None:
+    text = cli("generate", trained, "the", *FEW, "--temperature", 0, "--json").json["samples"][0]["text"]
+    answer = cli("generate", trained, "the", *FEW, "--temperature", 0, "--stop", text[4], "--json")
+    assert answer.json["samples"][0]["text"] == text[: text.index(text[4])]

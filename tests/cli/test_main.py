@@ -1,0 +1,138 @@
+"""The command itself: help without torch, exit codes, one sentence per mistake, flags that stand anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from glassformer.cli import main
+from glassformer.foundation.errors import CheckFailed, ConfigError, DataError, Diverged, Interrupted
+
+CONTRACT = ("demo", "recipes", "data", "train", "evaluate", "runs", "generate", "check", "report", "tokenizer", "byhand")
+
+
+def test_help_lists_every_verb(cli) -> None:
+    answer = cli("--help")
+    assert answer.code == 0
+    for verb in (*CONTRACT, "verify-resume"):
+        assert f" {verb} " in answer.out
+    assert cli("-h").out == answer.out
+    assert cli().code in (0, 2)  # nothing asked: the help
+
+
+@pytest.mark.parametrize("verb", [*main.VERBS, *main.GROUPS])
+def test_every_verb_has_help(cli, verb: str) -> None:
+    answer = cli(verb.replace("_", "-"), "--help")
+    assert answer.code == 0
+    assert "Usage: glassformer" in answer.out
+
+
+def test_every_reading_verb_has_json(cli) -> None:
+    for verb in main.VERBS:
+        assert "--json" in cli(verb.replace("_", "-"), "--help").out, verb
+
+
+def test_help_and_version_import_no_torch() -> None:
+    program = (
+        "import sys\nfrom glassformer.cli.main import run\n"
+        "for words in (['--help'], ['--version'], ['train', '--help'], ['runs', '.'], ['nonsense']):\n    run(words)\n"
+        "heavy = {'torch', 'matplotlib', 'numpy.random', 'transformers'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if 'torch' in heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["trian", "x"], "No such command 'trian'"),
+        (["train"], "Missing argument 'RECIPE'"),
+        (["train", "x", "--stes", "5"], "No such option: --stes"),
+        (["train", "x", "--seed", "five"], "--seed"),
+        (["generate", "x", "--top-k", "0"], "--top-k"),
+        (["evaluate", "x", "--split", "dev"], "'dev'"),
+    ],
+)
+def test_wrong_words_and_flags_are_2(cli, words: list[str], hint: str) -> None:
+    answer = cli(*words)
+    assert answer.code == 2
+    assert hint in answer.err
+    assert answer.out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("a rule"), 2),
+        (DataError("a rule"), 1),
+        (CheckFailed("a rule"), 3),
+        (Diverged("a rule"), 4),
+        (Interrupted("a rule", signal_number=2), 130),
+        (Interrupted("a rule", signal_number=15), 143),
+        (ZeroDivisionError("a rule"), 1),
+    ],
+)
+def test_every_error_is_one_sentence_and_its_code(cli, monkeypatch, error: Exception, code: int) -> None:
+    def fail(folder: object) -> None:
+        raise error
+
+    monkeypatch.setattr("glassformer.runs.overview.overview", fail)
+    answer = cli("runs")
+    assert answer.code == code
+    assert "a rule" in answer.sentence
+    assert answer.out == ""
+
+
+def test_a_fault_of_ours_says_so_and_debug_shows_where(cli, monkeypatch) -> None:
+    monkeypatch.setattr("glassformer.runs.overview.overview", lambda folder: 1 / 0)
+    assert (
+        "Unexpected ZeroDivisionError: division by zero (a fault of Glassformer; --debug shows where)" in cli("runs").sentence
+    )
+    answer = cli("runs", "--debug")
+    assert answer.code == 1
+    assert "Traceback" in answer.err
+
+
+def test_ctrl_c_is_130(cli, monkeypatch) -> None:
+    def interrupt(folder: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.runs.overview.overview", interrupt)
+    answer = cli("runs")
+    assert answer.code == 130
+    assert "Traceback" not in answer.err
+
+
+def test_flags_that_stand_anywhere() -> None:
+    for words in (["--quiet", "runs", "x"], ["runs", "--quiet", "x"], ["runs", "x", "--quiet"]):
+        assert main._take_everywhere_flags(words) == ["runs", "x"]
+        assert main.SETTINGS.quiet
+    assert main._take_everywhere_flags(["generate", "x", "--", "--quiet"]) == ["generate", "x", "--", "--quiet"]
+    assert not main.SETTINGS.quiet
+
+
+def test_a_reader_that_goes_away_is_no_traceback(trained) -> None:
+    """``glassformer recipes | head -1``."""
+    command = f"{sys.executable} -m glassformer recipes | head -c 10"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_the_version(cli) -> None:
+    answer = cli("--version")
+    assert answer.code == 0
+    assert answer.out.strip()
+
+
+def test_main_ends_the_process_with_the_code(monkeypatch, capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main.main(["runs", "/no/such/folder"])
+    assert caught.value.code == 1
+    monkeypatch.setattr(sys, "argv", ["glassformer", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 0

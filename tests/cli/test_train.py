@@ -1,0 +1,101 @@
+"""``glassformer train``: a run from the command line, its price beforehand, and every way it can be refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.runs.directory import RunDirectory
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+def test_a_run(cli, tiny_file, tmp_path) -> None:
+    answer = cli("train", tiny_file, "--out", tmp_path / "run")
+    assert answer.code == 0
+    first, second = answer.out.splitlines()
+    assert first == f"Run: {tmp_path / 'run'}"
+    assert second.startswith("Validation loss ")
+    assert second.endswith(" nats per token at step 6.")
+    assert "Next: glassformer evaluate" in answer.err
+
+
+def test_as_json(cli, tiny_file, tmp_path) -> None:
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", "--json", "--seed", 7, "--set", "training.steps=4")
+    document = answer.json
+    assert (document["status"], document["step"], document["steps"]) == ("finished", 4, 4)
+    assert RunDirectory(tmp_path / "run").read_recipe()["seed"] == 7
+
+
+def test_quiet(cli, tiny_file, tmp_path) -> None:
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", "--quiet")
+    assert answer.code == 0
+    assert answer.err == ""
+
+
+def test_going_on(cli, tiny_file, tmp_path) -> None:
+    cli("train", tiny_file, "--out", tmp_path / "run")
+    refused = cli("train", tiny_file, "--out", tmp_path / "run")
+    assert refused.code == 1
+    assert "is not empty. Continue its run with --resume" in refused.sentence
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", "--resume", "--set", "training.steps=8", "--json")
+    assert answer.json["step"] == 8
+    other = cli("train", tiny_file, "--out", tmp_path / "run", "--resume", "--set", "model.width=16")
+    assert other.code == 2
+    assert "cannot go on with another recipe (model.width: 8 -> 16)" in other.sentence
+
+
+def test_the_default_folder(cli, tiny_file, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("train", tiny_file, "--json").json["run"] == "runs/tiny"
+    assert cli("train", tiny_file, "--json").json["run"] == "runs/tiny-2"
+    assert cli("train", tiny_file, "--resume", "--set", "training.steps=7", "--json").json["run"] == "runs/tiny-2"
+
+
+def test_the_price_beforehand(cli, tiny_file, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path / ".")
+    before = sorted(tmp_path.iterdir())
+    answer = cli("train", tiny_file, "--dry-run")
+    assert answer.code == 0
+    for part in ("embedding", "mixer (dot)", "feedforward (gelu)", "head (tied)", "optimizer", "decays: embedding.weight"):
+        assert part in answer.out
+    document = cli("train", tiny_file, "--dry-run", "--json").json
+    assert document["parameters"] == sum(part["parameters"] for part in document["parts"])
+    assert sorted(tmp_path.iterdir()) == before  # nothing was trained, nothing written
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--set", "model.widht=8"], "There is no key 'model.widht'. Did you mean 'width'?"),
+        (["--set", "model.width=10", "--set", "model.heads=4"], "model.heads=4 does not divide model.width=10"),
+        (["--set", "model.mixer=dto"], "Did you mean 'dot'?"),
+        (["--set", "training.device=tpu"], "training.device=tpu is not on this machine"),
+        (["--set", "model.width"], "is not of the form key=value"),
+        (["--set", "seed=1", "--set", "seed=2"], "--set seed is given twice"),
+        (["--plugin", "absent.py"], "--plugin absent.py: not a Python file that exists"),
+        (["--set", "training.accumulate=3"], "training.accumulate=3 does not divide training.batch_size=4"),
+    ],
+)
+def test_what_is_wrong_in_the_recipe_is_2_and_leaves_nothing(cli, tiny_file, tmp_path, words: list[str], hint: str) -> None:
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", *words)
+    assert answer.code == 2
+    assert hint in answer.sentence
+    assert answer.out == ""
+    assert not (tmp_path / "run").exists()
+
+
+def test_divergence_is_4(cli, tiny_file, tmp_path) -> None:
+    words = ["--set", "training.lr=1e30", "--set", "training.clip=null", "--set", "checkpoint.every=1"]
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", *words, "--json")
+    assert answer.code == 4
+    assert answer.out == ""
+    assert "Diverged at step" in answer.sentence
+    assert cli("runs", tmp_path, "--json").json["runs"][0]["status"] == "diverged"
+
+
+def test_bf16_on_a_machine_without_it_is_said(cli, tiny_file, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("glassformer.foundation.runtime.bf16_works", lambda device: False)
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", "--set", "training.precision=bf16")
+    assert answer.code == 0
+    assert "bf16 was asked for, but bf16 products do not work on this cpu" in answer.err
+    assert RunDirectory(tmp_path / "run").read_environment()["precision"] == "float32"

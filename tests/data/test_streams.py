@@ -1,0 +1,51 @@
+"""Text in pieces: every piece certain, all pieces together the text; half characters and stop strings held back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.data.stop_strings import StopStrings
+from glassformer.data.streams import PiecesOfText
+
+
+def decode(ids) -> str:
+    """Ids are bytes."""
+    return bytes(ids).decode("utf-8", errors="replace")
+
+
+def pieces_of(text: str, stop: tuple[str, ...] = ()) -> list[str]:
+    pieces: list[str] = []
+    stream = PiecesOfText(decode, pieces.append, StopStrings(decode, stop))
+    ending, ids = StopStrings(decode, stop), []
+    for byte in text.encode():
+        ids.append(byte)
+        stream(0, byte)
+        if ending(0, ids):
+            break
+    stream.finish()
+    return pieces
+
+
+def test_by_hand() -> None:
+    assert pieces_of("abc") == ["a", "b", "c"]
+    assert pieces_of("aé€b") == ["a", "é", "€", "b"]  # of two and three bytes: never half a character
+
+
+def test_what_may_become_a_stop_string_is_held_back() -> None:
+    assert pieces_of("a<enb", ("<end>",)) == ["a", "<enb"]
+    assert pieces_of("a<end>never", ("<end>",)) == ["a"]
+    assert pieces_of("a<en", ("<end>",)) == ["a", "<en"]  # handed on when nothing follows
+
+
+def test_several_stop_strings() -> None:
+    assert "".join(pieces_of("one\n\ntwo###", ("###", "\n\n"))) == "one"
+    assert "".join(pieces_of("aab", ("ab",))) == "a"
+
+
+@given(st.text(max_size=30), st.lists(st.text(min_size=1, max_size=3), max_size=2))
+def test_together_the_pieces_are_the_text_cut_at_the_first_string(text: str, stop: list[str]) -> None:
+    whole = "".join(pieces_of(text, tuple(stop)))
+    cut = StopStrings(decode, stop).cut(text)
+    assert text.startswith(whole)
+    assert whole == cut

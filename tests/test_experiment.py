@@ -1,0 +1,269 @@
+"""The wiring: what a run leaves behind, going on, and what is refused before anything is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from glassformer import experiment
+from glassformer.experiment import default_folder, train
+from glassformer.foundation.errors import ConfigError, DataError, Diverged, OutOfMemory, RunError
+from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.recipe import load_recipe
+from glassformer.runs.checkpoint import sums_of, verify_checkpoint
+from glassformer.runs.directory import RunDirectory
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+def state_of_folder(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def last_sums(folder: Path) -> dict[str, str]:
+    run = RunDirectory(folder)
+    return sums_of(run, run.steps()[-1])
+
+
+def test_what_a_run_leaves_behind(tiny, tmp_path) -> None:
+    run = train(tiny, out=tmp_path / "run")
+    folder = RunDirectory(tmp_path / "run")
+    assert sorted(path.name for path in folder.root.iterdir()) == [
+        "checkpoints",
+        "environment.json",
+        "metrics.jsonl",
+        "recipe.yaml",
+        "state.json",
+        "tokenizer.json",
+    ]
+    resolved = parse_yaml(folder.recipe_file.read_text())
+    assert resolved["schema"] == 1
+    assert load_recipe(folder.read_recipe()) == load_recipe(tiny)
+    assert folder.steps() == [4, 6]  # of 2, 4, 6 the last two
+    assert folder.read_state()["status"] == run.status == "finished"
+    environment = json.loads(folder.environment_file.read_text())
+    assert {"torch", "python", "threads", "device", "precision", "data", "recipe_fingerprint", "weight_decay"} <= set(
+        environment
+    )
+    records = run.metrics()
+    assert [record["step"] for record in records if "loss" in record] == [1, 2, 3, 4, 5, 6]
+    assert [record["step"] for record in records if "validation_loss" in record] == [3, 6]
+
+
+def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(tiny, tmp_path) -> None:
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        train(tiny, out=tmp_path / name, seed=seed)
+    assert last_sums(tmp_path / "a") == last_sums(tmp_path / "b") != last_sums(tmp_path / "c")
+
+
+def test_going_on_to_more_steps(tiny, tmp_path) -> None:
+    """With a schedule that does not look at the end, going on is the same as having meant to from the start."""
+    tiny["training"]["schedule"] = "constant"
+    train(tiny, set={"training.steps": 4}, out=tmp_path / "short")
+    run = train(tiny, set={"training.steps": 10}, out=tmp_path / "short", resume=True)
+    train(tiny, set={"training.steps": 10}, out=tmp_path / "long")
+    assert last_sums(tmp_path / "short") == last_sums(tmp_path / "long")
+    assert run.recipe.training.steps == 10
+    steps = [record["step"] for record in run.metrics() if "loss" in record]
+    assert steps == list(range(1, 11))
+
+
+def test_resuming_a_finished_run_changes_nothing(tiny, tmp_path) -> None:
+    train(tiny, out=tmp_path / "run")
+    before = state_of_folder(tmp_path / "run")
+    run = train(tiny, out=tmp_path / "run", resume=True)
+    after = state_of_folder(tmp_path / "run")
+    assert after == before
+    assert run.status == "finished"
+
+
+def test_resuming_what_is_not_there_begins(tiny, tmp_path) -> None:
+    assert train(tiny, out=tmp_path / "new", resume=True).status == "finished"
+
+
+def test_a_beginning_that_was_killed_before_the_recipe_begins_again(tiny, tmp_path, monkeypatch) -> None:
+    def killed(self: RunDirectory, recipe: dict[str, Any]) -> None:
+        raise SystemExit(137)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "write_recipe", killed)
+        with pytest.raises(SystemExit):
+            train(tiny, out=tmp_path / "run")
+    assert (tmp_path / "run" / "environment.json").exists()
+    assert train(tiny, out=tmp_path / "run", resume=True).status == "finished"
+
+
+def test_a_used_folder_is_refused_and_untouched(tiny, tmp_path) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "thesis.tex").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(RunError, match="is not empty"):
+            train(tiny, out=tmp_path / "used", resume=resume)
+    assert state_of_folder(tmp_path / "used") == {"thesis.tex": b"mine"}
+    train(tiny, out=tmp_path / "run")
+    with pytest.raises(RunError, match="Continue its run with --resume"):
+        train(tiny, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"model.width": 16}, {"seed": 9}, {"training.lr": 0.5}, {"model.dropout": 0.0}, {"training.batch_size": 8}]
+)
+def test_another_recipe_cannot_go_on(tiny, tmp_path, changes) -> None:
+    train(tiny, out=tmp_path / "run")
+    before = state_of_folder(tmp_path / "run")
+    (key,) = changes
+    with pytest.raises(ConfigError, match=f"cannot go on with another recipe \\({key}: .* -> .*; start a new run"):
+        train(tiny, set=changes, out=tmp_path / "run", resume=True)
+    assert state_of_folder(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training.steps": 8, "about": "longer"},
+        {"evaluation.every": 1},
+        {"checkpoint.every": 1, "checkpoint.keep": 5},
+        {"training.accumulate": 4},
+        {"training.out_of_memory": "halve"},
+    ],
+)
+def test_what_may_change(tiny, tmp_path, changes) -> None:
+    train(tiny, out=tmp_path / "run")
+    train(tiny, set=changes, out=tmp_path / "run", resume=True)
+
+
+def test_changed_data_cannot_go_on(tiny, tiny_text, tmp_path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text(tiny_text.read_text())
+    tiny["data"]["path"] = str(own)
+    train(tiny, out=tmp_path / "run")
+    before = state_of_folder(tmp_path / "run")
+    own.write_text(tiny_text.read_text().replace("cat", "cow"))
+    with pytest.raises(RunError, match=r"The data of .*run changed since it began .*own\.txt.*Put the old files back"):
+        train(tiny, set={"training.steps": 9}, out=tmp_path / "run", resume=True)
+    assert state_of_folder(tmp_path / "run") == before  # it still says finished
+
+
+def test_divergence_keeps_the_last_good_checkpoint(tiny, tmp_path) -> None:
+    tiny["training"].update(lr=1e30, clip=None, schedule={"kind": "constant", "warmup": 0})
+    tiny["checkpoint"]["every"] = 1
+    with pytest.raises(Diverged, match="The last good checkpoint is kept"):
+        train(tiny, out=tmp_path / "run")
+    folder = RunDirectory(tmp_path / "run")
+    state = folder.read_state()
+    assert state["status"] == "diverged"
+    assert "Diverged at step" in state["reason"]
+    for step in folder.steps():
+        verify_checkpoint(folder.checkpoint(step))
+
+
+def test_the_best_checkpoint_is_kept(tiny, tmp_path, monkeypatch) -> None:
+    losses = iter([2.0, 1.0, 3.0, 4.0, 5.0])
+    monkeypatch.setattr(experiment, "_validation", lambda *arguments: {"validation_loss": next(losses)})
+    tiny["evaluation"]["every"], tiny["training"]["steps"] = 2, 10
+    tiny["checkpoint"] = {"every": 2, "best": True}
+    run = train(tiny, out=tmp_path / "run")
+    assert RunDirectory(tmp_path / "run").steps() == [4, 8, 10]
+    assert run.checkpoint("best").step == 4
+
+
+def test_the_run_goes_on_with_its_own_threads(tiny, tmp_path, monkeypatch) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    train(tiny, set={"training.steps": 2}, out=tmp_path / "run", threads=2)
+    torch.set_num_threads(before)
+    chosen: list[int | None] = []
+    choose = experiment.choose_runtime
+    monkeypatch.setattr(experiment, "choose_runtime", lambda **o: chosen.append(o["threads"]) or choose(**o))
+    try:
+        train(tiny, out=tmp_path / "run", resume=True)
+    finally:
+        torch.set_num_threads(before)
+    assert chosen == [2]
+
+
+def test_starting_from_another_run(tiny, trained, tmp_path) -> None:
+    changes = {
+        "init_from": str(trained),
+        "model.width": 12,
+        "training.lr": 1e-9,
+        "training.weight_decay": 0.0,
+        "model.dropout": 0.0,
+    }
+    run = train(tiny, set=changes, out=tmp_path / "run")
+    begun, ended = run.checkpoint("last").model, experiment.load(trained).checkpoint("last").model
+    assert all((begun[name] - ended[name]).abs().max() < 1e-5 for name in begun)
+    with pytest.raises(ConfigError, match="do not fit this model"):
+        train(tiny, set={**changes, "model.width": 8}, out=tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_epochs_are_steps_of_the_data(tiny, tmp_path) -> None:
+    run = train(tiny, set={"training.epochs": 1.0}, out=tmp_path / "run")
+    windows_per_step = tiny["training"]["batch_size"] * tiny["model"]["context"]
+    assert run.summary()["steps"] == pytest.approx(run.data.split("train").num_tokens / windows_per_step, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("content", "changes", "words"),
+    [
+        (b"short\n", {}, "tokens, but model.context=16 needs at least 17"),
+        (b"", {}, "empty"),
+        (b"good line\nbad \xff\xfe line\n" * 40, {}, "line 2"),
+        (b"good line\nwith a \0 byte\n" * 40, {}, "line 2"),
+    ],
+)
+def test_bad_text_is_a_sentence_and_nothing_is_written(tiny, tmp_path, content: bytes, changes, words: str) -> None:
+    file = tmp_path / "bad.txt"
+    file.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        train(tiny, set={"data.path": str(file), "data.split.validation": 0.0, "data.split.test": 0.0}, out=tmp_path / "run")
+    assert words in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_does_not_fit_is_a_sentence(tiny, tmp_path) -> None:
+    huge = {"model.width": 1 << 16, "model.heads": 1, "model.layers": 1 << 12}
+    with pytest.raises(OutOfMemory, match=r"Out of memory .* Make model\.width, model\.layers"):
+        train(tiny, set=huge, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_validation_split_no_evaluation(tiny, tmp_path) -> None:
+    run = train(tiny, set={"data.split.validation": 0.0}, out=tmp_path / "run")
+    assert run.summary()["validation_loss"] is None
+    assert not [record for record in run.metrics() if "validation_loss" in record]
+
+
+def test_where_a_run_goes_unless_told(tiny_file, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_folder(tiny_file, resume=False) == Path("runs/tiny")
+    assert default_folder(tiny_file, resume=True) == Path("runs/tiny")
+    for name in ("tiny", "tiny-2"):
+        os.makedirs(f"runs/{name}")
+    assert default_folder("recipes/tiny.yaml", resume=False) == Path("runs/tiny-3")
+    assert default_folder("tiny", resume=True) == Path("runs/tiny-2")
+    assert default_folder({"data": {}}, resume=False) == Path("runs/run")
+
+
+def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:
+    class Listener:
+        said: ClassVar[list[str]] = []
+        done: ClassVar[list[tuple[str, float, float]]] = []
+
+        def say(self, sentence: str) -> None:
+            self.said.append(sentence)
+
+        def progress(self, what: str, done: float, total: float, facts: object = None) -> None:
+            self.done.append((what, done, total))
+
+    train(tiny, out=tmp_path / "run", watch=Listener())
+    assert any(sentence.startswith("validation loss") for sentence in Listener.said)
+    assert ("training", 6, 6) in Listener.done
+    train(tiny, out=tmp_path / "run", resume=True, watch=Listener())
+    assert "Going on from step 6." in Listener.said

@@ -1,0 +1,173 @@
+"""Recipes: files, names, values; dotted changes; refused when wrong, with the remedy; the built-in ones are sound."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.registry import Slot
+from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.recipe import (
+    Recipe,
+    built_in_recipes,
+    changed,
+    list_recipes,
+    list_variants,
+    load_recipe,
+    recipe_file,
+    recipe_values,
+)
+
+SMALLEST = {"data": {"set": "docstrings"}, "training": {"steps": 5}}
+
+
+def test_the_smallest_recipe() -> None:
+    recipe = load_recipe(SMALLEST)
+    assert recipe.model.mixer.kind == "dot"
+    assert recipe.objective.kind == "next-token"
+    assert recipe.seed == 0
+    assert load_recipe(recipe.plain()) == recipe
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_from_a_file(tiny, tiny_file, as_text: bool) -> None:
+    recipe = load_recipe(str(tiny_file) if as_text else tiny_file)
+    assert recipe == load_recipe(tiny)
+    assert load_recipe(recipe) == recipe
+
+
+def test_what_is_written_is_read_back(tiny, tmp_path) -> None:
+    recipe = load_recipe(tiny)
+    (tmp_path / "again.yaml").write_text("schema: 1\n" + dump_yaml(recipe.plain()))  # as a run writes it
+    assert load_recipe(tmp_path / "again.yaml") == recipe
+
+
+def test_dotted_changes(tiny) -> None:
+    recipe = load_recipe(tiny, {"model.width": 16, "model.norm": "rms", "training.optimizer.eps": 1e-6, "seed": 9})
+    assert (recipe.model.width, recipe.model.norm.kind, recipe.seed) == (16, "rms", 9)
+    assert recipe.training.lr == 0.01  # the rest stays
+
+
+def test_a_setting_of_a_variant_that_the_recipe_leaves_to_its_default(tiny) -> None:
+    assert load_recipe(tiny, {"model.feedforward.expansion": 2.0}).model.feedforward.expansion == 2.0
+    assert load_recipe(tiny, {"training.schedule.final": 0.5}).training.schedule.final == 0.5
+
+
+def test_one_source_replaces_the_other() -> None:
+    both = {"data": {"set": "docstrings", "validation": "held-out.txt"}, "training": {"steps": 5}}
+    values = changed(both, {"data.path": "mine.txt"})
+    assert values["data"] == {"path": "mine.txt"}
+    assert changed({"data": {"path": "a.txt"}}, {"data.set": "docstrings"})["data"] == {"set": "docstrings"}
+    assert both["data"] == {"set": "docstrings", "validation": "held-out.txt"}  # untouched
+
+
+def test_steps_replace_epochs_and_the_reverse() -> None:
+    assert changed({"training": {"steps": 5}}, {"training.epochs": 2})["training"] == {"epochs": 2}
+    assert changed({"training": {"epochs": 5}}, {"training.steps": 2})["training"] == {"steps": 2}
+    with pytest.raises(ConfigError, match="both given"):
+        load_recipe(SMALLEST, {"training.steps": 3, "training.epochs": 2})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"modle.width": 8}, "There is no key 'modle'. Did you mean 'model'?"),
+        ({"model.widht": 8}, "There is no key 'model.widht'. Did you mean 'width'?"),
+        ({"model.width": "big"}, "model.width='big' is not accepted"),
+        ({"model.width": 100, "model.heads": 8}, "model.heads=8 does not divide model.width=100"),
+        ({"tokenizer": "chars"}, "tokenizer has no 'chars'. Did you mean 'char'?"),
+        ({"objective": "nexttoken"}, "objective has no 'nexttoken'. Did you mean 'next-token'?"),
+        ({"training.batch_size": 4, "training.accumulate": 3}, "training.accumulate=3 does not divide training.batch_size=4"),
+        ({"data.splitt": 1}, "There is no key 'data.splitt'. Did you mean 'split'?"),
+        ({"seed": -1}, "seed=-1 is not accepted"),
+        ({"checkpoint.keep": 1}, "checkpoint.keep=1 is not accepted"),
+        ({"data.set": None}, "exactly one of set and path"),
+        ({"training": 3}, "training=3 is not accepted"),
+    ],
+)
+def test_mistakes_are_sentences(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(SMALLEST, changes)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_descriptions_are_no_part_of_the_fingerprint(tiny) -> None:
+    first = load_recipe(tiny)
+    assert load_recipe(tiny, {"about": "mine", "result": "good"}).fingerprint == first.fingerprint
+    assert load_recipe(tiny, {"model.width": 16}).fingerprint != first.fingerprint
+    assert load_recipe(tiny, {"seed": 4}).fingerprint != first.fingerprint
+    assert load_recipe(tiny, {"model.norm": {"kind": "layer"}}).fingerprint == first.fingerprint  # the default, spelt out
+
+
+def test_a_name_a_file_or_the_nearest(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert recipe_file("docstrings-char") == built_in_recipes()["docstrings-char"]
+    with pytest.raises(UnknownName, match="Did you mean 'docstrings-char'"):
+        recipe_file("docstring-char")
+    with pytest.raises(ConfigError, match=r"There is no file recipes/docstrings-char\.yaml\. Did you mean the built-in recipe"):
+        recipe_file("recipes/docstrings-char.yaml")
+    with pytest.raises(ConfigError, match=r"There is no file absent\.yaml; `glassformer recipes` lists"):
+        recipe_file("absent.yaml")
+    (tmp_path / "docstrings-char").write_text("a file of that name wins")
+    assert recipe_file("docstrings-char").read_text().startswith("a file")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"- 1\n- 2\n", "is not a recipe: it must be a mapping"),
+        (b"", "is not a recipe"),
+        (b"a: [", "not valid YAML"),
+        (b"[" * 100_000, "levels of nesting"),
+        (b"a: &x [*x]\n", "aliases"),
+        (b"seed: 1\nseed: 2\n", "given twice"),
+        (b"x" * (1 << 21), "larger than 1 MiB"),
+    ],
+)
+def test_files_that_are_no_recipe(tmp_path, content: bytes, words: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"bad\.yaml") as caught:
+        recipe_values(file)
+    assert words in str(caught.value)
+
+
+def test_a_gigabyte_is_not_read(tmp_path) -> None:
+    file = tmp_path / "huge.yaml"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)  # a terabyte of zeros that takes no room
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+        recipe_values(file)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tiny_file) -> None:
+    tiny_file.chmod(0)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        recipe_values(tiny_file)
+
+
+@pytest.mark.parametrize("name", built_in_recipes())
+def test_every_built_in_recipe_is_sound(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.about, "a recipe says what it is"
+    assert load_recipe(recipe.plain()) == recipe
+
+
+def test_lists() -> None:
+    rows = list_recipes()
+    assert [row["name"] for row in rows] == sorted(built_in_recipes())
+    variants = list_variants()
+    assert {"slot": "model.mixer", "name": "dot", "about": Slot.every["model.mixer"].get("dot").one_line()} in variants
+    assert all(row["about"] for row in variants)
+
+
+def test_a_recipe_cannot_ask_for_code() -> None:
+    for key in ("plugins", "plugin", "trust_remote_code", "model.trust_remote_code"):
+        with pytest.raises(ConfigError, match="There is no key"):
+            load_recipe(SMALLEST, {key: "evil.py"})
+    assert "plugins" not in Recipe.model_fields

@@ -1,0 +1,77 @@
+"""The proof of exact resume: real processes, one kill; and that it would find a difference."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from glassformer import verify_resume as module
+from glassformer.foundation.errors import GlassformerError
+from glassformer.runs.directory import RunDirectory
+from glassformer.verify_resume import ResumeProof, verify_resume
+
+
+def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
+    said: list[str] = []
+
+    class Listener:
+        def say(self, sentence: str) -> None:
+            said.append(sentence)
+
+        def progress(self, *arguments: object) -> None: ...
+
+    proof = verify_resume(tiny, kills=1, times=1, seed=4, folder=tmp_path, watch=Listener())
+    assert proof.same
+    assert set(proof.unbroken) == {"model.safetensors", "optimizer.safetensors"}
+    assert proof.broken[0]["sha256"] == proof.unbroken
+    assert said[0].startswith("Unbroken run: 6 steps in ")
+    assert said[1].endswith("resumed, same bits.")
+    assert list(tmp_path.iterdir()) == []  # nothing stays behind
+    assert json.loads(json.dumps(proof.plain())) == proof.plain()
+
+
+def pretend(monkeypatch, sums: list[dict[str, str]]) -> list[str]:
+    """Training is pretended: each finished run has the next of ``sums``."""
+    done: list[str] = []
+    monkeypatch.setattr(module, "_train", lambda file, run, plugins: done.append(run.root.name))
+    monkeypatch.setattr(module, "_kill_at", lambda file, run, plugins, after: done.append(f"kill {run.root.name}") or 3)
+    monkeypatch.setattr(RunDirectory, "steps", lambda self: [6])
+    monkeypatch.setattr(module, "sums_of", lambda run, step: sums.pop(0))
+    return done
+
+
+def test_other_bits_are_found(tiny, monkeypatch) -> None:
+    done = pretend(monkeypatch, [{"model": "a"}, {"model": "a"}, {"model": "b"}])
+    proof = verify_resume(tiny, kills=2, times=2)
+    assert not proof.same
+    assert [run["same"] for run in proof.broken] == [True, False]
+    assert [run["killed_at_steps"] for run in proof.broken] == [[3, 3], [3, 3]]
+    assert done == ["unbroken", *(["kill broken-1"] * 2), "broken-1", *(["kill broken-2"] * 2), "broken-2"]
+
+
+def test_a_run_that_fails_by_itself_is_no_proof(tiny, monkeypatch) -> None:
+    failing = [sys.executable, "-c", "import sys; sys.exit('Error: no text')"]
+    monkeypatch.setattr(module, "_command", lambda *arguments: failing)
+    with pytest.raises(GlassformerError, match="The run to be verified failed with exit code 1: Error: no text"):
+        verify_resume(tiny)
+
+
+def test_plugins_are_known_before_the_recipe_is_read(tiny, tmp_path, monkeypatch) -> None:
+    plugin = tmp_path / "short_schedule.py"
+    plugin.write_text(
+        "from glassformer.training.slots import SCHEDULES, ScheduleConfig\n"
+        "@SCHEDULES.variant('of-a-test')\n"
+        "class Mine(ScheduleConfig):\n"
+        '    """A schedule of a test."""\n'
+        "    def factor(self, step: int, steps: int) -> float:\n"
+        "        return 1.0\n"
+    )
+    pretend(monkeypatch, [{"model": "a"}, {"model": "a"}])
+    assert verify_resume(tiny, set={"training.schedule": "of-a-test"}, plugins=[plugin]) == ResumeProof(
+        True, {"model": "a"}, [{"killed_at_steps": [3, 3], "sha256": {"model": "a"}, "same": True}]
+    )
+    from glassformer.training.slots import SCHEDULES
+
+    del SCHEDULES._variants["of-a-test"]

@@ -1,0 +1,35 @@
+"""AdamW: one step worked out on paper."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.training.optimizers.adamw import AdamWConfig
+
+
+def test_the_first_step_by_hand() -> None:
+    """Bias-corrected moments of one gradient g are g and g squared: the step is the rate times g/(|g| + eps)."""
+    parameters = {"w": nn.Parameter(torch.tensor([[2.0, -4.0]])), "b": nn.Parameter(torch.tensor([1.0]))}
+    (optimizer,) = AdamWConfig(eps=1e-12).build(parameters, lr=0.1, weight_decay=0.5)
+    parameters["w"].grad, parameters["b"].grad = torch.tensor([[3.0, -0.01]]), torch.tensor([-7.0])
+    optimizer.step()
+    # w decays by 0.1 * 0.5 first: 1.9 and -3.8; then 0.1 against the sign of the gradient. b does not decay.
+    torch.testing.assert_close(parameters["w"].detach(), torch.tensor([[1.8, -3.7]]))
+    torch.testing.assert_close(parameters["b"].detach(), torch.tensor([1.1]))
+
+
+def test_settings() -> None:
+    config = AdamWConfig.parse({"betas": [0.8, 0.9], "eps": 1e-6})
+    assert config.betas == (0.8, 0.9)
+    assert AdamWConfig.parse({"betas": config.plain()["betas"]}).betas == (0.8, 0.9)
+    (optimizer,) = config.build({"w": nn.Parameter(torch.ones(2, 2))}, lr=0.1, weight_decay=0.0)
+    assert optimizer.param_groups[0]["betas"] == (0.8, 0.9)
+
+
+@pytest.mark.parametrize("betas", [[1.0, 0.9], [-0.1, 0.9], [0.9], [0.9, 1.5]])
+def test_impossible_betas_are_refused_before_anything_starts(betas: list[float]) -> None:
+    with pytest.raises(ConfigError, match="betas"):
+        AdamWConfig.parse({"betas": betas})
