@@ -26,7 +26,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
 from glassformer.study.plan import BASE, Resolve, StudyPlan, Trial
 from glassformer.study.preparing import prepared_facts
-from glassformer.study.results import TrialResult, document_values, read_trial
+from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.standing import Progress, duration
 from glassformer.study.study import Study
 from glassformer.study.variants import Facts, VariantBook
@@ -54,6 +54,7 @@ class Conductor:
         self._open = executor
         self._executor: Executor | None = None
         self._stop = StopSignal()
+        self._done: dict[str, TrialResult] = {}
         self._spent = 0.0
 
     def run(self) -> Study:
@@ -179,9 +180,14 @@ class Conductor:
 
     def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
         """What the folder says; with ``repair`` a damaged one is set aside, so that the trial runs again."""
+        if trial.label in self._done:
+            return self._done[trial.label]
         folder = self.directory.trial(trial)
         try:
-            return read_trial(folder, trial, self._recipe_of(trial))
+            result = read_trial(folder, trial, self._recipe_of(trial))
+            if result.done:  # its folder does not change any more
+                self._done[trial.label] = result
+            return result
         except RunError as error:
             if not repair:
                 return TrialResult(trial, "pending", str(error))
@@ -206,8 +212,6 @@ class Conductor:
         return replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
 
     def _run(self, trials: Sequence[Trial], left: Sequence[Trial], done: Mapping[str, bool]) -> None:
-        if self._executor is not None:
-            self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
         progress = Progress(self.watch, self.facts, self.directory.trial, self._mean)
         progress.begin(trials, done)
         by_label = {trial.label: trial for trial in left}
@@ -221,8 +225,9 @@ class Conductor:
                 self._give_up_on_changes(trial)
 
     def _mean(self, variant: str) -> float | None:
-        values = self.study().seed_values(variant)
-        return float(values.mean()) if len(values) else None
+        own = [one for one in self._done.values() if one.trial.variant == variant and one.trial.area == "trials"]
+        values = [metric_of(one.losses, self.plan.metric) for one in own if one.losses is not None]
+        return sum(values) / len(values) if values else None
 
     def _task(self, trial: Trial) -> Task:
         facts = self.facts[trial.variant]
@@ -283,6 +288,7 @@ class Conductor:
             return
         if self._executor is None:
             self._executor = self._open()
+        self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
         told = False
         for event in self._executor.run(tasks):
             if self._stop.requested and not told:
@@ -336,8 +342,8 @@ def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[d
     for number in range(len(plan.tuning_points(name))):
         own = [one for one in results if one.trial.point == number]
         if own and all(one.problem is None and one.losses is not None for one in own):
-            values = [document_values(one.losses, plan.metric) for one in own if one.losses is not None]
-            means[number] = sum(float(v @ w) / float(w.sum()) for v, w in values) / len(values)
+            values = [metric_of(one.losses, plan.metric) for one in own if one.losses is not None]
+            means[number] = sum(values) / len(values)
     if not means:
         raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
     chosen = min(means, key=lambda number: means[number])

@@ -133,6 +133,12 @@ def document_values(losses: DocumentLosses, metric: str) -> tuple[Floats, Floats
     return values, sizes
 
 
+def metric_of(losses: DocumentLosses, metric: str) -> float:
+    """The metric over the whole set."""
+    values, sizes = document_values(losses, metric)
+    return float(values @ sizes) / float(sizes.sum())
+
+
 def gathered(
     results: Mapping[str, Sequence[TrialResult]],
     metric: str,

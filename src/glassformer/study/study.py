@@ -27,7 +27,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.distributions import Floats, t_upper
 from glassformer.study.evidence import Metric, Problem, Trials
 from glassformer.study.plan import BASE, StudyPlan
-from glassformer.study.results import TrialResult, document_values, gathered, read_trial
+from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
 
@@ -122,12 +122,7 @@ class Study:
 
     def seed_values(self, variant: str) -> Floats:
         """The metric of each finished trial, over the whole set."""
-        values = []
-        for result in self.finished(variant):
-            assert result.losses is not None
-            of_documents, sizes = document_values(result.losses, self.plan.metric)
-            values.append(float(of_documents @ sizes) / float(sizes.sum()))
-        return np.array(values)
+        return np.array([metric_of(one.losses, self.plan.metric) for one in self.finished(variant) if one.losses is not None])
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:

@@ -97,8 +97,8 @@ def _forget() -> None:
     """
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()
-    gc.collect()
-    if torch.cuda.is_available():
+    if torch.cuda.is_available():  # other processes wait for this memory; on a CPU Python frees it in its own time
+        gc.collect()
         torch.cuda.empty_cache()
 
 

@@ -41,7 +41,7 @@ class LocalExecutor(Executor):
         return self.jobs
 
     def fit(self, needed_bytes: int) -> None:
-        if self._gpus:
+        if self._gpus and needed_bytes:
             self.jobs = min(self.jobs, len(self._gpus) * per_gpu(needed_bytes, self._gpu_bytes))
 
     def warm_up(self, count: int) -> None:
