@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from glassformer.recipe import load_recipe as load_recipe
     from glassformer.run import Run as Run
     from glassformer.run import load as load
+    from glassformer.study.compare import compare as compare
+    from glassformer.study.study import Study as Study
 
 _FACE = {
     "Recipe": "glassformer.recipe",
     "Run": "glassformer.run",
+    "Study": "glassformer.study.study",
     "check": "glassformer.checking",
+    "compare": "glassformer.study.compare",
     "load": "glassformer.run",
     "load_recipe": "glassformer.recipe",
     "plan": "glassformer.planning",
@@ -24,7 +28,7 @@ _FACE = {
 }
 """Name -> module. Imported when first used, so that reading a result does not load torch."""
 
-__all__ = ["Recipe", "Run", "check", "load", "load_recipe", "plan", "train"]
+__all__ = ["Recipe", "Run", "Study", "check", "compare", "load", "load_recipe", "plan", "train"]
 
 
 def __getattr__(name: str) -> Any:

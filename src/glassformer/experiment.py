@@ -56,13 +56,15 @@ def train(
     seed: int | None = None,
     plugins: Sequence[Path | str] = (),
     allow_leaks: bool = False,
+    checked: CheckReport | None = None,
     threads: int | None = None,
     watch: Watcher = SILENT,
 ) -> Run:
     """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
 
     A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
-    figure of the run is marked as tainted.
+    figure of the run is marked as tainted. ``checked``: what a check of the very same architecture found, so that a study
+    tests it once and not in every trial.
     """
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
@@ -74,7 +76,7 @@ def train(
         )
         data = _prepared(recipe, folder, stop, watch)
         model = fresh_or_saved_model(recipe, data, beginning).to(runtime.device)
-        report = pass_the_checks(model, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
+        report = checked or pass_the_checks(model, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
         optimizers = OptimizerSet.of(recipe.training, model)
         if beginning is not None:
             optimizers.load(beginning.optimizer)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.prepare import prepare
+from glassformer.data.prepare import Prepared, prepare
 from glassformer.experiment import batches_of, fresh_or_saved_model, number_of_steps, tokenizer_to_use
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -77,7 +77,11 @@ def plan(
     """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing."""
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
-    data = prepare(recipe.data, tokenizer_to_use(recipe, None))
+    return plan_with(recipe, prepare(recipe.data, tokenizer_to_use(recipe, None)))
+
+
+def plan_with(recipe: Recipe, data: Prepared) -> Plan:
+    """The same, for data that are ready."""
     model = fresh_or_saved_model(recipe, data, None)
     optimizers = OptimizerSet.of(recipe.training, model)
     piece = recipe.training.batch_size // recipe.training.accumulate

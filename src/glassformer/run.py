@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.checks.report import CheckReport
 from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.stop_strings import StopStrings
 from glassformer.data.streams import PiecesOfText
@@ -201,10 +202,14 @@ class Run:
         checkpoint: str | int = "last",
         predictions: Path | None = None,
         allow_leaks: bool = False,
+        checked: CheckReport | None = None,
         watch: Watcher = SILENT,
     ) -> Evaluation:
-        """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run."""
-        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, watch=watch)
+        """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run.
+
+        ``checked``: what a check of the same architecture found; without it the model is checked here.
+        """
+        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is not None:
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
@@ -215,14 +220,21 @@ class Run:
             write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
         return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
 
-    def evaluation(self, split: str = "validation", *, watch: Watcher = SILENT) -> Evaluation:
+    def evaluation(
+        self,
+        split: str = "validation",
+        *,
+        allow_leaks: bool = False,
+        checked: CheckReport | None = None,
+        watch: Watcher = SILENT,
+    ) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
         steps = self.directory.steps()
         if not steps:
             raise RunError(f"{self.folder} has no whole checkpoint yet.")
         file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
-            result = self.evaluate(split, allow_leaks=self.tainted is not None, watch=watch)
+            result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
             assert result.losses is not None
             losses = {name: values.tolist() for name, values in result.losses.arrays().items()}
             write_json(file, {"schema": RunDirectory.SCHEMA, **result.plain(), "losses": losses})
@@ -237,10 +249,12 @@ class Run:
         parts = [tokens_of_text(self.tokenizer, text) for text in texts]
         return [ruler.measure(text, evaluated_text(part, self.tokenizer), watch=watch) for text, part in zip(texts, parts)]
 
-    def _ruler(self, checkpoint: str | int, *, allow_leaks: bool, watch: Watcher) -> LanguageRuler:
+    def _ruler(
+        self, checkpoint: str | int, *, allow_leaks: bool, checked: CheckReport | None = None, watch: Watcher
+    ) -> LanguageRuler:
         """What measures the model of a checkpoint, once it has passed the checks."""
         model, step = self._loaded(checkpoint)
-        report = pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
+        report = checked or pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
         training, device = self.data.split("train").tokens, choose_device("auto")
         tainted = taint_of(report) or self.tainted
         return LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)

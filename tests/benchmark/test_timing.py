@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from glassformer.benchmark.timing import measure, ratio, shown, spread, timed, wait_for
+from glassformer.benchmark.timing import measure, ratio, spread, timed, wait_for
 
 CPU = torch.device("cpu")
 
@@ -38,7 +38,3 @@ def test_ratios_are_taken_within_rounds():
 
 def test_the_spread_is_median_lowest_and_highest():
     assert spread([5.0, 1.0, 4.0, 3.0]) == {"value": 3.5, "low": 1.0, "high": 5.0, "n": 4}
-
-
-def test_figures_are_shown_with_three_digits():
-    assert shown({"value": 12.345, "low": 0.012345, "high": 123456.7}) == "12.3 (0.0123 to 123,457)"

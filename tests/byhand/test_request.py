@@ -28,7 +28,9 @@ def test_a_yaml_file_with_keys_in_another_file(tmp_path: Path):
 
 
 def test_every_kind_of_request_gets_its_kind_of_result():
-    assert isinstance(answer({"goal": "identity", "keys": "1,0;0,1"}), Answers)
+    identity = answer({"goal": "identity", "keys": "1,0;0,1"})
+    assert isinstance(identity, Answers)
+    assert (identity.problem.bound, identity.problem.scale) == (10, 1)
     assert isinstance(answer({"goal": [0.5, 0.5], "keys": [[1, 0], [0, 1]]}), Answer)
     assert isinstance(
         answer({"goal": "select 1", "keys": "worked", "replace": 1, "query": [1, 2, 3], "length": 1}), Replacement

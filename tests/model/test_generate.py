@@ -7,7 +7,8 @@ import random
 import pytest
 import torch
 
-from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
+from glassformer.model import generate as generate_module
 from glassformer.model.config import ModelConfig
 from glassformer.model.generate import generate
 from glassformer.model.slots import MIXERS, POSITIONS
@@ -121,6 +122,28 @@ def test_mistakes_are_refused_with_a_sentence(changes, error, named):
 def test_a_model_that_sees_the_future_cannot_write():
     with pytest.raises(ConfigError, match=r"model\.causal=false"):
         generate(make_model(context=8, causal=False), [[1]], max_new_tokens=3)
+
+
+def test_as_many_rows_at_once_as_memory_allows(monkeypatch):
+    """Keys and values of 2 layers x 10 places x 32 numbers x 4 bytes are 5120 bytes a row."""
+    model, prompts = make_model(context=10), make_prompts([3, 12, 5, 7, 1])
+    expected = generate(model, prompts, max_new_tokens=9)
+    monkeypatch.setattr(generate_module, "MEMORY_BYTES", {"cpu": 2 * 5120 + 100})
+    assert generate_module.rows_that_fit(model, 10) == 2
+    assert generate(model, prompts, max_new_tokens=9) == expected
+    monkeypatch.setattr(generate_module, "MEMORY_BYTES", {"cpu": 1})
+    assert generate_module.rows_that_fit(model, 10) == 1
+
+
+def test_out_of_memory_is_a_sentence(monkeypatch):
+    model = make_model(context=8)
+
+    def fail(*arguments, **settings):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(model, "features", fail)
+    with pytest.raises(OutOfMemory, match="smaller batch_size than 64"):
+        generate(model, [[1, 2]], max_new_tokens=3)
 
 
 @pytest.mark.parametrize("name", MIXERS.names())

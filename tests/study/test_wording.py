@@ -41,7 +41,10 @@ def test_lists():
 def test_problems_name_kind_count_and_seeds():
     problems = {1: Problem.DIVERGED, 2: Problem.COLLAPSED, 3: Problem.DIVERGED}
     text = problem(problems, [10, 11, 12, 13, 14], 5, "it")
-    assert text == "it diverged in 2 of 5 seeds (seeds 11 and 13) and it collapsed to one answer in 1 of 5 seeds (seed 12)"
+    assert text == (
+        "it diverged in 2 of 5 seeds (seeds 11 and 13) and "
+        "it collapsed (it had learned, and ended no better than the trivial baseline) in 1 of 5 seeds (seed 12)"
+    )
 
 
 def test_when_all_seeds_have_it_they_are_not_listed():

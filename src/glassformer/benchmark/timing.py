@@ -60,13 +60,3 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def ratio(rates: Mapping[str, Sequence[float]], ours: str, other: str) -> dict[str, Any]:
     """How many times as fast ``ours`` is, round by round."""
     return spread([mine / theirs for mine, theirs in zip(rates[ours], rates[other])])
-
-
-def shown(figure: Mapping[str, Any]) -> str:
-    """``12.3 (11.9 to 12.8)``: the median and the spread."""
-    value, low, high = (_three_digits(figure[key]) for key in ("value", "low", "high"))
-    return f"{value} ({low} to {high})"
-
-
-def _three_digits(number: float) -> str:
-    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

@@ -1,7 +1,7 @@
 """Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
 
 All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
-the matrix products of a step (three forward passes of the definition, the whole square of the scores counted) by the
+the matrix products of a step (forward and backward pass of the definition, the whole square of the scores counted) by the
 rate of plain matrix products measured in the same round.
 """
 

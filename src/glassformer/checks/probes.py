@@ -12,8 +12,10 @@ SHORT = (2, 3, 5, 8, 13)
 TOKENS_AT_ONCE = 1 << 14
 SCORES_AT_ONCE = 1 << 25
 """A table of 2^25 float64 scores is 256 MiB."""
-QUICK_WORK = 2e11
+QUICK_WORK = 1e10
 """Multiplications one comparison may cost in a quick check, beyond the cuts that are always made."""
+WORK_PER_PAIR = 2000
+"""What one pair of places costs beside the parameters: scores and softmax of all heads and layers, in multiplications."""
 
 
 class Probes:
@@ -61,7 +63,7 @@ class Probes:
         if length <= max(SHORT) or not self.quick:
             return every
         needed = [length - 1, 1, length // 2]
-        affordable = int(QUICK_WORK / (2 * length * max(1, self.subject.parameters)))
+        affordable = int(QUICK_WORK / (2 * length * max(1, self.subject.parameters) + WORK_PER_PAIR * length * length))
         wanted = max(len(needed), min(wanted, affordable))
         powers = [cut for power in range(2, length.bit_length()) for cut in (1 << power, length - (1 << power))]
         shuffled = [every[i] for i in torch.randperm(len(every), generator=self.generator).tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
@@ -97,6 +98,18 @@ class CheckReport:
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
         }
+
+    @classmethod
+    def from_plain(cls, document: Mapping[str, Any]) -> CheckReport:
+        """The report that ``plain`` described."""
+        return cls(
+            document["subject"],
+            tuple(Finding(**finding) for finding in document["findings"]),
+            dict(document["tested"]),
+            dict(document["not_judged"]),
+            tuple(document["notes"]),
+            document["seconds"],
+        )
 
     def require(self) -> None:
         """Raises ``CheckFailed`` unless every law holds."""

@@ -104,19 +104,13 @@ def bench_train(
 
 
 def _print(document: dict[str, Any], *, as_json: bool) -> None:
-    from glassformer.benchmark.timing import shown
+    from glassformer.benchmark.table import heading, rows_of
 
     for sentence in document["skipped"]:
         say(sentence)
     if as_json:
         print_json(document)
         return
-    ratios, shares = document["times_as_fast_as"], document.get("share_of_matrix_rate", {})
-    columns = ["program", "tokens/s", "we are times as fast", *(["share of the matrix rate"] if shares else [])]
-    rows = [
-        [name, shown(rate), shown(ratios[name]) if name in ratios else "", *([shown(shares[name])] if shares else [])]
-        for name, rate in document["tokens_per_second"].items()
-    ]
+    say(heading(document))
+    columns, rows = rows_of(document)
     print_table("median (lowest to highest round)", columns, rows)
-    machine = document["machine"]
-    say(f"{machine['device']}, {machine['threads']} threads, {machine['precision']}, torch {machine['torch']}.")

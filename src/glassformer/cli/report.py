@@ -18,6 +18,14 @@ def command(
     json: Json = False,
 ) -> None:
     """Write one self-contained HTML page: figures with intervals, curves, cost, how to run it again."""
+    from glassformer.study.directory import StudyDirectory
+
+    if StudyDirectory(run).exists():
+        from glassformer.study.study import Study
+
+        file = Study.load(run).report(out_)
+        print_json({"report": str(file)}) if json else out().print(str(file), markup=False)
+        return
     from glassformer.run import load
     from glassformer.run_report import write_report
 

@@ -120,7 +120,15 @@ def be_deterministic() -> None:
 
 def seed_torch(seed: int) -> None:
     """Sets every generator of torch; called with a derived seed before each step."""
-    torch.manual_seed(seed)
+    if _only_cpu():  # torch.manual_seed would note the call, with a whole traceback, for every device that is not there
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
+@functools.cache
+def _only_cpu() -> bool:
+    return choose_device("auto").type == "cpu"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.decode import Decoder, next_token
 from glassformer.model.sampling import Sampling
@@ -24,6 +24,9 @@ __all__ = ["Generated", "OnToken", "Stop", "generate"]
 
 STRIDE, WATCHED_STRIDE = 64, 8
 """Steps a GPU takes before the host looks at the tokens: few when somebody waits for them or may end the text."""
+
+MEMORY_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+"""The most that keys and values of one batch may take."""
 
 
 def generate(
@@ -60,8 +63,12 @@ def generate(
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode(), _plain_writes(model):
+        with torch.no_grad(), _plain_writes(model):
             _write(model, texts, sampling, use_memory=use_memory, batch_size=batch_size)
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(
+            f"Out of memory while writing {len(texts)} texts; use a smaller batch_size than {batch_size}."
+        ) from error
     finally:
         model.train(was_training)
     return [Generated(text.new, text.reason or "length") for text in texts]
@@ -74,10 +81,17 @@ def _write(model: Transformer, texts: list[Text], sampling: Sampling, *, use_mem
                 text.accept(next_token(model, text, sampling))
     elif texts:
         longest = max(len(text.ids) + text.remaining for text in texts)
-        rows, capacity = min(batch_size, len(texts)), min(model.dims.context, longest)
-        on_cpu, watched = model.embedding.weight.device.type == "cpu", texts[0].watched
-        stride = 1 if on_cpu else (WATCHED_STRIDE if watched else STRIDE)
+        capacity, device = min(model.dims.context, longest), model.embedding.weight.device.type
+        rows = min(batch_size, len(texts), rows_that_fit(model, capacity))
+        stride = 1 if device == "cpu" else (WATCHED_STRIDE if texts[0].watched else STRIDE)
         Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride).write(iter(texts))
+
+
+def rows_that_fit(model: Transformer, capacity: int) -> int:
+    """How many rows of keys and values the memory may hold; how many texts are written at once changes no text."""
+    weight, dims = model.embedding.weight, model.dims
+    row_bytes = 2 * dims.layers * capacity * dims.width * weight.element_size()
+    return max(1, MEMORY_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
 
 
 @contextmanager

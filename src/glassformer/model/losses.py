@@ -24,18 +24,29 @@ class HasFeatures(Protocol):
     def features(self, ids_BT: Tensor) -> Tensor: ...
 
 
-def summed_cross_entropy(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
-    """The definition: nats, summed over every target that counts, in float32 or better."""
+def summed_cross_entropy(logits_BTV: Tensor, targets_BT: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """The definition: nats, summed over every target that counts, in float32 or better.
+
+    ``smoothing``: the share of each target that is spread evenly over the vocabulary (Szegedy et al. 2016).
+    """
     logits = logits_BTV.flatten(0, -2)
-    return F.cross_entropy(logits.to(_accumulating(logits)), targets_BT.flatten(), ignore_index=IGNORED, reduction="sum")
+    return F.cross_entropy(
+        logits.to(_accumulating(logits)),
+        targets_BT.flatten(),
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
 
 
-def chunked_cross_entropy(head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, chunk: int) -> Tensor:
+def chunked_cross_entropy(
+    head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, chunk: int, smoothing: float = 0.0
+) -> Tensor:
     """The same from the vectors before the head; each chunk's scores are formed again in the backward pass."""
     features_ND, targets_N = features_BTD.flatten(0, -2), targets_BT.flatten()
 
     def part(piece_ND: Tensor, targets: Tensor) -> Tensor:
-        return summed_cross_entropy(head(piece_ND), targets)
+        return summed_cross_entropy(head(piece_ND), targets, smoothing=smoothing)
 
     total = features_ND.new_zeros((), dtype=_accumulating(features_ND))
     for piece_ND, targets in zip(features_ND.split(chunk), targets_N.split(chunk)):

@@ -5,16 +5,20 @@ The only place that spells these names. Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import write_atomically
+from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
-from glassformer.study.plan import Change, Resolve, StudyPlan, Trial, compared
+from glassformer.study.plan import Resolve, StudyPlan, Trial, compared
 
 
 @final
@@ -29,9 +33,54 @@ class StudyDirectory:
     def plan_file(self) -> Path:
         return self.root / "plan.yaml"
 
+    @property
+    def variants_file(self) -> Path:
+        """What is known of each variant before it is trained: cost, checks, what matching and tuning set."""
+        return self.root / "variants.json"
+
+    @property
+    def results_file(self) -> Path:
+        return self.root / "results.json"
+
+    @property
+    def report_file(self) -> Path:
+        return self.root / "report.html"
+
+    @property
+    def markdown_file(self) -> Path:
+        return self.root / "report.md"
+
+    @property
+    def figures(self) -> Path:
+        """The pictures of the Markdown report."""
+        return self.root / "figures"
+
+    @property
+    def logs(self) -> Path:
+        """What worker processes wrote to their standard error."""
+        return self.root / "logs"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One process at a time works on a study; a second one is refused with a sentence."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.root / ".lock", wait=False) as mine:
+            if not mine:
+                raise RunError(f"{self.root} is being worked on by another process; wait for it, or choose another --out.")
+            yield
+
+    def set_aside(self, folder: Path) -> Path:
+        """Moves a damaged trial out of the way, so that it can be run again and still be looked at."""
+        name = "-".join(folder.relative_to(self.root).parts)
+        places = (self.root / "damaged" / (name if number == 1 else f"{name}-{number}") for number in count(1))
+        place = next(place for place in places if not place.exists())
+        place.parent.mkdir(exist_ok=True)
+        os.rename(folder, place)
+        return place
+
     def trial(self, trial: Trial) -> Path:
         """The run folder of one trial."""
-        return self.root / "trials" / trial.folder
+        return self.root / trial.area / trial.folder
 
     def exists(self) -> bool:
         return self.plan_file.is_file()
@@ -55,9 +104,18 @@ class StudyDirectory:
                     f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
                     "undo the change of the recipe, or begin a new study with another --out."
                 )
-        if notes:
+        if plan != old:
             self._write(plan, {**recipes, **old_recipes})
         return plan, notes
+
+    def continues(self, plan: StudyPlan, resolve: Resolve) -> bool:
+        """Whether this folder holds this very plan, so that it can be gone on with."""
+        try:
+            old, recipes = self._read()
+            same = _settled(old) == _settled(plan) and [one.set for one in old.planned] == [one.set for one in plan.planned]
+            return same and recipes == _recipes(old, resolve)
+        except (RunError, ConfigError):
+            return False
 
     def plan(self) -> StudyPlan:
         """The plan on disk, for reading."""
@@ -92,6 +150,11 @@ class StudyDirectory:
         return StudyPlan.parse(document["plan"], at=f"{file.name}: plan"), dict(document["recipes"])
 
 
+def trial_lock(folder: Path) -> Path:
+    """The file that whoever works on the trial in ``folder`` holds."""
+    return folder.parent / f".{folder.name}.lock"
+
+
 def _recipes(plan: StudyPlan, resolve: Resolve) -> dict[str, str]:
     """What each variant's recipe does, as a fingerprint."""
     return {name: compared(resolve(plan.settings(name))) for name in plan.variants}
@@ -99,8 +162,8 @@ def _recipes(plan: StudyPlan, resolve: Resolve) -> dict[str, str]:
 
 def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, list[str]]:
     """The old plan with the new one's additional changes as exploratory ones; anything else that differs is refused."""
-    before = {change.name: change.set for change in old.changes}
-    now = {change.name: change.set for change in new.changes}
+    before = {change.name: {**change.set, **change.tune} for change in old.changes}
+    now = {change.name: {**change.set, **change.tune} for change in new.changes}
     lost = [change.name for change in old.planned if change.name not in now]
     if lost:
         raise ConfigError(f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.")
@@ -114,11 +177,12 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
             f"{file}: {key} was {was!r} when the study began and is {is_now!r} now; "
             "keep it, or begin a new study with another --out."
         )
-    added = [Change(name=name, set=setting, exploratory=True) for name, setting in now.items() if name not in before]
+    added = [change.model_copy(update={"exploratory": True}) for change in new.changes if change.name not in before]
     notes = [f"{change.name} was not in the plan: it is shown as exploratory." for change in added]
-    return old.model_copy(update={"changes": [*old.changes, *added]}), notes
+    # The budget says how far to go, not how to judge: the looks stay where they were planned.
+    return old.model_copy(update={"changes": [*old.changes, *added], "budget_hours": new.budget_hours}), notes
 
 
 def _settled(plan: StudyPlan) -> dict[str, Any]:
     """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
-    return {key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base")}
+    return {key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base", "budget_hours")}

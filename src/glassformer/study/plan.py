@@ -8,10 +8,11 @@ Knows no executor.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
@@ -28,6 +29,7 @@ BASE = "base"
 USUAL_SEEDS = 8
 MOST_CHANGES = 200  # a product of many values is a mistake long before it is a study
 LONGEST_FOLDER = 60
+FIRST_TUNING_SEED = 1_000_000  # far from any seed a study compares with, so that nothing is tuned on what decides
 # What tells people about a recipe, and what the study itself sets, makes no two recipes different.
 NOT_COMPARED = ("about", "result", "seed")
 
@@ -40,6 +42,8 @@ class Change(Config):
 
     name: str = Field(min_length=1)
     set: dict[str, Any] = Field(min_length=1)
+    tune: dict[str, list[Any]] = Field(default_factory=dict)
+    """Values to choose from instead of the plan's ``tune.grid``: another range, never more tries."""
     exploratory: bool = False
 
     @model_validator(mode="after")
@@ -56,6 +60,25 @@ def _each_change(values: Any) -> Any:
     if not isinstance(values, list | tuple):
         return values
     return [value if isinstance(value, Change) else Change.parse(value, at=f"changes.{i}") for i, value in enumerate(values)]
+
+
+class Tuning(Config):
+    """A small grid that every variant, the baseline too, may choose its settings from, on seeds of its own."""
+
+    grid: dict[str, list[Any]] = Field(min_length=1)
+    seeds: int = Field(default=2, ge=1)
+
+    @model_validator(mode="after")
+    def _has_choices(self) -> Self:
+        if "seed" in self.grid:
+            raise ConfigError("tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.")
+        if grid_size(self.grid) < 2:
+            raise ConfigError("tune.grid has one point only, so there is nothing to choose; give some key two values or more.")
+        return self
+
+
+def grid_size(grid: Mapping[str, Sequence[Any]]) -> int:
+    return math.prod(len(values) for values in grid.values())
 
 
 class StudyPlan(Config):
@@ -78,6 +101,11 @@ class StudyPlan(Config):
     planned_effect: float | None = Field(default=None, gt=0)
     alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     allow_leaks: bool = False
+    match: Literal["parameters", "flops"] | None = None
+    """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
+    tune: Tuning | None = None
+    budget_hours: float | None = Field(default=None, gt=0)
+    """The most hours of training, all trials added up. No seed is added that would go beyond it."""
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Self:
@@ -88,7 +116,27 @@ class StudyPlan(Config):
         Metric.named(self.metric)
         self._check_seeds()
         Looks(self.all_looks, self.alpha)
+        self._check_tuning()
         return self
+
+    def _check_tuning(self) -> None:
+        tuned = [change for change in self.changes if change.tune]
+        if self.tune is None:
+            if tuned:
+                raise ConfigError(f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.")
+            return
+        for change in self.changes:
+            grid = change.tune or self.tune.grid
+            if grid_size(grid) != grid_size(self.tune.grid):
+                raise ConfigError(
+                    f"changes: {change.name!r} tries {grid_size(grid)} settings and the baseline {grid_size(self.tune.grid)}; "
+                    "give every variant equally many."
+                )
+            taken = sorted(set(grid) & set(change.set))
+            if taken:
+                raise ConfigError(f"changes: {change.name!r} sets {taken[0]} and tunes it too; leave it out of one of the two.")
+        if self.match is not None and any(key.startswith("model.") for key in self.tune.grid):
+            raise ConfigError(f"match={self.match} fixes the size of the model, so tune.grid cannot change model settings.")
 
     def _check_seeds(self) -> None:
         first, last = self.all_looks[0], self.all_looks[-1]
@@ -137,13 +185,47 @@ class StudyPlan(Config):
         own = next((change.set for change in self.changes if change.name == variant), {})
         return {**self.set, **own}
 
-    def trials(self, seeds: int | None = None) -> list[Trial]:
-        """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early."""
-        folders = folder_names(self.variants)
+    def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
+        """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.
+
+        ``adapted``: by variant, what matching and tuning set beside the plan's own settings.
+        """
+        folders, more = folder_names(self.variants), adapted or {}
         return [
-            Trial(variant, seed, {**self.settings(variant), "seed": seed}, f"{folders[variant]}/seed-{seed}")
+            Trial(
+                variant,
+                seed,
+                {**self.settings(variant), **more.get(variant, {}), "seed": seed},
+                f"{folders[variant]}/seed-{seed}",
+            )
             for seed in self.seed_numbers[:seeds]
             for variant in self.variants
+        ]
+
+    def tuning_points(self, variant: str) -> list[dict[str, Any]]:
+        """The settings a variant may choose from: the product of its grid."""
+        if self.tune is None:
+            return []
+        grid = next((change.tune for change in self.changes if change.name == variant and change.tune), self.tune.grid)
+        return [dict(zip(grid, chosen)) for chosen in itertools.product(*grid.values())]
+
+    def tuning_trials(self, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
+        """Every variant at each point of its grid, on seeds that the comparison does not use."""
+        if self.tune is None:
+            return []
+        folders, more = folder_names(self.variants), adapted or {}
+        return [
+            Trial(
+                variant,
+                seed,
+                {**self.settings(variant), **more.get(variant, {}), **point, "seed": seed},
+                f"{folders[variant]}/point-{number}/seed-{seed}",
+                area="tuning",
+                point=number,
+            )
+            for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tune.seeds)
+            for variant in self.variants
+            for number, point in enumerate(self.tuning_points(variant))
         ]
 
     def foresight(self) -> str:
@@ -170,6 +252,14 @@ class Trial:
     seed: int
     set: dict[str, Any]
     folder: str
+    area: str = "trials"
+    point: int = 0
+    """Which setting of its grid, for a trial of the area ``tuning``."""
+
+    @property
+    def label(self) -> str:
+        at = f" (setting {self.point + 1} of its grid)" if self.area == "tuning" else ""
+        return f"{self.variant}, seed {self.seed}{at}"
 
 
 def plan_from_flags(

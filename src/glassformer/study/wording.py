@@ -19,7 +19,7 @@ from glassformer.study.statistics import failures_not_excluded
 _PROBLEMS = {
     Problem.LEAK: "{it} sees what it has to predict (a check found a leak)",
     Problem.DIVERGED: "{it} diverged",
-    Problem.COLLAPSED: "{it} collapsed to one answer",
+    Problem.COLLAPSED: "{it} collapsed (it had learned, and ended no better than the trivial baseline)",
     Problem.NOT_ABOVE_TRIVIAL: "{it} is not above the trivial baseline",
     Problem.MISSING: "{it} has no result",
 }

@@ -20,6 +20,8 @@ class TrainingConfig(Config):
     lr: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.1, ge=0)
     clip: float | None = Field(default=1.0, gt=0)
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """The share of each training target that is spread over the vocabulary; evaluation never smooths."""
     optimizer: Annotated[SerializeAsAny[OptimizerConfig], BeforeValidator(OPTIMIZERS.parse)] = OPTIMIZERS.default("adamw")
     schedule: Annotated[SerializeAsAny[ScheduleConfig], BeforeValidator(SCHEDULES.parse)] = SCHEDULES.default("cosine")
     precision: Literal["auto", "float32", "bf16"] = "auto"

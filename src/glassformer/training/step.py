@@ -74,11 +74,11 @@ class TrainStep:
 
     def _summed_loss(self, inputs_BT: Tensor, targets_BT: Tensor) -> Tensor:
         with self.runtime.autocast():
-            features_BTD = self.model.features(inputs_BT)
+            features_BTD, smoothing = self.model.features(inputs_BT), self.config.label_smoothing
             room = LARGEST_SCORE_TABLE.get(features_BTD.device.type, 1 << 26) // self.model.dims.vocabulary
             if inputs_BT.numel() > room:
-                return chunked_cross_entropy(self.model.head, features_BTD, targets_BT, chunk=max(1, room))
-            return summed_cross_entropy(self.model.head(features_BTD), targets_BT)
+                return chunked_cross_entropy(self.model.head, features_BTD, targets_BT, chunk=max(1, room), smoothing=smoothing)
+            return summed_cross_entropy(self.model.head(features_BTD), targets_BT, smoothing=smoothing)
 
     def _clip(self) -> Tensor:
         parameters = self.optimizers.parameters.values()

@@ -27,6 +27,8 @@ def test_a_true_mixture_holds_exact_and_rounded():
     [
         replace(GOOD, outside={1: Fraction(1, 3), 2: Fraction(2, 3)}),
         replace(GOOD, outside={1: HALF}),
+        replace(GOOD, outside={1: Fraction(1), 2: Fraction(1)}),  # the sides agree, but the sums are not 1
+        replace(GOOD, members={0: Fraction(2)}),
         replace(GOOD, outside={}),
         replace(GOOD, outside={1: HALF, 2: HALF, 3: Fraction(0)}),
         replace(GOOD, outside={0: Fraction(1)}),
@@ -72,6 +74,11 @@ def test_fixed_proportions():
     assert not proof.holds(keys, np.array([0.25, 0.25, 0.5])), "another value"
     assert not proof.holds(np.array([[0.0], [1], [3]]), goal), "other keys"
     assert not replace(proof, value=0.0).holds(keys, goal)
+    logs = np.log(goal)
+    lopsided = FixedProportion(
+        {0: Fraction(5), 1: Fraction(-2), 2: Fraction(1)}, float(np.array([5, -2, 1]) @ logs), exact=True
+    )
+    assert not lopsided.holds(keys, goal), "the keys cancel, but the coefficients do not add up to 0"
     assert not FixedProportion({0: Fraction(1), 1: Fraction(-2), 2: Fraction(1)}, 0.0, exact=True).holds(
         keys, np.full(3, 1 / 3)
     )

@@ -23,9 +23,9 @@ def test_kl_by_hand():
 
 
 def test_kl_keeps_its_digits_where_the_plain_formula_has_none():
-    assert kl_from_scores(np.array([100.0, 0.0]), np.array([1.0, 0.0])) == pytest.approx(np.exp(-100), rel=1e-12)
-    tiny = 1e-9
-    assert kl_from_scores(np.array([tiny, -tiny]), np.array([0.5, 0.5])) == pytest.approx(tiny**2 / 2, rel=1e-6)
+    assert kl_from_scores(np.array([100.0, 0.0]), np.array([1.0, 0.0])) == pytest.approx(np.exp(-100), rel=1e-12, abs=0)
+    tiny = 1e-12
+    assert kl_from_scores(np.array([tiny, -tiny]), np.array([0.5, 0.5])) == pytest.approx(tiny**2 / 2, rel=1e-6, abs=0)
     assert kl_from_scores(np.array([0.0, 2000.0]), np.array([1.0, 0.0])) == pytest.approx(2000, rel=1e-12)
     assert kl_from_scores(np.array([-1e6, 0, 1e6]), np.array([0.5, 0.5, 0])) == pytest.approx(1.5e6 + np.log(0.5), rel=1e-12)
 
@@ -52,10 +52,20 @@ def test_gradient_and_curvature_are_derivatives():
     np.testing.assert_allclose(problem.curvature(y), bend, atol=1e-8)
 
 
+def test_the_gap_is_never_above_the_kl():
+    """Averaging two of three keys with a long query: the KL is far below what the gradient's rounding could prove."""
+    problem = Softmax(np.array([[0.3, 0.1], [0.1, 0.3], [-2.0, -1.9]]), np.zeros(3), np.array([0.5, 0.5, 0]))
+    found = nearest_in_ball(problem, 80.0)
+    assert found.kl < 1e-25
+    assert found.gap <= found.kl
+
+
 def test_two_keys_by_hand():
     """Keys 1 and 0, goal (3/4, 1/4): y = log 3 inside the ball; at the edge of a smaller one."""
     problem = Softmax(np.array([[1.0], [0.0]]), np.zeros(2), np.array([0.75, 0.25]))
-    assert nearest_in_ball(problem, 5.0).y[0] == pytest.approx(np.log(3), abs=1e-12)
+    inside = nearest_in_ball(problem, 5.0)
+    assert inside.y[0] == pytest.approx(np.log(3), abs=1e-12)
+    assert inside.gap <= inside.kl, "no KL is below 0"
     small = nearest_in_ball(problem, 0.5)
     assert small.y[0] == pytest.approx(0.5, abs=1e-14)
     assert small.gap == pytest.approx(0, abs=1e-14)

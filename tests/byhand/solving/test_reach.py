@@ -139,3 +139,21 @@ def test_without_whole_numbers_the_verdict_is_the_same_up_to_rounding(monkeypatc
         assert found.reachable is reachable
         assert found.certificate is None or found.certificate.holds(keys, goal)
         assert found.exact is False or found.certificate.exact
+
+
+def test_of_several_certificates_the_shortest_is_shown():
+    """Keys 1, 2, 4 lie on a line; key 5 depends on 1, 2 and 3: both spoil these weights, the first is easier to check."""
+    keys = np.array([[0.0, 0], [1, 0], [0, 1], [2, 0], [3, 5]])
+    found = reach(keys, np.array([0.1, 0.3, 0.2, 0.15, 0.25]), 1.0)
+    assert isinstance(found.certificate, FixedProportion)
+    assert set(found.certificate.coefficients) == {0, 1, 3}
+
+
+def test_no_certificate_that_only_describes_rounding():
+    """Exactly, keys 1 to 3 span the plane, and key 4 is 1e7 of them; to any eye they lie on a line, with key 4 on it."""
+    keys = np.array([[0.0, 0], [1, 0], [2, 1e-18], [1, 1e-11]])
+    found = reach(keys, _goal(4, 0, 1, 2), 1.0)
+    assert found.reachable is False
+    assert isinstance(found.certificate, Mixture)
+    assert not found.certificate.exact
+    assert max(abs(float(c)) for c in found.certificate.members.values()) < 10

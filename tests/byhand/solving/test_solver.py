@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from glassformer.byhand.problem import worked_keys
-from glassformer.byhand.solving.solver import Answer, Answers, solve
+from glassformer.byhand.solving.solver import Answer, Answers, measured, solve
 from glassformer.byhand.weights import weights_of
 
 
@@ -63,6 +63,20 @@ def test_scale_changes_lengths_and_nothing_else():
     np.testing.assert_allclose(scaled.weights, plain.weights, atol=1e-9)
     np.testing.assert_allclose(scaled.query, plain.query * 3**0.5, atol=1e-6)
     assert scaled.reach.margin.low == pytest.approx(plain.reach.margin.low, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.2, 3.0])
+def test_the_gap_covers_what_a_worse_query_misses(scale):
+    rng, keys, goal = np.random.default_rng(0), worked_keys(), np.array([0.5, 0.5, 0, 0])
+    best = _one(keys, goal, bound=2, scale=scale).kl
+    tight = 0.0
+    for _ in range(40):
+        query = rng.normal(size=3)
+        query *= 2 * rng.random() / np.linalg.norm(query)
+        found = measured(keys, goal, scale, 2.0, query)
+        assert found.kl - best <= found.gap + 1e-12
+        tight = max(tight, (found.kl - best) / found.gap)
+    assert tight > 0.3, "and is not much too wide"
 
 
 def test_the_sufficient_length_is_sufficient():

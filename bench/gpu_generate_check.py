@@ -1,0 +1,176 @@
+"""Generation on a GPU: the same tokens by recorded steps, plain steps and the definition; then tokens per second.
+
+    python bench/gpu_generate_check.py [--device cuda] [--out RESULT.json]
+
+The model has nanoGPT's small sizes (6 layers, 6 heads, width 384, 65 characters, context 256), its weights doubled so
+that the next token depends on the text. In float32 the tokens of all three ways must be equal, for texts that end before
+and after the context is full. In bf16, where only a tolerance is promised, the scores of the next token with and without
+memory must agree within 5 % of the largest score. Ends with 1 when one of these fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.benchmark.machine import describe
+from glassformer.benchmark.peers import Sizes
+from glassformer.benchmark.table import shown
+from glassformer.benchmark.timing import spread, wait_for
+from glassformer.foundation.files import write_json
+from glassformer.foundation.runtime import choose_runtime
+from glassformer.model import decode
+from glassformer.model.generate import generate
+from glassformer.model.memory import Memory
+from glassformer.model.transformer import Transformer, build_model
+
+TOLERANCE_BF16 = 0.05
+SETTINGS: dict[str, dict[str, Any]] = {
+    "greedy": {"temperature": 0},
+    "sampled": {"temperature": 1.0},
+    "filtered": {"temperature": 0.8, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.1},
+}
+
+
+def make_model(sizes: Sizes, device: torch.device) -> Transformer:
+    model = build_model(sizes.ours(), sizes.vocabulary, seed=1).to(device).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+    return model
+
+
+@contextmanager
+def without_recording() -> Iterator[None]:
+    original, decode.can_record = decode.can_record, lambda model: False
+    try:
+        yield
+    finally:
+        decode.can_record = original
+
+
+def count_definition_calls(model: Transformer, prompts: list[list[int]], new: int, settings: dict[str, Any]) -> int:
+    """How many tokens were doubtful and decided by the definition."""
+    asked, original = [0], decode.next_scores
+
+    def counted(*arguments: Any) -> Any:
+        asked[0] += 1
+        return original(*arguments)
+
+    decode.next_scores = counted
+    try:
+        generate(model, prompts, max_new_tokens=new, **settings)
+    finally:
+        decode.next_scores = original
+    return asked[0]
+
+
+def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> dict[str, Any]:
+    """Whether the three ways give the same tokens, for each kind of choice."""
+    chance, vocabulary = random.Random(1), model.dims.vocabulary
+    prompts = [[chance.randrange(vocabulary) for _ in range(chance.randint(1, longest))] for _ in range(rows)]
+    results = {}
+    for name, settings in SETTINGS.items():
+        expected = generate(model, prompts, max_new_tokens=new, use_memory=False, **settings)
+        recorded = generate(model, prompts, max_new_tokens=new, **settings)
+        with without_recording():
+            plain = generate(model, prompts, max_new_tokens=new, **settings)
+        results[name] = {
+            "recorded_equals_definition": recorded == expected,
+            "plain_equals_definition": plain == expected,
+            "decided_by_definition": count_definition_calls(model, prompts, new, settings),
+            "tokens": rows * new,
+        }
+    return results
+
+
+@torch.inference_mode()
+def largest_difference(model: Transformer, *, rows: int, length: int) -> float:
+    """Scores of the next token step by step with a memory, against the whole text at once; relative to the largest score."""
+    device = model.embedding.weight.device
+    ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
+    whole_BTV = model(ids_BT).float()
+    memory = Memory(layers=model.dims.layers, capacity=length, rows=rows)
+    worst = 0.0
+    for place in range(length):
+        at_B1 = torch.full((rows, 1), place, device=device)
+        memory.place(at_B1, length)
+        step_BV = model(ids_BT[:, place : place + 1], at_BT=at_B1, memory=memory)[:, -1].float()
+        difference = (step_BV - whole_BTV[:, place]).abs().amax() / whole_BTV[:, place].abs().amax()
+        worst = max(worst, float(difference))
+    return worst
+
+
+def measure(model: Transformer, *, rows: int, new: int, rounds: int) -> dict[str, Any]:
+    """Tokens per second from prompts of one token."""
+    device, rates = model.embedding.weight.device, []
+    for turn in range(rounds + 1):
+        wait_for(device)
+        began = time.perf_counter()
+        generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows, seeds=range(turn * rows, (turn + 1) * rows))
+        wait_for(device)
+        rates.append(rows * new / (time.perf_counter() - began))
+    return spread(rates[1:])  # the first one loads kernels
+
+
+def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, ...], rounds: int, bf16: bool) -> dict[str, Any]:
+    runtime = choose_runtime(device=device, precision="float32")
+    model = make_model(sizes, runtime.device)
+    result: dict[str, Any] = {"machine": describe(runtime), "settings": vars(sizes)}
+    result["equality"] = check_equality(model, rows=rows, longest=sizes.context - new // 2, new=new)
+    models = {"float32": model} | ({"bf16": copy.deepcopy(model).to(torch.bfloat16)} if bf16 else {})
+    result["difference"] = {name: largest_difference(one, rows=4, length=sizes.context) for name, one in models.items()}
+    result["tokens_per_second"] = {
+        f"{name}, batch {batch}, {length} new": measure(one, rows=batch, new=length, rounds=rounds)
+        for name, one in models.items()
+        for batch in batches
+        for length in (sizes.context - 1, 2 * sizes.context)
+    }
+    return result
+
+
+def verdict(result: dict[str, Any]) -> bool:
+    equal = all(
+        found["recorded_equals_definition"] and found["plain_equals_definition"] for found in result["equality"].values()
+    )
+    return equal and result["difference"].get("bf16", 0.0) <= TOLERANCE_BF16
+
+
+def print_result(result: dict[str, Any]) -> None:
+    for name, found in result["equality"].items():
+        print(f"{name}: {found}")
+    for name, difference in result["difference"].items():
+        print(f"largest difference of scores, {name}: {difference:.1e} of the largest score")
+    for name, rate in result["tokens_per_second"].items():
+        print(f"{name}: {shown(rate)} tokens/s")
+    print("passed" if verdict(result) else "FAILED")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Equality and speed of generation on a GPU.")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--rows", type=int, default=24, help="texts compared with the definition")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    on_cuda = arguments.device.startswith("cuda")
+    result = run(
+        Sizes(), arguments.device, rows=arguments.rows, new=100, batches=(1, 256), rounds=arguments.rounds, bf16=on_cuda
+    )
+    if arguments.out is not None:
+        write_json(arguments.out, result)
+    print_result(result)
+    return 0 if verdict(result) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Benchmark documents -> tables: rows for the terminal, Markdown for docs/performance.md. Imports no torch.
+
+``python -m glassformer.benchmark.table FILE.json...`` prints the Markdown of saved documents.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.files import read_json
+
+
+def shown(figure: Mapping[str, Any]) -> str:
+    """``12.3 (11.9 to 12.8)``: the median and the spread."""
+    value, low, high = (_three_digits(figure[key]) for key in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns, and one row for each program."""
+    ratios, shares = document["times_as_fast_as"], document.get("share_of_matrix_rate", {})
+    columns = ["program", "tokens/s", "we are times as fast", *(["share of the matrix rate"] if shares else [])]
+    rows = [
+        [name, shown(rate), shown(ratios[name]) if name in ratios else "", *([shown(shares[name])] if shares else [])]
+        for name, rate in document["tokens_per_second"].items()
+    ]
+    return columns, rows
+
+
+def heading(document: Mapping[str, Any]) -> str:
+    """What was measured, on what, when."""
+    machine, settings = document["machine"], document["settings"]
+    sizes = f"{settings['layers']} layers, {settings['heads']} heads, width {settings['width']}, context {settings['context']}"
+    if document["benchmark"] == "generate":
+        work = f"writing {settings['new']} tokens after prompts of {settings['prompt']}, {settings['rows']} at once"
+    else:
+        work = f"training steps of {settings['batch']} x {settings['context']} tokens, dropout {settings['dropout']}"
+    rates = [f"matrix products {_three_digits(machine['matrix_flops']['value'] / 1e9)} GFLOP/s"]
+    if "memory_bytes" in machine:
+        rates.append(f"memory {_three_digits(machine['memory_bytes']['value'] / 1e9)} GB/s")
+    where = f"{machine['device']}, {machine['threads']} threads, {machine['precision']}, torch {machine['torch']}"
+    return f"{machine['date']}, {where} ({', '.join(rates)}): {sizes}; {work}."
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """A sentence and a table."""
+    columns, rows = rows_of(document)
+    lines = [columns, ["---"] * len(columns), *rows]
+    return heading(document) + "\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+if __name__ == "__main__":
+    print("\n".join(markdown(read_json(Path(name))) for name in sys.argv[1:]))

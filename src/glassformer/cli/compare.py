@@ -1,0 +1,103 @@
+"""``glassformer compare``: a recipe and changes, or a plan -> a verdict per change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from glassformer.cli.console import out, print_json, say
+from glassformer.cli.live import watching_a_study
+from glassformer.cli.options import Json, Plugin, Set, changes_of
+from glassformer.foundation.errors import UsageError
+
+
+def command(
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with."),
+    ],
+    vary: Annotated[
+        list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own.")
+    ] = None,
+    cross: Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")] = False,
+    seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", help="Runs of each variant (8 unless told).")] = None,
+    looks: Annotated[
+        str | None, typer.Option("--looks", metavar="N,N", help="Judge at these numbers of seeds; stop when decided.")
+    ] = None,
+    max_seeds: Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Looks up to N seeds.")] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="loss, or bits_per_byte where tokenizers differ.")] = None,
+    margin: Annotated[float | None, typer.Option("--margin", help="The smallest difference that matters (0.01).")] = None,
+    effect: Annotated[float | None, typer.Option("--effect", help="The difference you expect, for the seeds needed.")] = None,
+    match: Annotated[
+        Literal["parameters", "flops"] | None, typer.Option("--match", help="Equal size, by the feed-forward's inner width.")
+    ] = None,
+    tune: Annotated[
+        list[str] | None, typer.Option("--tune", metavar="KEY=A,B", help="A grid each variant may choose from first.")
+    ] = None,
+    tune_seeds: Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds of their own for --tune.")] = 2,
+    budget_hours: Annotated[float | None, typer.Option("--budget-hours", help="The most hours, all runs added up.")] = None,
+    on: Annotated[Literal["local", "ray", "inline"], typer.Option("--on", help="Processes here, or a Ray cluster.")] = "local",
+    address: Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")] = None,
+    gpu_share: Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core).")] = None,
+    out_: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")] = None,
+    set_: Set = None,
+    allow_leaks: Annotated[
+        bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")
+    ] = False,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Train the recipe and each change with the same seeds, and say of each: better, worse, same, not decided or invalid.
+
+    Stopped at any moment, the same command goes on from there.
+    """
+    with watching_a_study() as watch:
+        from glassformer.study.compare import compare
+
+        study = compare(
+            recipe,
+            vary,
+            cross=cross,
+            set=changes_of(set_),
+            seeds=seeds,
+            looks=None if looks is None else _numbers(looks),
+            max_seeds=max_seeds,
+            metric=metric,
+            margin=margin,
+            planned_effect=effect,
+            match=match,
+            tune=_grid(tune, tune_seeds),
+            budget_hours=budget_hours,
+            allow_leaks=allow_leaks or None,
+            out=out_,
+            on=on,
+            jobs=jobs,
+            address=address,
+            gpu_share=gpu_share,
+            plugins=plugin or (),
+            watch=watch,
+        )
+        page = study.report()
+    if json:
+        print_json({**study.plain(), "report": str(page)})
+        return
+    out().print(str(study), markup=False)
+    out().print(f"\nReport: {page.resolve()}", markup=False)
+    say(f"Again: glassformer report {study.folder}")
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.") from None
+
+
+def _grid(texts: list[str] | None, seeds: int) -> dict[str, Any] | None:
+    """--tune options -> the plan's grid."""
+    from glassformer.study.plan import parse_vary
+
+    return {"grid": parse_vary(texts), "seeds": seeds} if texts else None

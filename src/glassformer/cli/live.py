@@ -1,0 +1,98 @@
+"""The live table of a study: drawn in place on a terminal, a line now and then elsewhere, nothing with --quiet."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.cli.console import SETTINGS, err, say
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.study.standing import Standing, VariantStanding, duration
+
+QUIET = 30.0  # seconds between two lines of a log, unless a trial has ended
+
+
+@contextmanager
+def watching_a_study() -> Iterator[Watcher]:
+    """What shows a study on its way."""
+    if SETTINGS.quiet:
+        yield SILENT
+    elif not sys.stderr.isatty():
+        yield Lines()
+    else:
+        with Live(console=err(), refresh_per_second=4, transient=False) as live:
+            yield LiveTable(live)
+
+
+@final
+class LiveTable:
+    """Draws the standing in place; sentences scroll above it."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def say(self, sentence: str) -> None:
+        self._live.console.print(sentence, markup=False)
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        self._live.update(Text(f"{what}: {100 * done / max(1.0, total):.0f} %"))
+
+    def standing(self, standing: Standing) -> None:
+        self._live.update(drawn(standing))
+
+
+@final
+class Lines:
+    """For logs and pipes: sentences as they come, the standing when a trial ends, and now and then."""
+
+    def __init__(self) -> None:
+        self._last, self._done = 0.0, -1
+
+    def say(self, sentence: str) -> None:
+        say(sentence)
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        return None
+
+    def standing(self, standing: Standing) -> None:
+        now = time.monotonic()
+        if standing.done == self._done and now - self._last < QUIET:
+            return
+        self._last, self._done = now, standing.done
+        say(in_one_line(standing))
+
+
+def in_one_line(standing: Standing) -> str:
+    """``7 of 24 trials, 3 min 20 s left, 0.02 hours of computing so far.``"""
+    left = "" if standing.left is None else f", {duration(standing.left)} left"
+    return f"{standing.done} of {standing.total} trials{left}, {standing.busy:.2f} hours of computing so far."
+
+
+def drawn(standing: Standing) -> Group:
+    """The table: a row per variant, and a line about the whole."""
+    table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for position, name in enumerate(("variant", "seeds", "running", "mean so far", "parameters", "FLOPs a run")):
+        table.add_column(name, justify="right" if position else "left", overflow="fold")
+    for row in standing.rows:
+        table.add_row(*_cells(row))
+    return Group(table, Text(in_one_line(standing)))
+
+
+def _cells(row: VariantStanding) -> list[str]:
+    failed = f" ({row.failed} failed)" if row.failed else ""
+    return [
+        row.name,
+        f"{row.done} of {row.planned}{failed}",
+        " ".join(f"{100 * share:.0f} %" for share in row.running),
+        "" if row.mean is None else f"{row.mean:.4f}",
+        "" if row.facts is None else f"{row.facts.parameters:,}",
+        "" if row.facts is None else f"{row.facts.flops:.3g}",
+    ]

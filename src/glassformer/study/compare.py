@@ -1,0 +1,262 @@
+"""``compare``: a recipe and its changes, a plan, or a study that was begun -> verdicts. The one door to studies.
+
+Finds the plan, the folder and the place to run; the conductor does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import choose_device
+from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
+from glassformer.study.conductor import Conductor
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.executors.base import Executor
+from glassformer.study.executors.inline import InlineExecutor
+from glassformer.study.executors.local import LocalExecutor
+from glassformer.study.executors.machine import PER_GPU, cores
+from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
+from glassformer.study.study import Study
+
+On = Literal["local", "ray", "inline"]
+
+
+def compare(
+    source: Source | StudyPlan,
+    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
+    *,
+    cross: bool = False,
+    set: Mapping[str, Any] | None = None,
+    seeds: int | None = None,
+    looks: Sequence[int] | None = None,
+    max_seeds: int | None = None,
+    metric: str | None = None,
+    margin: float | None = None,
+    planned_effect: float | None = None,
+    match: str | None = None,
+    tune: Mapping[str, Any] | None = None,
+    budget_hours: float | None = None,
+    allow_leaks: bool | None = None,
+    out: Path | str | None = None,
+    on: On = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+    gpu_share: float | None = None,
+    plugins: Sequence[Path | str] = (),
+    watch: Watcher = SILENT,
+) -> Study:
+    """Runs a study and gives its verdicts.
+
+    ``source``: a recipe, whose changes are in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, the name of
+    one that comes with the package, an object), or the folder of a study, to go on with it. What is None is as the plan
+    says, or as plans say by default: 8 seeds, loss, a margin of .01. ``on``: ``local`` (processes), ``ray`` (a cluster;
+    ``address``), ``inline`` (this process). The same call goes on with a study that was stopped.
+    """
+    load_plugins(plugins)
+    flags = {
+        "seeds": seeds,
+        "looks": None if looks is None else list(looks),
+        "max_seeds": max_seeds,
+        "metric": metric,
+        "margin": margin,
+        "planned_effect": planned_effect,
+        "match": match,
+        "tune": None if tune is None else dict(tune),
+        "budget_hours": budget_hours,
+        "allow_leaks": allow_leaks,
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
+    directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
+    with directory.alone():
+        plan, more = directory.begin(plan, resolve)
+        for note in (*notes, *more):
+            watch.say(note)
+        watch.say(f"Study: {directory.root}. {plan.foresight()}")
+        place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
+        return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch).run()
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------------
+
+
+def find_plan(
+    source: Source | StudyPlan,
+    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None,
+    *,
+    cross: bool,
+    set: Mapping[str, Any],
+    **given: Any,
+) -> tuple[StudyPlan, Resolve, list[str]]:
+    """The plan that the words ask for, how its recipes are resolved, and notes about changes that were left out."""
+    read = _written_plan(source)
+    if read is None:
+        assert not isinstance(source, StudyPlan)
+        if not vary:
+            raise UsageError(
+                f"{_called(source)} is a recipe, and nothing is varied; give --vary, for example "
+                "model.positions=sinusoidal,alibi."
+            )
+        base = _base_of(source)
+        resolve = _resolving(base, {})
+        plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
+        return plan, resolve, notes
+    if vary or cross:
+        raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
+    plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
+    resolve = _resolving(plan.base, {})
+    plan, notes = without_repeats(plan, resolve)
+    return plan, resolve, notes
+
+
+def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
+    """The plan that ``source`` is or names; None when it is a recipe."""
+    if isinstance(source, StudyPlan):
+        return source
+    if isinstance(source, Mapping):
+        return StudyPlan.parse(source) if "changes" in source else None
+    if not isinstance(source, str | Path):
+        return None
+    path = Path(source)
+    if path.is_dir():
+        return StudyDirectory(path).plan()
+    if not path.is_file():
+        built_in = built_in_studies()
+        if str(source) not in built_in or str(source) in built_in_recipes():
+            return None
+        path = built_in[str(source)]
+    values = _yaml(path)
+    if not isinstance(values, Mapping):
+        return None
+    if {"fingerprint", "plan"} <= {*values}:  # the plan of a study that was begun: to be run anew, or to be gone on with
+        return StudyDirectory(path.parent).plan()
+    if "changes" not in values:
+        return None
+    return StudyPlan.parse({**values, "base": _beside(values.get("base"), path)})
+
+
+def _yaml(path: Path) -> Any:
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error}).") from error
+
+
+def _beside(base: Any, plan_file: Path) -> Any:
+    """A base given as a file is looked for beside the plan, and taken into it, so that the plan stands alone."""
+    if not isinstance(base, str):
+        return base
+    beside = plan_file.parent / base
+    return recipe_values(beside) if beside.is_file() else _base_of(base)
+
+
+def _base_of(source: Source) -> str | dict[str, Any]:
+    """A built-in recipe by its name; anything else by its values, so that the study does not depend on where a file lies."""
+    if isinstance(source, str) and source in built_in_recipes() and not Path(source).is_file():
+        return source
+    values = recipe_values(source)
+    return {key: value for key, value in values.items() if key != "result"}
+
+
+def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolve:
+    values = recipe_values(base)
+
+    def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
+        return load_recipe(values, {**more, **changes}).plain()
+
+    return resolve
+
+
+def built_in_studies() -> dict[str, Path]:
+    """The plans that come with the package, by name."""
+    folder = Path(str(resources.files("glassformer"))) / "recipes" / "studies"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def _called(source: Source | StudyPlan) -> str:
+    return str(source) if isinstance(source, str | Path) else "This"
+
+
+def _folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> StudyDirectory:
+    """The study's own folder, or studies/NAME: the first that is unused, or that holds this very plan."""
+    if isinstance(source, str | Path) and StudyDirectory(Path(source)).exists():
+        return StudyDirectory(Path(source))
+    name = Path(source).stem if isinstance(source, str | Path) else "study"
+    for number in range(1, 10_000):
+        directory = StudyDirectory(Path("studies") / (name if number == 1 else f"{name}-{number}"))
+        if not directory.root.exists() or directory.continues(plan, resolve):
+            return directory
+    raise UsageError("studies/ holds ten thousand studies of this name; name a folder with --out.")
+
+
+# -- where it runs -------------------------------------------------------------------------------------------------------
+
+
+def _place(
+    on: str,
+    directory: StudyDirectory,
+    *,
+    jobs: int | None,
+    address: str | None,
+    gpu_share: float | None,
+    plan: StudyPlan,
+    resolve: Resolve,
+) -> Callable[[], Executor]:
+    """What opens the executor once there is work for it."""
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs} must be 1 or more.")
+    if on != "ray" and (address is not None or gpu_share is not None):
+        raise UsageError("--address and --gpu-share belong to --on ray.")
+    if on == "inline":
+        return _inline
+    if on == "local":
+        return lambda: _local(directory, jobs, plan, resolve)
+    if on == "ray":
+        return lambda: _ray(address, jobs, gpu_share, Recipe.parse(resolve(plan.set)))
+    raise UsageError(f"--on {on} is not a place to run; use local, ray or inline.")
+
+
+def _inline() -> Executor:
+    from glassformer.study.work import perform
+
+    return InlineExecutor(perform)
+
+
+def _local(directory: StudyDirectory, jobs: int | None, plan: StudyPlan, resolve: Resolve) -> Executor:
+    """One process per core; with GPUs, as many as share them well."""
+    trials = len(plan.variants) * max(plan.all_looks)
+    gpus = _gpus(Recipe.parse(resolve(plan.set)).training.device)
+    usual = cores() if not gpus else min(cores(), PER_GPU * len(gpus))
+    return LocalExecutor(min(jobs or usual, trials), logs=directory.logs, gpus=gpus, gpu_bytes=_free_bytes(gpus))
+
+
+def _gpus(device: str) -> list[str]:
+    """The GPUs to share out, as CUDA names them; none when the recipe wants the CPU, or one certain GPU."""
+    if device not in ("auto", "cuda") or choose_device("auto").type != "cuda":
+        return []
+    import torch
+
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else [str(number) for number in range(torch.cuda.device_count())]
+
+
+def _free_bytes(gpus: Sequence[str]) -> int:
+    """Of the GPU that has least."""
+    import torch
+
+    return min((torch.cuda.mem_get_info(number)[0] for number in range(len(gpus))), default=0)
+
+
+def _ray(address: str | None, jobs: int | None, gpu_share: float | None, recipe: Recipe) -> Executor:
+    from glassformer.study.executors.ray import RayExecutor
+
+    share = 0.0 if recipe.training.device == "cpu" else gpu_share
+    return RayExecutor(address=address, jobs=jobs, gpu_share=share)

@@ -1,0 +1,352 @@
+"""Runs a planned study from wherever it stands to its verdicts: variants first, then tuning, then look after look.
+
+What is done is read from the folder each time, never remembered, so a study that was killed goes on where it was. Holds
+the order of things; executors do the work, and the statistics judge it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.checks.report import CheckReport
+from glassformer.foundation.errors import (
+    CheckFailed,
+    ConfigError,
+    GlassformerError,
+    Interrupted,
+    RunError,
+)
+from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.progress import Watcher
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.executors.base import Ended, Executor, Started, Task
+from glassformer.study.plan import BASE, Resolve, StudyPlan, Trial
+from glassformer.study.preparing import prepared_facts
+from glassformer.study.results import TrialResult, metric_of, read_trial
+from glassformer.study.standing import Progress, duration
+from glassformer.study.study import Study
+from glassformer.study.variants import Facts, VariantBook
+from glassformer.training.signals import StopSignal
+
+
+@final
+class Conductor:
+    """One study on its way. ``executor`` is asked for when there is work, and not before."""
+
+    def __init__(
+        self,
+        plan: StudyPlan,
+        directory: StudyDirectory,
+        resolve: Resolve,
+        executor: Callable[[], Executor],
+        *,
+        plugins: Sequence[Path | str],
+        watch: Watcher,
+    ) -> None:
+        self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
+        self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
+        self.facts: dict[str, Facts] = {}
+        self.failures: dict[tuple[str, int], str] = {}
+        self._open = executor
+        self._executor: Executor | None = None
+        self._stop = StopSignal()
+        self._done: dict[str, TrialResult] = {}
+        self._spent = 0.0
+
+    def run(self) -> Study:
+        """To the end: every planned look, or as many as it takes to decide, or as many as the budget pays for."""
+        with self._stop:
+            try:
+                self._know_the_variants()
+                self._tune()
+                for number, seeds in enumerate(self.plan.all_looks):
+                    going = self._going(number)
+                    if not going or not self._look(seeds, going):
+                        break
+            finally:
+                if self._executor is not None:
+                    self._executor.close()
+        study = self.study()
+        study.write()
+        return study
+
+    def study(self) -> Study:
+        return Study(self.directory, self.failures)
+
+    # -- before the first trial ------------------------------------------------------------------------------------------
+
+    def _know_the_variants(self) -> None:
+        """Data, cost, checks and equal sizes of every variant; what was found before and still holds is kept."""
+        book = VariantBook.read(self.directory.variants_file)
+        book.refuse_other_plugins(loaded_plugins(), self.directory.variants_file)
+        self.facts = prepared_facts(self.plan, self.resolve, watch=self.watch)
+        for name, facts in self.facts.items():
+            book.refuse_other_data(name, facts, self.directory.variants_file)
+            before = book.variants.get(name)
+            if before is not None and before.check is not None and before.recipe == facts.recipe:
+                self.facts[name] = before
+        unknown = [name for name, facts in self.facts.items() if facts.check is None]
+        tasks = [Task("inspect", name, {**self._everywhere(), "recipe": self._recipe(name)}) for name in unknown]
+        for task, answer in self._answers(tasks):
+            self.facts[task.label] = _inspected(self.facts[task.label], answer)
+        self._write_book()
+        for name, facts in self.facts.items():
+            for note in facts.notes:
+                self.watch.say(note)
+            if facts.leak is not None and not self.plan.allow_leaks:
+                if name == BASE:
+                    raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
+                self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it all the same, marked as tainted.")
+
+    def _write_book(self) -> None:
+        VariantBook(self.facts, tuple(loaded_plugins())).write(self.directory.variants_file)
+
+    def _everywhere(self) -> dict[str, Any]:
+        return {"cwd": os.getcwd(), "plugins": self.plugins}
+
+    def _recipe(self, variant: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The plain recipe of a variant as it is trained: with what matching and tuning set."""
+        return dict(self.resolve({**self.plan.settings(variant), **self.facts[variant].adapted, **(more or {})}))
+
+    # -- trials ----------------------------------------------------------------------------------------------------------
+
+    def _tune(self) -> None:
+        """Every variant's own best point of its grid, by the mean of the metric over the tuning seeds."""
+        if self.plan.tune is None or all(facts.tuned for facts in self.facts.values()):
+            return
+        trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._trained(trial.variant)]
+        self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
+        results = self._finish(trials)
+        for name in self.plan.variants:
+            if self._trained(name) and not self.facts[name].tuned:
+                chosen, note = _best(name, self.plan, [one for one in results if one.trial.variant == name])
+                self.facts[name] = replace(self.facts[name], tuned=chosen, notes=(*self.facts[name].notes, note))
+                self.watch.say(note)
+        self._write_book()
+
+    def _adapted(self) -> dict[str, dict[str, Any]]:
+        return {name: facts.adapted for name, facts in self.facts.items()}
+
+    def _trained(self, variant: str) -> bool:
+        return self.facts[variant].leak is None or self.plan.allow_leaks
+
+    def _going(self, look: int) -> list[str]:
+        """The changes that this look is for: at the first all that can be trained, later those still undecided."""
+        names = [change.name for change in self.plan.changes if self._trained(change.name)]
+        if look == 0:
+            return names
+        undecided = {verdict.variant for verdict in self.study().verdicts if verdict.verdict == "not decided"}
+        return [name for name in names if name in undecided]
+
+    def _look(self, seeds: int, going: Sequence[str]) -> bool:
+        """Runs what this look still needs. False when the study cannot go on after it."""
+        trials = [trial for trial in self.plan.trials(seeds, self._adapted()) if trial.variant in (BASE, *going)]
+        if not self._affordable(trials, seeds):
+            return False
+        results = self._finish(trials)
+        broken = [one for one in results if one.trial.variant == BASE and one.problem is not None]
+        return not broken and all(one.status != "pending" for one in results)
+
+    def _affordable(self, trials: Sequence[Trial], seeds: int) -> bool:
+        """Whether the budget pays for a later look; the first is begun in any case, and stopped when the budget is used up."""
+        if self.plan.budget_hours is None or seeds == self.plan.all_looks[0]:
+            return True
+        standing = [self._read(trial) for trial in trials]
+        done = [self._seconds(result) for result in standing if result.done]
+        cost = (len(standing) - len(done)) * sum(done) / max(1, len(done))
+        rest = 3600.0 * self.plan.budget_hours - self._spent_before()
+        if cost <= rest:
+            return True
+        self.watch.say(
+            f"The look at {seeds} seeds would take about {duration(cost)} of computing, and {duration(max(0.0, rest))} of the "
+            f"budget are left: not begun. A larger budget_hours goes on from here."
+        )
+        return False
+
+    def _spent_before(self) -> float:
+        """Seconds that all finished trials took, those of tuning too. Read only where a budget asks for it."""
+        if self.plan.budget_hours is None:
+            return 0.0
+        trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
+        return sum(self._seconds(self._read(trial)) for trial in trials)
+
+    def _seconds(self, result: TrialResult) -> float:
+        rate = result.tokens_per_second
+        return self.facts[result.trial.variant].tokens / rate if rate else 0.0
+
+    def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
+        """What the folder says; with ``repair`` a damaged one is set aside, so that the trial runs again."""
+        if trial.label in self._done:
+            return self._done[trial.label]
+        folder = self.directory.trial(trial)
+        try:
+            result = read_trial(folder, trial, self._recipe_of(trial))
+            if result.done:  # its folder does not change any more
+                self._done[trial.label] = result
+            return result
+        except RunError as error:
+            if not repair:
+                return TrialResult(trial, "pending", str(error))
+            place = self.directory.set_aside(folder)
+            self.watch.say(f"{error} The trial is run again; what was there is kept in {place}.")
+            return TrialResult(trial, "pending")
+
+    def _recipe_of(self, trial: Trial) -> dict[str, Any]:
+        return dict(self.resolve(trial.set))
+
+    def _finish(self, trials: Sequence[Trial]) -> list[TrialResult]:
+        """Runs the trials that are not done, tells how it goes, and gives all their results."""
+        standing = {trial.label: self._read(trial, repair=True) for trial in trials}
+        left = [trial for trial in trials if not standing[trial.label].done]
+        if left:
+            self._spent = self._spent_before()
+            self._run(trials, left, {label: one.problem is None for label, one in standing.items() if one.done})
+        return [self._with_failure(self._read(trial)) for trial in trials]
+
+    def _with_failure(self, result: TrialResult) -> TrialResult:
+        reason = self.failures.get((result.trial.variant, result.trial.seed))
+        return replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
+
+    def _run(self, trials: Sequence[Trial], left: Sequence[Trial], done: Mapping[str, bool]) -> None:
+        progress = Progress(self.watch, self.facts, self.directory.trial, self._mean)
+        progress.begin(trials, done)
+        by_label = {trial.label: trial for trial in left}
+        tasks = [self._task(trial) for trial in left]
+        for task, answer in self._answers(tasks, progress, by_label):
+            trial = by_label[task.label]
+            usable = self._note(trial, answer)
+            progress.end(trial, usable=usable, seconds=float(answer.get("seconds", 0.0)))
+            self._spend(float(answer.get("seconds", 0.0)))
+            if not usable and trial.variant == BASE and trial.area == "trials":
+                self._give_up_on_changes(trial)
+
+    def _mean(self, variant: str) -> float | None:
+        own = [one for one in self._done.values() if one.trial.variant == variant and one.trial.area == "trials"]
+        values = [metric_of(one.losses, self.plan.metric) for one in own if one.losses is not None]
+        return sum(values) / len(values) if values else None
+
+    def _task(self, trial: Trial) -> Task:
+        facts = self.facts[trial.variant]
+        values = {
+            **self._everywhere(),
+            "study": str(self.directory.root.resolve()),
+            "folder": str(self.directory.trial(trial).resolve()),
+            "recipe": self._recipe_of(trial),
+            "allow_leaks": self.plan.allow_leaks,
+            "check": facts.check if facts.leak is None else None,
+            "check_trained": trial.area == "trials" and trial.seed == self.plan.first_seed,
+        }
+        return Task("trial", trial.label, values)
+
+    def _note(self, trial: Trial, answer: dict[str, Any]) -> bool:
+        """Writes down how a trial ended; True when it can be used. What only the user can mend ends the study."""
+        for note in answer.get("notes", ()):
+            self.watch.say(note)
+        status = answer.get("status", "failed")
+        if status == "finished":
+            self.failures.pop((trial.variant, trial.seed), None)
+            return self._read(trial).problem is None
+        reason = str(answer.get("lost") or answer["reason"])
+        self.watch.say(f"{trial.label}: {reason}")
+        if status == "leak":
+            self.facts[trial.variant] = replace(self.facts[trial.variant], leak=reason)
+            self._write_book()
+        elif status == "failed":
+            self.failures[trial.variant, trial.seed] = reason
+        return False
+
+    def _give_up_on_changes(self, trial: Trial) -> None:
+        """A bad run of the baseline makes the study invalid: its other seeds are run to say how often, the rest is saved."""
+        assert self._executor is not None
+        labels = {one.label for one in self.plan.trials() if one.variant == BASE}
+        taken = self._executor.withdraw(unless=lambda task: task.label in labels)
+        if taken:
+            self.watch.say(f"The baseline cannot be used ({trial.label}), so {len(taken)} trials of changes are not begun.")
+
+    def _spend(self, seconds: float) -> None:
+        self._spent += seconds
+        budget = self.plan.budget_hours
+        if budget is not None and self._spent > 3600.0 * budget and self._executor is not None:
+            taken = self._executor.withdraw(unless=lambda task: False)
+            if taken:
+                self.watch.say(
+                    f"The budget of {budget:g} hours is used up: {len(taken)} trials are not begun. "
+                    "A larger budget_hours goes on from here."
+                )
+
+    # -- the executor ----------------------------------------------------------------------------------------------------
+
+    def _answers(
+        self, tasks: Sequence[Task], progress: Progress | None = None, trials: Mapping[str, Trial] | None = None
+    ) -> Iterator[tuple[Task, dict[str, Any]]]:
+        """Hands the tasks out and yields each with its answer. A stop lets running ones save, and then ends the study."""
+        if not tasks:
+            return
+        if self._executor is None:
+            self._executor = self._open()
+        self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
+        told = False
+        for event in self._executor.run(tasks):
+            if self._stop.requested and not told:
+                told = True
+                self.watch.say("Stopping: running trials finish their step and save. A second Ctrl-C ends at once.")
+                self._executor.stop()
+            if isinstance(event, Ended):
+                if self._is_stop(event.answer):
+                    continue
+                yield event.task, event.answer
+            elif progress is not None and trials is not None:
+                progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.tell()
+        if self._stop.requested:
+            raise Interrupted(
+                "Stopped; what was finished is kept, and the same command goes on from there.",
+                signal_number=self._stop.number or 2,
+            )
+
+    def _is_stop(self, answer: dict[str, Any]) -> bool:
+        """True for what ended because the study is being stopped; raises what the user has to mend."""
+        if answer.get("status") == "stopped":
+            self._stop.number = self._stop.number or int(answer.get("signal", 2))
+            return True
+        if answer.get("status") == "refused":
+            raise _refused(answer)
+        return "lost" in answer and self._stop.requested
+
+
+def _refused(answer: Mapping[str, Any]) -> GlassformerError:
+    """A setting that this process accepts and a worker does not was made known here only."""
+    if answer["exit_code"] != 2:
+        return RunError(answer["reason"])
+    return ConfigError(
+        f"{answer['reason']} (The processes that train know built-in variants and those of --plugin files; a variant made in a "
+        "notebook or script belongs into such a file.)"
+    )
+
+
+def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
+    if "lost" in answer or answer["status"] != "finished":
+        raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
+    report = CheckReport.from_plain(answer["check"])
+    leak = None if report.passed else " ".join(finding.sentence for finding in report.findings)
+    kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
+    return replace(facts, leak=leak, **{key: answer[key] for key in kept})
+
+
+def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
+    """The point with the lowest mean; one with a failed trial cannot be chosen."""
+    means: dict[int, float] = {}
+    for number in range(len(plan.tuning_points(name))):
+        own = [one for one in results if one.trial.point == number]
+        if own and all(one.problem is None and one.losses is not None for one in own):
+            values = [metric_of(one.losses, plan.metric) for one in own if one.losses is not None]
+            means[number] = sum(values) / len(values)
+    if not means:
+        raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
+    chosen = min(means, key=lambda number: means[number])
+    point = plan.tuning_points(name)[chosen]
+    said = ", ".join(f"{key}={value}" for key, value in point.items())
+    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.metric} {means[chosen]:.4f})."

@@ -1,0 +1,85 @@
+"""Equal sizes: the feed-forward's inner width that gives a change as many parameters, or FLOPs, as the baseline.
+
+The feed-forward is adapted because every model has one, because its cost grows in proportion to its inner width, and
+because a change of the mixer, the positions or the merge then keeps its own definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.model.accounting import parts_of
+from glassformer.model.config import ModelConfig
+from glassformer.recipe import Recipe, changed
+
+KEY = "model.feedforward.inner"
+WIDEST = 1 << 20
+FAR = 0.01  # a difference of more than one per cent is said to be left
+
+
+@dataclass(frozen=True)
+class Match:
+    """The setting found, and the sentence that says how."""
+
+    settings: dict[str, Any]
+    sentence: str
+
+
+def size_of(model: ModelConfig, vocabulary: int, what: str, batch: int) -> int:
+    """Parameters, or FLOPs of one training step."""
+    parts = parts_of(model, vocabulary, batch=batch)
+    if what == "parameters":
+        return sum(part.parameters for part in parts)
+    return sum(part.forward_flops + part.backward_flops for part in parts)
+
+
+def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) -> Match:
+    """Adapts ``recipe`` to ``wanted`` parameters or FLOPs; refused where no inner width comes near."""
+    batch = recipe.training.batch_size
+
+    def size(inner: int) -> int:
+        return size_of(_with_inner(recipe, inner, name, what).model, vocabulary, what, batch)
+
+    now = size_of(recipe.model, vocabulary, what, batch)
+    if now == wanted:
+        return Match({}, "")
+    if recipe.model.layers == 0:
+        raise ConfigError(f"match={what}: {name} has no layers and so no feed-forward to adapt; compare it without match.")
+    inner = _nearest(size, wanted)
+    found = size(inner)
+    rest = found / wanted - 1.0
+    if inner == 1 and rest > FAR:
+        raise ConfigError(
+            f"match={what}: {name} has {found:,} {what} even with the narrowest feed-forward, and the baseline {wanted:,}; "
+            "compare it without match, or widen the baseline."
+        )
+    sentence = (
+        f"{name}: {KEY} is set to {inner}, which gives {found:,} {what} against the baseline's {wanted:,} "
+        f"({100 * rest:+.2f} %); without it there would be {now:,}."
+    )
+    return Match({KEY: inner}, sentence)
+
+
+def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:
+    values: Mapping[str, Any] = recipe.plain()
+    try:
+        return Recipe.parse(changed(values, {KEY: inner}))
+    except ConfigError as error:
+        kind = recipe.model.feedforward.kind
+        raise ConfigError(
+            f"match={what} adapts {KEY}, which the feed-forward {kind!r} of {name} does not have; compare it without match."
+        ) from error
+
+
+def _nearest(size: Any, wanted: int) -> int:
+    """The inner width whose size is nearest to ``wanted``; the size grows with the width."""
+    low, high = 1, 2
+    while size(high) < wanted and high < WIDEST:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) < wanted else (low, middle)
+    return min((low, high), key=lambda inner: abs(size(inner) - wanted))

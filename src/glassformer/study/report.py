@@ -1,0 +1,226 @@
+"""A study -> its page and its Markdown: verdicts, differences, curves, cost against quality, settings, how to run it again.
+
+Says what was found and what would change it. Draws from the trials' own records; imports no torch.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.figures.cost import CostPoint, cost_against_quality
+from glassformer.figures.curves import Curve, Points, learning_curves
+from glassformer.figures.intervals import IntervalRow, difference_intervals
+from glassformer.foundation.config import flatten
+from glassformer.foundation.files import write_atomically
+from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.report.html_page import render
+from glassformer.report.markdown import render_markdown
+from glassformer.report.page import (
+    Block,
+    Cell,
+    FigureBlock,
+    Fold,
+    Heading,
+    KeyValues,
+    Listing,
+    Page,
+    Paragraph,
+    Table,
+    Verdict,
+    Verdicts,
+)
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
+from glassformer.study.plan import BASE
+from glassformer.study.study import Study
+from glassformer.study.wording import number
+
+COSTS = {"flops": "FLOPs of one run", "parameters": "parameters", "seconds": "seconds of one run"}
+"""What may be set against quality; the first in which the variants differ is drawn."""
+
+
+def write_report(study: Study, out: Path | str | None = None) -> Path:
+    """Writes the page, and without another place for it the Markdown beside it; gives the page's place."""
+    file = Path(out) if out is not None else study.directory.report_file
+    write_atomically(file, render(study_page(study)))
+    if out is None:
+        study.directory.figures.mkdir(exist_ok=True)
+        write_atomically(study.directory.markdown_file, render_markdown(study_page(study), figures=study.directory.figures))
+    return file
+
+
+def study_page(study: Study) -> Page:
+    plan = study.plan
+    about = [Paragraph(plan.about)] if plan.about else []
+    parts = (_verdicts, _differences, _cost, _curves, _settings, _again)
+    seeds = max(len(study.finished(name)) for name in plan.variants)
+    return Page(
+        title=f"Study {study.folder.resolve().name}",
+        subtitle=f"{len(plan.changes)} changes of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
+        "validation text",
+        sections=[*about, *(block for part in parts for block in part(study))],
+        footer="Made by Glassformer. How a verdict is made: docs/statistics.md.",
+    )
+
+
+def _base_name(study: Study) -> str:
+    return study.plan.base if isinstance(study.plan.base, str) else "a recipe"
+
+
+def _verdicts(study: Study) -> list[Block]:
+    items = [Verdict(one.variant, one.verdict, one.sentence) for one in study.verdicts]
+    return [Heading("Verdicts"), Verdicts(items), *_what_would_change_it(study), *(Paragraph(note) for note in study.notes)]
+
+
+def _what_would_change_it(study: Study) -> list[Block]:
+    """For each change, from its own evidence: seeds, documents, single seeds, the margin."""
+    rows: list[list[Cell]] = [[one.variant, one.verdict, what_would_change(study, one.variant)] for one in study.verdicts]
+    return [Table(["change", "verdict", "what would change it"], rows)]
+
+
+def what_would_change(study: Study, variant: str) -> str:
+    """One or two sentences for one change."""
+    verdict = study.verdict(variant)
+    evidence = verdict.evidence
+    if verdict.verdict == "invalid":
+        return "A run that can be used for every seed: " + verdict.reason + "."
+    if evidence is None:
+        return "The seeds that have not run yet."
+    alone = verdict.decided_alone_by or {}
+    parts = [f"without seed {seed} it would be {word}" for seed, word in list(alone.items())[:3]]
+    low, high = evidence.same_interval.low, evidence.same_interval.high
+    if verdict.verdict == "not decided":
+        parts.append(str(evidence.seeds_needed))
+    elif low is not None and high is not None:
+        edge = number(max(abs(low), abs(high)))
+        if verdict.verdict == "same":
+            parts.append(f"with a margin below {edge} it would not be the same")
+        else:
+            parts.append(f"with a margin above {edge} it would be the same")
+    text = "; ".join(parts) or "nothing that these runs show"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _differences(study: Study) -> list[Block]:
+    rows = []
+    for one in study.verdicts:
+        dots = one.evidence.seed_differences if one.evidence else ()
+        rows.append(IntervalRow(one.variant, one.verdict, one.difference.value, one.difference.low, one.difference.high, dots))
+    picture = difference_intervals(
+        rows, margin=study.plan.margin, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
+    )
+    caption = "Variant minus baseline. Bars hold 95 %; every seed is a dot; the grey band is the margin of the plan."
+    words = ", ".join(f"{row.label} {row.word}" for row in rows)
+    return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
+
+
+def _cost(study: Study) -> list[Block]:
+    noise = next((one.evidence.noise_floor for one in study.verdicts if one.evidence is not None), None)
+    blocks: list[Block] = [
+        Heading("What each cost, and what it reached"),
+        Table(study.header(), study.cells(), note=_about_table(noise), tainted=_taint(study)),
+    ]
+    for key, name in COSTS.items():
+        points = cost_points(study, key)
+        if len({point.cost for point in points}) > 1:
+            caption = f"Cost against quality: {name}, and the mean over seeds with its 95 % interval."
+            unit = f"{study.metric.name} ({study.metric.unit})"
+            picture = cost_against_quality(points, cost=name, quality=unit)
+            return [*blocks, FigureBlock(picture, caption=caption, alt=caption, tainted=_taint(study))]
+    return blocks
+
+
+def cost_points(study: Study, key: str) -> list[CostPoint]:
+    """Every variant that has both, at what it cost by ``key``."""
+    points = []
+    for row in study.table:
+        reached = row[study.plan.metric]
+        if row[key] and reached["value"] is not None:
+            points.append(CostPoint(row["variant"], row[key], reached["value"], reached["low"], reached["high"]))
+    return points
+
+
+def _taint(study: Study) -> str | None:
+    """Figures of runs that leak stand in the table when they were asked for; then the table says so."""
+    names = [name for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)]
+    if not names:
+        return None
+    return f"{' and '.join(names)}: a check found a leak; these figures mean nothing and show what one would have believed."
+
+
+def _about_table(noise: float | None) -> str:
+    text = (
+        "The interval behind a variant's own figure is over seeds, on this text; differences are paired and hold for other "
+        "text too. Memory is what one training step plans for; tokens/s depends on the machine and on what ran beside it."
+    )
+    return text if noise is None else f"{text} The baseline's own seeds differ by a standard deviation of {number(noise)}."
+
+
+def _curves(study: Study) -> list[Block]:
+    curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
+    if not curves:
+        return []
+    caption = "Validation loss by step: the mean over seeds, with a band from the lowest to the highest."
+    picture = FigureBlock(learning_curves(curves), caption=caption, alt=caption, tainted=_taint(study))
+    return [Heading("Learning curves"), picture]
+
+
+def variant_curve(study: Study, name: str) -> Curve | None:
+    """The validation losses of all finished seeds, at the steps that all of them have."""
+    runs = []
+    for result in study.finished(name):
+        records = MetricsLog(RunDirectory(study.directory.trial(result.trial)).metrics_file).read()
+        runs.append({record["step"]: float(record["validation_loss"]) for record in records if "validation_loss" in record})
+    steps = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
+    if not steps:
+        return None
+    return Curve(name, None, Points.of(steps, [[run[step] for step in steps] for run in runs]))
+
+
+def _settings(study: Study) -> list[Block]:
+    """The keys in which the variants differ, as their runs' own recipes say."""
+    recipes = {name: _recipe_of(study, name) for name in study.plan.variants}
+    known = {name: flatten(recipe) for name, recipe in recipes.items() if recipe is not None}
+    keys = dict.fromkeys(key for flat in known.values() for key in flat if key.split(".")[0] not in ("about", "result", "seed"))
+    differing = [key for key in keys if len({repr(flat.get(key)) for flat in known.values()}) > 1]
+    rows: list[list[Cell]] = [[name, *(_shown(flat.get(key)) for key in differing)] for name, flat in known.items()]
+    facts: dict[str, Cell] = {
+        "metric": f"{study.metric.name}, {study.metric.unit}",
+        "margin": study.plan.margin,
+        "looks": ", ".join(map(str, study.plan.all_looks)) + " seeds",
+        "first seed": study.plan.first_seed,
+        "matched": study.plan.match or "no",
+        "tuned": "no" if study.plan.tune is None else f"{len(study.plan.tuning_points(BASE))} settings each",
+    }
+    return [Heading("What differs"), Table(["variant", *differing], rows), KeyValues(facts)]
+
+
+def _recipe_of(study: Study, name: str) -> Mapping[str, Any] | None:
+    done = study.finished(name)
+    return RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else None
+
+
+def _shown(value: Any) -> Cell:
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def _again(study: Study) -> list[Block]:
+    environment = _environment(study)
+    command = shlex.join(["glassformer", "compare", str(study.directory.plan_file), "--out", f"{study.folder}-again"])
+    data = environment.get("data", {})
+    facts = {key: environment.get(key) for key in ("glassformer", "python", "torch", "device_name", "precision", "platform")}
+    facts |= {"data": data.get("source"), "sha256 of the data": data.get("sha256")}
+    return [
+        Heading("How to run it again"),
+        Listing(command),
+        KeyValues(facts, caption="The same build and device give the same numbers, on one core or on a cluster."),
+        Fold("The plan", [Listing(dump_yaml(study.plan.plain()))]),
+    ]
+
+
+def _environment(study: Study) -> dict[str, Any]:
+    done: Sequence[Any] = study.finished(BASE)
+    return RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}

@@ -1,0 +1,89 @@
+"""What is known of each variant before it is trained: cost, checks, and what matching and tuning set. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.files import read_json, write_json
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One variant. ``recipe`` and ``data`` are fingerprints of what it trains with, ``documents`` of what it is measured on."""
+
+    recipe: str
+    data: str
+    documents: str
+    parameters: int = 0
+    step_flops: int = 0
+    steps: int = 0
+    tokens: int = 0
+    memory_bytes: int = 0
+    device: str = "cpu"
+    check: dict[str, Any] | None = None
+    """The report of the check, once it was made."""
+    leak: str | None = None
+    """What the check found, or what was found in a trained model; None when every law holds."""
+    matched: dict[str, Any] = field(default_factory=dict)
+    tuned: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def adapted(self) -> dict[str, Any]:
+        """The settings beside the plan's own."""
+        return {**self.matched, **self.tuned}
+
+    @property
+    def flops(self) -> int:
+        """Of the whole run."""
+        return self.step_flops * self.steps
+
+
+@dataclass(frozen=True)
+class VariantBook:
+    """All variants of a study, and the plugins they were made with (file and sha256)."""
+
+    variants: Mapping[str, Facts]
+    plugins: tuple[dict[str, str], ...] = ()
+
+    def write(self, file: Path) -> None:
+        facts = {name: {**asdict(one), "notes": list(one.notes)} for name, one in self.variants.items()}
+        write_json(file, {"schema": SCHEMA, "plugins": list(self.plugins), "variants": facts})
+
+    @classmethod
+    def read(cls, file: Path) -> VariantBook:
+        """The book on disk; an empty one where there is none. A damaged one is a sentence."""
+        if not file.is_file():
+            return cls({})
+        document = read_json(file)
+        try:
+            if document["schema"] != SCHEMA:
+                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+            facts = {name: Facts(**{**one, "notes": tuple(one["notes"])}) for name, one in document["variants"].items()}
+            return cls(facts, tuple(document["plugins"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.") from error
+
+    def refuse_other_plugins(self, now: list[dict[str, str]], file: Path) -> None:
+        """Plugins are code: another content means other models under the same names."""
+        before = {plugin["sha256"] for plugin in self.plugins}
+        if self.variants and before != {plugin["sha256"] for plugin in now}:
+            names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
+            raise ConfigError(
+                f"{file}: the plugins are not those the study began with ({names}); give the same files, unchanged, "
+                "or begin a new study with another --out."
+            )
+
+    def refuse_other_data(self, name: str, facts: Facts, file: Path) -> None:
+        before = self.variants.get(name)
+        if before is not None and before.data != facts.data:
+            raise ConfigError(
+                f"{file}: the data of {name!r} changed since the study began; put the old files back, "
+                "or begin a new study with another --out."
+            )

@@ -1,0 +1,67 @@
+"""Tables of benchmark documents, and that reading them loads no torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from glassformer.benchmark.table import heading, markdown, shown
+
+SOURCE = Path(__file__).parents[2] / "src"
+FIGURE = {"value": 2.0, "low": 1.0, "high": 3.0, "n": 3}
+SIZES = {"width": 384, "layers": 6, "heads": 5, "context": 256, "vocabulary": 65, "dropout": 0.0}
+MACHINE = {"date": "2026-11-15", "device": "a machine", "threads": 2, "precision": "float32", "torch": "2.13.0"}
+GENERATE = {
+    "benchmark": "generate",
+    "machine": {**MACHINE, "matrix_flops": {"value": 2e11}, "memory_bytes": {"value": 1.5e10}},
+    "settings": {**SIZES, "rows": 7, "prompt": 8, "new": 9},
+    "tokens_per_second": {"ours": FIGURE, "theirs": FIGURE},
+    "times_as_fast_as": {"theirs": {"value": 12.345, "low": 0.012345, "high": 123456.7, "n": 3}},
+}
+TRAIN = {
+    **GENERATE,
+    "benchmark": "train",
+    "machine": {**MACHINE, "matrix_flops": {"value": 2e11}},
+    "settings": {**SIZES, "batch": 4, "steps": 5},
+    "share_of_matrix_rate": {"ours": FIGURE, "theirs": FIGURE},
+}
+
+
+def test_figures_are_shown_with_three_digits():
+    assert shown({"value": 12.345, "low": 0.012345, "high": 123456.7}) == "12.3 (0.0123 to 123,457)"
+
+
+def test_the_table_of_generation():
+    assert markdown(GENERATE) == (
+        "2026-11-15, a machine, 2 threads, float32, torch 2.13.0 (matrix products 200 GFLOP/s, memory 15 GB/s): "
+        "6 layers, 5 heads, width 384, context 256; writing 9 tokens after prompts of 8, 7 at once.\n\n"
+        "| program | tokens/s | we are times as fast |\n"
+        "| --- | --- | --- |\n"
+        "| ours | 2 (1 to 3) |  |\n"
+        "| theirs | 2 (1 to 3) | 12.3 (0.0123 to 123,457) |\n"
+    )
+
+
+def test_the_table_of_training_has_shares():
+    assert "training steps of 4 x 256 tokens, dropout 0.0." in heading(TRAIN)
+    assert "| ours | 2 (1 to 3) |  | 2 (1 to 3) |\n" in markdown(TRAIN)
+
+
+def test_saved_documents_are_printed_without_torch(tmp_path):
+    file = tmp_path / "saved.json"
+    file.write_text(json.dumps(TRAIN), encoding="utf-8")
+    program = (
+        "import runpy, sys; sys.argv = ['table', sys.argv[1]]; "
+        "runpy.run_module('glassformer.benchmark.table', run_name='__main__'); assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(file)],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == markdown(TRAIN) + "\n"
