@@ -41,9 +41,7 @@ class Nursery:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.communicate(timeout=60)  # no more requests: it ends; and both pipes are closed
 
 
 @pytest.fixture(scope="session")
