@@ -17,6 +17,7 @@ from glassformer.study.conductor import Conductor
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Event, Executor, Started, Task, Waiting
 from glassformer.study.plan import StudyPlan
+from glassformer.study.sequential import USUAL_LOOKS
 from glassformer.study.study import Study
 
 PASSED = {"subject": "x", "findings": [], "tested": {}, "not_judged": {}, "notes": [], "seconds": 0.0}
@@ -140,13 +141,13 @@ class TestLooks:
             own = {"alibi": -0.1, "rotary": 0.03 * np.sin(3.3 * seed)}.get(variant, 0.0)
             return 1.5 + luck(seed) + own + (0.0005 * np.cos(9.0 * seed) if variant == "alibi" else 0.0)
 
-        study, executor, _ = conduct(loss, seeds=None, looks=[6, 8, 12])
+        study, _, _ = conduct(loss, seeds=None, looks=list(USUAL_LOOKS))
         assert words(study) == {"alibi": "better", "rotary": "not decided"}
         seeds = {name: len(study.finished(name)) for name in ("base", "alibi", "rotary")}
-        assert seeds == {"base": 12, "alibi": 6, "rotary": 12}
+        assert seeds == {"base": 16, "alibi": 6, "rotary": 16}
 
     def test_all_decided_at_the_first_look(self, conduct):
-        study, executor, _ = conduct(effects(alibi=-0.1), seeds=None, max_seeds=16)
+        study, _, _ = conduct(effects(alibi=-0.1), seeds=None, max_seeds=16)
         assert words(study) == {"alibi": "better", "rotary": "same"}
         assert len(study.finished("base")) == 6
 
@@ -154,7 +155,7 @@ class TestLooks:
         def loss(variant: str, seed: int, recipe: Any) -> float:
             return 1.5 + luck(seed) + (0.03 * np.sin(3.3 * seed) if variant == "rotary" else 0.0)
 
-        plan = {"seeds": None, "looks": [6, 8]}
+        plan = {"seeds": None, "max_seeds": 16}
 
         def mortal(variant: str, seed: int, recipe: Any) -> Any:
             return {"status": "refused", "reason": "no room", "exit_code": 1} if seed == 6 else loss(variant, seed, recipe)
@@ -164,7 +165,7 @@ class TestLooks:
         interrupted, _, _ = conduct(loss, "rotary", **plan)
         os.rename(tmp_path / "study", tmp_path / "interrupted")
         whole, _, _ = conduct(loss, "rotary", **plan)
-        assert len(whole.finished("rotary")) == 8
+        assert len(whole.finished("rotary")) == 16
         assert [one.plain() for one in whole.verdicts] == [one.plain() for one in interrupted.verdicts]
 
 
@@ -199,7 +200,7 @@ class TestFailures:
         def loss(variant: str, seed: int, recipe: Any) -> Any:
             return answer if (variant, seed) == ("alibi", 3) else effects(alibi=-0.1)(variant, seed, recipe)
 
-        study, executor, said = conduct(loss)
+        study, executor, _ = conduct(loss)
         assert words(study) == {"alibi": "invalid", "rotary": "same"}
         assert "no result in 1 of 6 seeds (seed 3)" in study.verdict("alibi").reason
         assert words(Study.load(study.folder))["alibi"] == "invalid"
@@ -250,23 +251,24 @@ class TestBudget:
             return 1.5 + luck(seed) + (0.03 * np.sin(3.3 * seed) if variant == "rotary" else 0.0)
 
         # made-up trials say 1680 tokens at 840 a second: 2 s each, 24 s for the first look, 8 s for the second
-        study, executor, said = conduct(loss, "rotary", seeds=None, looks=[6, 8], seconds=2.0, budget_hours=30 / 3600)
+        study, _, said = conduct(loss, "rotary", seeds=None, max_seeds=16, seconds=2.0, budget_hours=30 / 3600)
         assert any("The look at 8 seeds would take about 8 s" in sentence for sentence in said)
         assert len(study.finished("base")) == 6
-        study, executor, _ = conduct(loss, "rotary", seeds=None, looks=[6, 8], budget_hours=1000.0)
+        study, _, _ = conduct(loss, "rotary", seeds=None, max_seeds=16, seconds=2.0, budget_hours=40 / 3600)
         assert len(study.finished("base")) == 8
 
 
-class TestTuning:
-    GRID = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 2}
+GRID = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 2}
 
+
+class TestTuning:
     def loss(self, variant: str, seed: int, recipe: Any) -> float:
         """Each variant has its own best rate."""
         best = {"base": 0.1, "alibi": 0.01}[variant]
         return 1.5 + luck(seed) + 3 * abs(recipe["training"]["lr"] - best) + 0.001 * np.cos(seed + len(variant))
 
     def test_every_variant_is_compared_at_its_own_best(self, conduct):
-        study, executor, said = conduct(self.loss, "alibi", tune=self.GRID)
+        study, executor, said = conduct(self.loss, "alibi", tune=GRID)
         tuning = [label for label in executor.done if "grid" in label]
         assert len(tuning) == 2 * 2 * 2
         assert {label.split("seed ")[1].split(" ")[0] for label in tuning} == {"1000000", "1000001"}
@@ -274,7 +276,7 @@ class TestTuning:
         assert rates == {"base": 0.1, "alibi": 0.01}
         assert words(study) == {"alibi": "same"}
         assert any("alibi is tuned: training.lr=0.01, the best of 2 settings" in sentence for sentence in said)
-        again, executor, _ = conduct(self.loss, "alibi", tune=self.GRID)
+        again, executor, _ = conduct(self.loss, "alibi", tune=GRID)
         assert executor.done == []
         assert again.plain() == study.plain()
 
@@ -284,12 +286,12 @@ class TestTuning:
                 return {"status": "diverged", "reason": "not finite"}
             return self.loss(variant, seed, recipe)
 
-        study, _, _ = conduct(loss, "alibi", tune=self.GRID)
+        study, _, _ = conduct(loss, "alibi", tune=GRID)
         assert {facts.tuned["training.lr"] for facts in study.book.variants.values()} == {0.01}
 
     def test_no_setting_that_works(self, conduct):
         with pytest.raises(RunError, match="base has no setting of its grid that trained without failing"):
-            conduct(lambda *_: {"status": "failed", "reason": "x"}, "alibi", tune=self.GRID)
+            conduct(lambda *_: {"status": "failed", "reason": "x"}, "alibi", tune=GRID)
 
 
 class TestStops:

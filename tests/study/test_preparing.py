@@ -44,7 +44,7 @@ def test_more_text_to_train_on_is_a_fair_change(recipe, tmp_path, text_file):
 
 
 def test_other_tokens_need_another_metric(recipe):
-    with pytest.raises(ConfigError, match="other tokens than the baseline.*--metric bits_per_byte"):
+    with pytest.raises(ConfigError, match=r"other tokens than the baseline.*--metric bits_per_byte"):
         facts_of(recipe, {"tokenizer": "byte"}, {"tokenizer": {"kind": "bpe", "vocab": 270}})
     facts = facts_of(recipe, {"tokenizer": {"kind": "bpe", "vocab": 270}}, metric="bits_per_byte")
     assert len(facts) == 2
