@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from glassformer.evaluation.documents import DocumentLosses
+from glassformer.evaluation.results import Evaluation
+from glassformer.foundation.config import override
+from glassformer.foundation.files import write_json
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.plan import StudyPlan
+from glassformer.study.study import Study
+from glassformer.study.variants import Facts, VariantBook
 
 LETTERS = "abcdefgh"
 
@@ -40,5 +53,84 @@ def recipe(text_file: Path) -> dict[str, Any]:
         "model": {"width": 12, "layers": 1, "heads": 3, "context": 7},
         "training": {"steps": 24, "batch_size": 10, "lr": 0.03, "device": "cpu"},
         "evaluation": {"every": 12},
-        "checkpoint": {"every": 8},
+        "checkpoint": {"every": 12},
     }
+
+
+BASELINES = {"uniform": 2.3, "unigram": 2.2, "bigram": 1.6, "untrained": 2.35}
+
+
+@dataclass
+class MadeUp:
+    """Writes what a finished run leaves behind, with losses of our own, so that no model is needed."""
+
+    tokens: np.ndarray = field(default_factory=lambda: np.array([5, 3, 8, 4, 0, 6]))
+
+    def losses(self, values: np.ndarray) -> DocumentLosses:
+        """``values``: nats per token of each document."""
+        sizes = {"bytes": 2.0 * self.tokens, "words": self.tokens, "characters": self.tokens}
+        return DocumentLosses.from_arrays(
+            {"nats": values * self.tokens, "tokens": self.tokens, "unknown": 0 * self.tokens, "documents": 6, **sizes}
+        )
+
+    def evaluation(self, values: np.ndarray, *, tainted: str | None = None) -> Evaluation:
+        baselines = {name: self.losses(np.full(len(self.tokens), level)) for name, level in BASELINES.items()}
+        return Evaluation.of_language("validation", self.losses(values), baselines, step=24, tainted=tainted)
+
+    def run(
+        self,
+        folder: Path,
+        recipe: dict[str, Any],
+        values: np.ndarray | float = 1.0,
+        *,
+        status: str = "finished",
+        validation: tuple[float, ...] = (1.9, 1.2),
+        evaluated: bool = True,
+        tainted: str | None = None,
+        **environment: Any,
+    ) -> RunDirectory:
+        run = RunDirectory(folder)
+        run.write_environment({"threads": 1, "torch": "9.9", "data": {"source": "letters", "sha256": "ab"}, **environment})
+        run.write_recipe(recipe)
+        run.write_state(status, step=24, steps=24, reason="made up")
+        log = MetricsLog(run.metrics_file)
+        for step, loss in zip((12, 24), validation):
+            log.append({"step": step, "validation_loss": loss, "seconds": 2.0, "tokens_per_second": 840.0})
+        run.checkpoint(24).mkdir(parents=True, exist_ok=True)
+        if evaluated:
+            row = np.broadcast_to(np.asarray(values, dtype=np.float64), self.tokens.shape)
+            result = self.evaluation(row, tainted=tainted)
+            assert result.losses is not None
+            arrays = {name: array.tolist() for name, array in result.losses.arrays().items()}
+            write_json(run.evaluation_file("validation", 24), {"schema": 1, **result.plain(), "losses": arrays})
+        return run
+
+    def study(
+        self, folder: Path, losses: dict[str, list[float | None]], *, leaks: dict[str, str] | None = None, **plan: Any
+    ) -> Study:
+        """A study in which each variant (base first) reached the losses given, by seed; None is still to come."""
+        base = {"data": {"path": "letters.txt"}, "model": {"positions": "learned", "width": 12}, "training": {"lr": 0.1}}
+        changes = [{"name": name, "set": {"model.positions": name}} for name in list(losses)[1:]]
+        planned = StudyPlan.parse({"base": base, "changes": changes, "seeds": 6, **plan})
+        directory = StudyDirectory(folder)
+        directory.begin(planned, lambda settings: override(base, settings))
+        facts = {
+            name: Facts("r", "d", "x", 100 + 10 * at, 1000 + at, 24, 1680, 4_000_000, leak=(leaks or {}).get(name))
+            for at, name in enumerate(losses)
+        }
+        VariantBook(facts).write(directory.variants_file)
+        wave = np.sin(np.arange(6.0))  # documents differ, and so do their differences from seed to seed
+        for trial in planned.trials():
+            row = losses[trial.variant]
+            at = trial.seed - planned.first_seed
+            loss = row[at] if at < len(row) else None
+            if loss is not None:
+                values = loss + 0.1 * wave + 0.003 * np.cos(1 + at * wave)
+                tainted = (leaks or {}).get(trial.variant)
+                self.run(directory.trial(trial), override(base, trial.set), values, tainted=tainted)
+        return Study.load(folder)
+
+
+@pytest.fixture
+def made_up() -> MadeUp:
+    return MadeUp()

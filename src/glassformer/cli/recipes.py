@@ -17,6 +17,7 @@ def command(
 ) -> None:
     """List the built-in recipes with what they gave, and the named parts a recipe can choose from."""
     from glassformer.recipe import list_recipes, list_variants, recipe_file
+    from glassformer.study.library import list_studies
 
     if name is not None:
         text = recipe_file(name).read_text(encoding="utf-8")
@@ -25,13 +26,16 @@ def command(
     recipes = list_recipes()
     table = list_variants() if variants else []
     if json:
-        print_json({"recipes": recipes, "variants": table})
+        print_json({"recipes": recipes, "studies": list_studies(), "variants": table})
         return
     for recipe in recipes:
         out().print(recipe["name"], style="bold", markup=False)
         for line in (recipe["about"], recipe["result"] and f"Result: {recipe['result']}"):
             if line:
                 out().print(f"  {line}", markup=False)
+    out().print("\nStudies, for `glassformer compare NAME`", style="bold", markup=False)
+    for study in list_studies():
+        out().print(f"  {study['name']} (of {study['base']}): {study['about']}", markup=False)
     if table:
         out().print()
         rows = [[row["slot"], row["name"], row["about"]] for row in table]

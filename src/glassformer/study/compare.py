@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from glassformer.study.executors.base import Executor
 from glassformer.study.executors.inline import InlineExecutor
 from glassformer.study.executors.local import LocalExecutor
 from glassformer.study.executors.machine import PER_GPU, cores
+from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
 from glassformer.study.study import Study
 
@@ -173,12 +173,6 @@ def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolv
         return load_recipe(values, {**more, **changes}).plain()
 
     return resolve
-
-
-def built_in_studies() -> dict[str, Path]:
-    """The plans that come with the package, by name."""
-    folder = Path(str(resources.files("glassformer"))) / "recipes" / "studies"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
 
 
 def _called(source: Source | StudyPlan) -> str:

@@ -1,0 +1,140 @@
+"""The Study a user holds: read from its folder, with verdicts, a table and notes; without torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from glassformer.foundation.errors import RunError, UnknownName
+from glassformer.foundation.files import read_json
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.study import Study, over_seeds
+
+BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]
+BETTER = [value - 0.2 + 0.001 * at for at, value in enumerate(BASE)]
+SAME = [value + 0.0002 * (-1) ** at for at, value in enumerate(BASE)]
+
+
+@pytest.fixture
+def study(made_up, tmp_path) -> Study:
+    return made_up.study(tmp_path / "study", {"base": BASE, "alibi": BETTER, "rotary": SAME})
+
+
+def test_verdicts_come_from_the_folder(study):
+    assert {verdict.variant: verdict.verdict for verdict in study.verdicts} == {"alibi": "better", "rotary": "same"}
+    assert study.verdict("alibi").evidence.seeds == 6
+    with pytest.raises(UnknownName, match="Did you mean 'alibi'"):
+        study.verdict("alibii")
+    assert study.metric.name == "loss"
+
+
+def test_the_table_has_result_and_cost_of_every_variant(study):
+    base, alibi, rotary = study.table
+    assert (base["variant"], base["verdict"], alibi["verdict"], rotary["verdict"]) == ("base", "", "better", "same")
+    assert [row["parameters"] for row in study.table] == [100, 110, 120]
+    assert alibi["flops"] == 1001 * 24
+    assert alibi["seconds"] == pytest.approx(1680 / 840.0)
+    assert base["seeds"] == 6
+    assert base["loss"]["value"] == pytest.approx(np.mean(study.seed_values("base")))
+    assert base["loss"]["low"] < base["loss"]["value"] < base["loss"]["high"]
+    assert alibi["difference"]["value"] == pytest.approx(-0.2, abs=0.01)
+
+
+def test_means_over_seeds_by_hand():
+    assert over_seeds([]).value is None
+    assert over_seeds([2.0]).plain() == {"value": 2.0, "low": None, "high": None, "n": 1}
+    two = over_seeds([1.0, 3.0])  # sd sqrt(2), t(1) at 97.5 % is 12.7062
+    assert two.value == 2.0
+    assert two.high == pytest.approx(2.0 + 12.7062047, abs=1e-6)
+
+
+def test_the_json_of_the_contract(study):
+    document = json.loads(json.dumps(study.plain(), allow_nan=False))
+    first = document["verdicts"][0]
+    keys = {"variant", "verdict", "difference", "p", "p_corrected", "seeds", "seeds_needed", "reason", "sentence"}
+    assert keys <= set(first)
+    assert set(first["difference"]) >= {"value", "low", "high", "n"}
+    assert set(first["seeds_needed"]) >= {"value", "low", "high"}
+    study.write()
+    assert read_json(study.directory.results_file)["verdicts"] == document["verdicts"]
+
+
+def test_text_and_html_hold_every_verdict(study):
+    for shown in (str(study), study._repr_html_()):
+        assert "alibi is better than the baseline" in shown
+        assert "rotary is the same as the baseline" in shown
+    assert repr(study).endswith("alibi: better, rotary: same)")
+    assert "<script" not in study._repr_html_()
+
+
+def test_a_study_on_its_way(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": [1.3, None, 1.2]})
+    verdict = study.verdicts[0]
+    assert verdict.verdict == "not decided"
+    assert "1 of the 6 seeds planned have run" in verdict.reason
+    assert study.table[1]["seeds"] == 2
+
+
+def test_a_leak_that_was_not_trained(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", {"base": BASE, "cheat": []}, leaks={"cheat": "sees the future at 3."})
+    assert study.verdicts[0].verdict == "invalid"
+    assert "a check found a leak) in 6 of 6 seeds" in study.verdicts[0].sentence
+    assert "cheat: sees the future at 3." in study.notes
+
+
+def test_a_leak_that_was_trained_shows_what_one_would_have_believed(made_up, tmp_path):
+    losses = {"base": BASE, "cheat": BETTER}
+    study = made_up.study(tmp_path / "study", losses, leaks={"cheat": "sees all."}, allow_leaks=True)
+    assert study.verdicts[0].verdict == "invalid"
+    assert "Without the check one would have believed: loss lower by" in study.verdicts[0].sentence
+
+
+def test_failures_without_a_folder_are_remembered(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": [1.3, 1.3, None, 1.3, 1.3, 1.3]})
+    told = Study(study.directory, {("alibi", 2): "its process ended by signal 9"})
+    told.write()
+    again = Study.load(tmp_path / "study")
+    assert again.verdicts[0].verdict == "invalid"
+    assert "no result in 1 of 6 seeds (seed 2)" in again.verdicts[0].reason
+    assert "alibi, seed 2: its process ended by signal 9" in again.notes
+
+
+def test_notes_say_what_is_unlike(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": BETTER})
+    assert study.notes == []
+    environment = RunDirectory(study.folder / "trials" / "alibi" / "seed-4")
+    environment.write_environment({**environment.read_environment(), "torch": "8.8"})
+    assert Study.load(study.folder).notes == [
+        "Not all trials were made alike: torch is '9.9' for base, seed 0 and '8.8' for alibi, seed 4."
+    ]
+
+
+def test_who_is_not_above_a_bigram_is_told(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", {"base": [value + 0.5 for value in BASE], "alibi": BETTER})
+    assert [note for note in study.notes if "bigram" in note] == [
+        "base is not better than a table of pairs of tokens (bigram): it has learned little."
+    ]
+
+
+def test_a_damaged_trial_does_not_hide_the_others(study):
+    (study.folder / "trials" / "alibi" / "seed-5" / "state.json").write_text("{")
+    again = Study.load(study.folder)
+    assert again.table[1]["seeds"] == 5
+    assert again.verdict("rotary").verdict == "same"
+    assert any("damaged" in note for note in again.notes)
+
+
+def test_a_folder_that_is_no_study(tmp_path):
+    with pytest.raises(RunError, match="is not a study"):
+        Study.load(tmp_path)
+
+
+def test_reading_a_study_loads_no_torch(study):
+    program = (
+        "import sys, glassformer as gf; s = gf.Study.load(sys.argv[1]); str(s); s.report(); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(study.folder)], check=False).returncode == 0
