@@ -94,7 +94,7 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
         "bytes of weights": cost.weight_bytes,
         "bytes of activations, one piece of the batch": cost.activation_bytes,
         "tokens per second": round(evaluations[-1]["tokens_per_second"]) if evaluations else None,
-        "seconds (of the last start)": round(evaluations[-1]["seconds"], 1) if evaluations else None,
+        "seconds, over all starts": round(evaluations[-1]["seconds"], 1) if evaluations else None,
     }
     return [
         Heading("What it cost"),

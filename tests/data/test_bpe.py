@@ -88,6 +88,12 @@ def test_a_merge_that_spells_a_token_there_is_gets_its_id() -> None:
     assert spelled_merges(pairs) == merges_of_library(texts, BYTE, vocab=258, special=["ab"])
 
 
+def test_a_symbol_may_be_a_special_token() -> None:
+    pairs = train({"ab": 2}, BYTE, vocab=257, special=["a"])
+    assert (pairs.tokens[0], len(set(pairs.tokens))) == ("a", 257)
+    assert spelled_merges(pairs) == merges_of_library(["ab", "ab"], BYTE, vocab=257, special=["a"]) == [["a", "b"]]
+
+
 def merges_by_definition(words: dict[str, int], vocab: int) -> list[list[str]]:
     """Counts every pair anew before each merge."""
     ids = {sign: number for number, sign in enumerate(BYTE.alphabet(()))}

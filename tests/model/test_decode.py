@@ -12,6 +12,7 @@ from glassformer.foundation.errors import Diverged
 from glassformer.model import decode
 from glassformer.model.config import ModelConfig
 from glassformer.model.decode import CAUTION, COMPARED, SLACK, Decoder, next_scores, next_token, rounds_as_float32
+from glassformer.model.memory import Memory
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer, build_model
@@ -104,7 +105,7 @@ def test_doubtful_tokens_are_decided_by_the_definition(model, monkeypatch, strid
     monkeypatch.setattr(decode, "SLACK", 0.02)
     monkeypatch.setattr(decode, "next_scores", lambda *arguments: asked.append(1) or next_scores(*arguments))
     assert write(model, make_texts(5), sampling, stride=stride) == expected
-    assert len(asked) > 5 + COMPARED
+    assert len(asked) > 5 + COMPARED  # those that came with reading, and doubtful ones
 
 
 def test_equal_scores_are_decided_by_the_definition(model):
@@ -139,6 +140,13 @@ def test_exactness_is_promised_for_float32_only(model):
     assert not rounds_as_float32(build_model(ModelConfig(width=4, heads=1), 5, seed=1).bfloat16())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not rounds_as_float32(model)
+
+
+def test_reading_alone_is_the_definition_to_the_bit(model):
+    for text in make_texts(6):
+        memory = Memory(layers=2, capacity=CONTEXT, rows=3)
+        memory.place_whole(torch.tensor([1]))
+        assert torch.equal(next_scores(model, text, memory), next_scores(model, text))
 
 
 def test_the_slack_follows_the_difference_that_is_seen(model):

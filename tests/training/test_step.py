@@ -106,7 +106,7 @@ def test_a_table_of_scores_that_is_too_large_is_made_in_chunks(make_step, some_b
     seen: list[int] = []
     chunked = module.chunked_cross_entropy
     monkeypatch.setattr(module, "LARGEST_SCORE_TABLE", {"cpu": 5 * 11})
-    monkeypatch.setattr(module, "chunked_cross_entropy", lambda *a, chunk: seen.append(chunk) or chunked(*a, chunk=chunk))
+    monkeypatch.setattr(module, "chunked_cross_entropy", lambda *a, **o: seen.append(o["chunk"]) or chunked(*a, **o))
     in_chunks = make_step()(some_batches().batch(0), 0, 1.0)
     assert seen == [5]
     torch.testing.assert_close(in_chunks.loss, whole.loss)

@@ -21,7 +21,7 @@ def command(
     problem: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PROBLEM...]",
+            metavar="PROBLEM",
             help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration, or a YAML file; else the list.",
         ),
     ] = None,

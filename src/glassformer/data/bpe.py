@@ -53,7 +53,7 @@ def train(
     Ids: the special tokens, the alphabet, then each merge's token. Of pairs that occur equally often, the one with the
     lower left id is merged first, then the one with the lower right id. ``progress`` is told (tokens so far, vocab).
     """
-    tokens = [*special, *level.alphabet(words)]
+    tokens = list(dict.fromkeys([*special, *level.alphabet(words)]))  # a special token may be one of the symbols
     if not any(words.values()):
         raise DataError("There is no word to learn from: the training text is empty or only white space; give one with words.")
     if vocab < len(tokens):

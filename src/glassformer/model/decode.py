@@ -26,7 +26,8 @@ SLACK, CAUTION = 1e-5, 20.0
 """A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
 between the two ways to compute it, could change it; docs/generation.md says what was measured."""
 COMPARED = 2
-"""Texts whose first token is always computed both ways, to see how much the ways differ in this model."""
+"""Texts whose first token is always computed both ways, to see how much the ways differ in this model. It costs little:
+a text that is read in a pass of its own is read as the definition reads it."""
 READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
 LENGTH_UNIT = 128
@@ -40,9 +41,9 @@ def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
     return choose_next(next_scores(model, text), text, sampling)
 
 
-def next_scores(model: Transformer, text: Text) -> Tensor:
-    """The scores of the text's next id, [1, V]."""
-    features_1TD = model.features(torch.tensor([text.window], device=model.embedding.weight.device))
+def next_scores(model: Transformer, text: Text, memory: Memory | None = None) -> Tensor:
+    """The scores of the text's next id, [1, V]. A memory only listens: it is given the whole window."""
+    features_1TD = model.features(torch.tensor([text.window], device=model.embedding.weight.device), memory=memory)
     scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
     if not scores_1V.isfinite().all():
         raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
@@ -96,6 +97,7 @@ class Decoder:
         self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
+        self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
@@ -141,7 +143,10 @@ class Decoder:
 
     def _read(self, rows: list[int]) -> None:
         """Puts all but the last id of each window into the memory, in passes of rows of similar length."""
-        waiting = sorted(rows, key=lambda row: len(self.rows[row].text.window), reverse=True)
+        for row in rows[: self.to_compare]:
+            self.memory.place_whole(torch.tensor([row], device=self.device))
+            self.known[row] = next_scores(self.model, self.rows[row].text, self.memory)
+        waiting = sorted(rows[self.to_compare :], key=lambda row: len(self.rows[row].text.window), reverse=True)
         while waiting:
             length = len(self.rows[waiting[0]].text.window) - 1
             share = max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
@@ -151,8 +156,9 @@ class Decoder:
                 padded = [window + [0] * (length - len(window)) for window in windows]
                 self.memory.place_whole(torch.tensor(together, device=self.device))
                 self.model.features(torch.tensor(padded, device=self.device), memory=self.memory)
-            for row in together:
-                self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
+        self.to_compare -= len(self.known)
+        for row in rows:
+            self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
 
     def _bring_in_step(self, rows: list[int]) -> None:
         """Tells the device where these texts end."""
@@ -171,7 +177,7 @@ class Decoder:
     def _run(self) -> Tensor:
         """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
         texts = [self.rows[row].text for row in self._alive]
-        steps = 1 if self.to_compare else min(self.stride, max(min(text.remaining, text.room) for text in texts))
+        steps = 1 if self.known else min(self.stride, max(min(text.remaining, text.room) for text in texts))
         length = max(len(text.ids) - text.start for text in texts) + steps - 1
         if self.recorded:
             length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
@@ -197,16 +203,15 @@ class Decoder:
 
     def _accept(self, row: int, said: list[int]) -> None:
         """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""
-        one = self.rows[row]
-        if self.to_compare and not one.ended:
-            self.to_compare, said = self.to_compare - 1, [UNSURE]
+        one, known_1V = self.rows[row], self.known.pop(row, None)
+        said = said if known_1V is None else [UNSURE]
         taken = said[: one.text.room]
         if UNSURE not in taken:
             one.text.accept_all(taken)
             return
         one.text.accept_all(taken[: taken.index(UNSURE)])
         if not one.ended:
-            scores_1V = next_scores(self.model, one.text)
+            scores_1V = next_scores(self.model, one.text) if known_1V is None else known_1V
             if self.exact and taken.index(UNSURE) == len(said) - 1:  # the scores of the last step are still there
                 self._learn_rounding(scores_1V, self.scores_BV[row])
             one.text.accept(choose_next(scores_1V, one.text, self.sampling))

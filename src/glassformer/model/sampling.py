@@ -78,8 +78,9 @@ def choose(
         slack_B1 = slack_B1 * max(sampling.repetition_penalty, 1 / sampling.repetition_penalty)
     if sampling.temperature == 0:
         return _best(scores_BV, slack_B1)
-    scores_BV = scores_BV / sampling.temperature
-    slack_B1 = slack_B1 / sampling.temperature + NOISE_ROUNDING
+    if sampling.temperature != 1.0:
+        scores_BV, slack_B1 = scores_BV / sampling.temperature, slack_B1 / sampling.temperature
+    slack_B1 = slack_B1 + NOISE_ROUNDING
     if sampling.top_k is None and sampling.top_p is None:
         ids_1V = torch.arange(scores_BV.shape[-1], device=scores_BV.device).unsqueeze(0)
         return _best(scores_BV + gumbel(keys_B, index_B, ids_1V), slack_B1)
@@ -108,9 +109,9 @@ def gumbel(keys_B: Tensor, index_B: Tensor, ids_BK: Tensor) -> Tensor:
     """Standard Gumbel noise for (key, index, id): the greatest of score plus noise is a draw from softmax(scores)."""
     counter_BK = (index_B.unsqueeze(-1) << 32) + ids_BK
     bits_BK = (splitmix64(keys_B.unsqueeze(-1), counter_BK) >> 32) & 0xFFFFFFFF
-    # Small u carry the winners and stay finely spaced in float32; the clamp keeps u below 1, where the noise is -inf.
-    u_BK = ((bits_BK.float() + 0.5) * 2.0**-32).clamp(max=1 - 2.0**-24)
-    return -torch.log(-torch.log1p(-u_BK))
+    # u = (bits + 1/2) / 2^32. Small u carry the winners and stay finely spaced in float32; u rounded to 1 never wins.
+    minus_u_BK = (bits_BK + 0.5) * -(2.0**-32)
+    return -torch.log(-torch.log1p(minus_u_BK))
 
 
 def splitmix64(key: Tensor, counter: Tensor) -> Tensor:

@@ -74,6 +74,11 @@ class TestIds:
         assert tokenizer._known.keys() == {"they", " row"}
         assert tokenizer.encode("the river rows") == first
 
+    def test_a_special_token_may_be_a_symbol(self) -> None:
+        tokenizer = trained(special=["!", "<s>"])
+        assert tokenizer.encode("row!")[-1] == 0
+        assert tokenizer.decode(tokenizer.encode("row, row!")) == "row, row!"
+
     def test_a_special_token_with_a_space_is_found(self) -> None:
         tokenizer = trained(special=["<end of text>"])
         assert tokenizer.encode("row<end of text>row")[1:-1] == [0]

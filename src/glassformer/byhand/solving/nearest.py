@@ -58,9 +58,10 @@ class Softmax:
 
 def _relative(scores: Array, goal: Array) -> tuple[NDArray[np.bool_], Array, float]:
     """Which keys the goal uses; scores minus the goal's own log weights and mean; the KL."""
-    used = goal > 0
+    used, largest = goal > 0, float(goal.max())
     shifted = scores.copy()
-    shifted[used] -= np.log(goal[used])
+    shifted[used] -= np.log(goal[used] / largest)  # equal weights: exactly 0, and no digit of the scores is lost
+    shifted[~used] += np.log(largest)
     shifted = shifted - goal[used] @ shifted[used]
     if float(shifted.max()) > _LARGEST_EXPONENT:
         top = float(shifted.max())

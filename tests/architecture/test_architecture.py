@@ -1,0 +1,163 @@
+"""The shape of the house: imports point down, every module has a test and a place on the map, nothing grows too long."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WITHOUT_TEST = {"__init__.py", "__main__.py"}
+LONGEST_FUNCTION, LONGEST_FILE = 60, 450
+NO_NAME = {"utils", "util", "helpers", "helper", "common", "misc"}
+TORCH_FREE = (
+    "foundation.config",
+    "foundation.registry",
+    "foundation.files",
+    "foundation.estimate",
+    "foundation.plugins",
+    "runs.records",
+    "runs.directory",
+    "runs.overview",
+    "evaluation.results",
+    "evaluation.metrics",
+    "evaluation.intervals",
+    "report.page",
+    "report.html_page",
+    "figures.curves",
+    "data.prepare",
+    "data.tokenizers.files",
+    "study.statistics",
+    "cli.main",
+)
+
+
+def upward(tree, modules) -> list[str]:
+    """Every import that does not point down."""
+    height = {name: level for level, names in enumerate(reversed(tree.layers())) for name in names}
+    return [
+        f"{module.path} imports {name}"
+        for module in modules
+        if module.path not in WITHOUT_TEST  # the package's own face, and the command
+        for name in sorted(module.imports - {module.top})
+        if height[name] >= height[module.top]
+    ]
+
+
+def without_test(modules, tests: Path) -> list[str]:
+    return [
+        module.path
+        for module in modules
+        if module.file.name not in WITHOUT_TEST and not (tests / module.path).with_name(f"test_{module.file.name}").is_file()
+    ]
+
+
+def test_every_top_has_its_layer(tree) -> None:
+    tops = {module.top for module in tree.modules()} - {"__init__", "__main__"}
+    assert tops == {name for line in tree.layers() for name in line}
+
+
+def test_imports_point_down(tree) -> None:
+    assert upward(tree, tree.modules()) == []
+
+
+def test_every_module_has_a_mirrored_test(tree) -> None:
+    assert without_test(tree.modules(), tree.TESTS) == []
+
+
+def test_the_page_shows_the_layers_and_every_module(tree) -> None:
+    page = tree.PAGE.read_text(encoding="utf-8")
+    assert tree.written(page) == page, "run `make map`"
+    rows = [line for line in page.splitlines() if line.startswith("| `") and "/" in line.split("`")[1]]
+    assert len(rows) >= len([module for module in tree.modules() if "/" in module.path])
+
+
+def test_every_module_begins_with_a_sentence(tree) -> None:
+    assert [module.path for module in tree.modules() if not module.sentence.endswith((".", "?"))] == []
+
+
+def test_no_module_is_called_after_nothing(tree) -> None:
+    parts = {part for module in tree.modules() for part in Path(module.path).with_suffix("").parts}
+    assert parts & NO_NAME == set()
+
+
+def test_nothing_grows_too_long(tree) -> None:
+    long = [module.path for module in tree.modules() if len(module.file.read_text().splitlines()) >= LONGEST_FILE]
+    for module in tree.modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or 0) - node.body[0].lineno + 1  # what it does; a table of options is no length
+                long += [f"{module.path}: {node.name} has {length} lines"] if length >= LONGEST_FUNCTION else []
+    assert long == []
+
+
+def test_no_user_meets_an_assert_with_a_message_for_them(tree) -> None:
+    """``assert`` is for ourselves; what a user can cause is raised."""
+    found = [
+        f"{module.path}:{node.lineno}"
+        for module in tree.modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assert) and isinstance(node.msg, ast.JoinedStr)
+    ]
+    assert found == []
+
+
+def test_what_reads_results_does_not_import_torch() -> None:
+    program = (
+        "import importlib, sys\n"
+        f"for name in {TORCH_FREE!r}:\n"
+        "    importlib.import_module('glassformer.' + name)\n"
+        "    if 'torch' in sys.modules:\n"
+        "        sys.exit(f'{name} imports torch')\n"
+        "import glassformer\n"
+        "dir(glassformer)\n"
+        "sys.exit('glassformer imports torch' if 'torch' in sys.modules else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def small_house(tree, tmp_path):
+    """A package with one module to judge."""
+
+    def build(path: str, text: str):
+        file = tmp_path / "src" / path
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        return tree.modules(tmp_path / "src")
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "refused"),
+    [
+        ("model/a.py", "from glassformer.training.step import TrainStep\n", True),
+        ("model/a.py", "def f():\n    import glassformer.experiment\n", True),
+        ("model/a.py", "from glassformer.data.batches import Batch\n", True),  # a neighbour
+        ("model/a.py", "from glassformer import runs\n", True),
+        ("model/a.py", "from glassformer.foundation.errors import DataError\n", False),
+        ("training/a.py", "from glassformer.model.losses import IGNORED\nimport torch\n", False),
+        ("model/a.py", "from glassformer.model.dims import Dims\n", False),
+    ],
+)
+def test_an_upward_import_is_refused(tree, small_house, path: str, text: str, refused: bool) -> None:
+    assert bool(upward(tree, small_house(path, text))) == refused
+
+
+def test_a_module_without_a_test_is_refused(small_house, tmp_path) -> None:
+    house = small_house("model/norms/new.py", '"""New."""\n')
+    assert without_test(house, tmp_path / "tests") == ["model/norms/new.py"]
+    (tmp_path / "tests" / "model" / "norms").mkdir(parents=True)
+    (tmp_path / "tests" / "model" / "norms" / "test_new.py").touch()
+    assert without_test(house, tmp_path / "tests") == []
+
+
+def test_a_module_missing_from_the_map_is_refused(tree) -> None:
+    page = tree.written(tree.PAGE.read_text(encoding="utf-8"))
+    line = next(line for line in page.splitlines() if line.startswith("| `model/attention.py` |"))
+    assert tree.written(page.replace(line + "\n", "")) == page
+    assert tree.written(page.replace("The mathematics of attention", "Some mathematics")) == page

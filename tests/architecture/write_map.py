@@ -1,0 +1,86 @@
+"""The source tree as plain facts; run as a program it writes those that ARCHITECTURE.md repeats: the layers and the map."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE, TESTS, PAGE = ROOT / "src" / "glassformer", ROOT / "tests", ROOT / "ARCHITECTURE.md"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the package, read and never run."""
+
+    file: Path
+    root: Path = SOURCE
+
+    @property
+    def path(self) -> str:
+        return self.file.relative_to(self.root).as_posix()
+
+    @property
+    def top(self) -> str:
+        """The package or module directly under ``glassformer`` that this file belongs to."""
+        return self.path.partition("/")[0].removesuffix(".py")
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.file.read_text(encoding="utf-8"))
+
+    @property
+    def sentence(self) -> str:
+        """The first line of the docstring."""
+        lines = (ast.get_docstring(self.tree) or "").splitlines()
+        return lines[0] if lines else ""
+
+    @property
+    def imports(self) -> set[str]:
+        """The tops of ``glassformer`` that are imported anywhere in the file, functions included."""
+        found: set[str] = set()
+        for node in ast.walk(self.tree):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{'glassformer.' * bool(node.level)}{node.module}.{alias.name}" for alias in node.names]
+            found |= {name.split(".")[1] for name in names if name.startswith("glassformer.")}
+        return found
+
+
+@functools.cache
+def modules(root: Path = SOURCE) -> list[Module]:
+    return [Module(file, root) for file in sorted(root.rglob("*.py"))]
+
+
+def layers() -> list[list[str]]:
+    """From the top down; names in one list do not know each other. Written down once, in .importlinter."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / ".importlinter", encoding="utf-8")
+    lines = config["importlinter:contract:layers"]["layers"].strip().splitlines()
+    return [[name.strip() for name in line.split("|")] for line in lines]
+
+
+def the_map() -> str:
+    """One row per module; a package is shown by its ``__init__``'s sentence."""
+    rows = ["| path | what it is |", "|---|---|"]
+    for module in modules():
+        path = module.path.removesuffix("__init__.py") or "__init__.py"
+        rows.append(f"| `{path}` | {module.sentence.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
+
+
+def written(page: str) -> str:
+    """The page with both parts as the code has them."""
+    order = "\n".join(" | ".join(line) for line in layers())
+    page = re.sub(r"(<!-- map -->\n).*?(<!-- /map -->)", lambda m: f"{m[1]}{the_map()}\n{m[2]}", page, flags=re.DOTALL)
+    return re.sub(r"(```\n)cli\b.*?foundation(\n```)", lambda m: f"{m[1]}{order}{m[2]}", page, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,21 @@
+"""docs/performance.md: every table is the table of a saved measurement, and every saved measurement has its table."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from glassformer.benchmark.table import markdown
+
+DOCS = Path(__file__).parents[2] / "docs"
+MEASURED = sorted((DOCS / "measurements").glob("bench-*.json"))
+PAGE = (DOCS / "performance.md").read_text(encoding="utf-8")
+
+
+def test_every_table_is_a_measurement():
+    assert MEASURED
+    tables = [markdown(json.loads(file.read_text(encoding="utf-8"))) for file in MEASURED]
+    for file, table in zip(MEASURED, tables):
+        assert table in PAGE, f"docs/performance.md does not show {file.name}; python -m glassformer.benchmark.table prints it"
+    assert len(re.findall(r"\| program \|", PAGE)) == len(tables)

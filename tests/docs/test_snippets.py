@@ -1,0 +1,73 @@
+"""Snippets in README and docs are files: each block equals its file, each file is shown, and each runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SNIPPETS = ROOT / "docs" / "snippets"
+BLOCK = re.compile(r"^```\w*\n# docs/snippets/(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RUN_ELSEWHERE = re.compile(r"^(bpe|byhand|data|check|my_attention|generation|verdict)")
+"""Run, and compared with what their pages show, by the tests of those pages."""
+
+
+def blocks() -> list[tuple[str, str, str]]:
+    """Page, snippet, text."""
+    found = []
+    for page in PAGES:
+        for name, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+            found.append((str(page.relative_to(ROOT)), name, text))
+    return found
+
+
+@pytest.mark.parametrize(("page", "name", "text"), blocks(), ids=lambda value: str(value)[:40])
+def test_a_block_is_its_file(page: str, name: str, text: str) -> None:
+    code = (SNIPPETS / name).read_text(encoding="utf-8").removeprefix(f"# docs/snippets/{name}\n")
+    assert text == code, f"{page} and docs/snippets/{name} differ"
+
+
+def test_every_file_is_shown_somewhere() -> None:
+    shown = {name for _, name, _ in blocks()}
+    assert {file.name for file in SNIPPETS.iterdir() if file.is_file()} == shown
+
+
+def test_code_in_pages_comes_from_files() -> None:
+    """A Python block that runs the package is a snippet, or it will be wrong one day."""
+    loose = [
+        f"{page.relative_to(ROOT)}: {block.splitlines()[0]}"
+        for page in PAGES
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        if "import glassformer" in block and not block.startswith("# docs/snippets/")
+    ]
+    assert loose == []
+
+
+def runnable() -> list[str]:
+    return sorted(file.name for file in SNIPPETS.iterdir() if file.is_file() and not RUN_ELSEWHERE.match(file.name))
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "glassformer").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m glassformer "$@"\n', encoding="utf-8")
+    (programs / "glassformer").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONWARNINGS": "error",
+    }
+    words = ["bash", "-e"] if name.endswith(".sh") else [sys.executable]
+    done = subprocess.run(
+        [*words, str(SNIPPETS / name)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

@@ -1,0 +1,54 @@
+"""The page of a run: everything on it, nothing fetched, nothing that is not the run's own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+import glassformer as gf
+from glassformer.run_report import run_page, write_report
+
+
+@pytest.fixture(scope="module")
+def page(trained, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("report") / "run"
+    shutil.copytree(trained, folder)
+    file = write_report(gf.load(folder))
+    assert file == folder / "report.html"
+    return file.read_text(encoding="utf-8")
+
+
+def test_it_says_what_matters(page) -> None:
+    for words in ("What it reached", "How it got there", "What it cost", "What it writes", "How to run it again"):
+        assert words in page
+    for words in ("unigram", "perplexity", "mixer (dot)", "glassformer train", "sha256 of the data", "never"):
+        assert words in page
+
+
+def test_it_needs_nothing_from_anywhere(page) -> None:
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?:https?:)?//""", page)
+    assert "<script src" not in page
+    assert "@import" not in page
+
+
+def test_a_run_without_validation(tiny, tmp_path, unchecked) -> None:
+    run = gf.train(tiny, set={"data.split.validation": 0.0}, out=tmp_path / "run")
+    text = write_report(run, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "There is no validation text, so nothing was measured." in text
+
+
+def test_the_page_is_plain_data(trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    page = run_page(gf.load(tmp_path / "run"))
+    assert page.title == "Run run"
+    assert page.subtitle == "finished at step 12"
+    assert page.tainted is None
+
+
+def test_openings_of_the_test_split_are_shown(trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    run = gf.load(tmp_path / "run")
+    run.evaluate("test")
+    assert "1 times" in write_report(run).read_text(encoding="utf-8")
