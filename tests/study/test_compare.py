@@ -75,7 +75,7 @@ class TestRealRuns:
         assert loss == pytest.approx(study.seed_values("base")[0], abs=1e-12)
 
     def test_gone_on_with_it_runs_nothing_and_says_the_same(self, done):
-        study, _, recipe = done
+        study, _, _ = done
         before = study.plain()
         files = sorted(study.folder.rglob("metrics.jsonl"))
         stamps = [file.stat().st_mtime_ns for file in files]
@@ -85,7 +85,7 @@ class TestRealRuns:
 
     def test_another_plan_in_the_same_folder_is_refused(self, done):
         study, _, recipe = done
-        with pytest.raises(ConfigError, match="margin was 0.01 when the study began and is 0.5 now"):
+        with pytest.raises(ConfigError, match=r"margin was 0\.01 when the study began and is 0.5 now"):
             gf.compare(study.folder, margin=0.5, on="inline")
         recipe["training"] = {**recipe["training"], "lr": 0.04}
         vary = {"model.mixer": ["none"], "checkpoint.every": [8], "model.merge": ["reweight"], "training.lr": [1e-7]}
@@ -174,7 +174,7 @@ class TestRefused:
     def test_a_sentence(self, recipe, vary, more, error, sentence):
         with pytest.raises(error, match=sentence):
             compare(recipe, vary, out="study", **{"on": "inline", **more})
-        assert not list(Path("study").rglob("trials"))
+        assert not list(Path("study").rglob("*.*ml"))  # a mended call may use the same folder
 
     def test_a_plan_with_vary(self, recipe):
         plan = StudyPlan.parse({"base": recipe, "changes": [{"name": "x", "set": {"model.width": 24}}]})
