@@ -99,6 +99,60 @@ def test_a_recipe_that_means_something_else_is_refused(study):
         study.begin(plan(ALIBI, WIDE), lambda changes: override({"model": {"positions": "learned", "width": 49}}, changes))
 
 
+def test_one_process_at_a_time(study):
+    with study.alone(), pytest.raises(RunError, match="is being worked on by another process"), study.alone():
+        raise AssertionError
+    with study.alone():
+        pass
+
+
+def test_a_plan_without_trials_can_be_taken_back(study):
+    study.begin(plan(), resolve)
+    study.forget_beginning()
+    assert not study.exists()
+    study.begin(plan(), resolve)
+    study.trial(plan().trials()[0]).mkdir(parents=True)
+    study.forget_beginning()
+    assert study.exists()
+
+
+def test_the_same_plan_is_recognised(study):
+    assert not study.continues(plan(), resolve)
+    study.begin(plan(ALIBI), resolve)
+    assert study.continues(plan(ALIBI), resolve)
+    assert not study.continues(plan(WIDE), resolve)
+    assert not study.continues(plan(ALIBI, margin=0.5), resolve)
+    assert not study.continues(plan(ALIBI), lambda changes: override({"model": {"width": 49}}, changes))
+    study.begin(plan(ALIBI, WIDE), resolve)  # something exploratory was added on the way
+    assert study.continues(plan(ALIBI), resolve)
+
+
+def test_what_is_damaged_is_set_aside_under_names_of_its_own(study):
+    folder = study.trial(plan().trials()[0])
+    for number, name in enumerate(("trials-base-seed-0", "trials-base-seed-0-2", "trials-base-seed-0-3")):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(str(number))
+        assert study.set_aside(folder) == study.root / "damaged" / name
+        assert (study.root / "damaged" / name / "file").read_text() == str(number)
+        assert not folder.exists()
+
+
+def test_a_larger_budget_is_no_other_plan(study):
+    study.begin(plan(budget_hours=1.0), resolve)
+    assert study.begin(plan(budget_hours=5.0), resolve)[0].budget_hours == 5.0
+    assert study.plan().budget_hours == 5.0
+
+
+def test_tuning_has_a_place_of_its_own(study):
+    tuned = plan(tune={"grid": {"model.width": [3, 4]}, "seeds": 1})
+    place = study.trial(tuned.tuning_trials()[1])
+    assert place == study.root / "tuning" / "base" / "point-1" / "seed-1000000"
+    other = {"name": "alibi", "set": {"model.positions": "alibi"}, "tune": {"model.width": [3, 5]}}
+    study.begin(tuned, resolve)
+    with pytest.raises(ConfigError, match="alibi set"):
+        study.begin(plan(other, tune={"grid": {"model.width": [3, 4]}, "seeds": 1}), resolve)
+
+
 def test_folders_that_are_no_study(study, tmp_path):
     with pytest.raises(RunError, match="is not a study"):
         study.plan()

@@ -42,6 +42,53 @@ def plan(**more) -> StudyPlan:
     return StudyPlan.parse({"base": "speeches-lm", "changes": [change], **more})
 
 
+class TestTuning:
+    GRID = {"training.lr": [0.1, 0.2], "model.width": [16, 32, 64]}  # noqa: RUF012
+
+    def test_every_variant_tries_every_point_on_seeds_of_its_own(self):
+        tuned = plan(tune={"grid": self.GRID, "seeds": 2})
+        trials = tuned.tuning_trials({"alibi": {"model.merge": "shift"}})
+        assert len(trials) == 2 * 2 * 6
+        assert {trial.seed for trial in trials} & set(tuned.seed_numbers) == set()
+        first = trials[6]
+        assert (first.variant, first.point, first.area) == ("alibi", 0, "tuning")
+        assert first.set == {
+            "model.positions": "alibi", "model.merge": "shift", "training.lr": 0.1, "model.width": 16, "seed": 1_000_000,
+        }  # fmt: skip
+        assert first.label == "alibi, seed 1000000 (setting 1 of its grid)"
+        assert len({trial.folder for trial in trials}) == len(trials)
+
+    def test_a_change_may_have_another_range_but_not_more_tries(self):
+        change = {"name": "sgd", "set": {"training.optimizer": "sgd"}, "tune": {"training.lr": [1.0, 2.0]}}
+        tuned = plan(changes=[change], tune={"grid": {"training.lr": [0.1, 0.2]}})
+        assert tuned.tuning_points("sgd") == [{"training.lr": 1.0}, {"training.lr": 2.0}]
+        assert tuned.tuning_points(BASE) == [{"training.lr": 0.1}, {"training.lr": 0.2}]
+        with pytest.raises(ConfigError, match="'sgd' tries 2 settings and the baseline 3"):
+            plan(changes=[change], tune={"grid": {"training.lr": [0.1, 0.2, 0.3]}})
+
+    @pytest.mark.parametrize(
+        ("settings", "sentence"),
+        [
+            ({"tune": {"grid": {"seed": [1, 2]}}}, "seed is not a setting to choose"),
+            ({"tune": {"grid": {"training.lr": [1.0]}}}, "nothing to choose"),
+            ({"tune": {"grid": {"model.positions": ["a", "b"]}}}, "sets model.positions and tunes it too"),
+            ({"tune": {"grid": {"model.width": [1, 2]}}, "match": "flops"}, "match=flops fixes the size of the model"),
+            ({"changes": [{"name": "x", "set": {"a": 1}, "tune": {"b": [1, 2]}}]}, "the plan has none"),
+        ],
+    )
+    def test_what_cannot_be_tuned(self, settings, sentence):
+        with pytest.raises(ConfigError, match=sentence):
+            plan(**settings)
+
+    def test_without_tuning_there_is_nothing_to_try(self):
+        assert plan().tuning_trials() == []
+        assert plan().tuning_points(BASE) == []
+
+    def test_what_was_adapted_goes_into_the_trials(self):
+        base, alibi, *_ = plan().trials(1, {"alibi": {"model.width": 99}})
+        assert (base.set, alibi.set["model.width"]) == ({"seed": 0}, 99)
+
+
 class TestVary:
     def test_values_are_yaml(self):
         assert parse_vary(["model.width=64,128", "model.positions=sinusoidal, alibi"]) == {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
@@ -76,13 +76,19 @@ def compare(
     given = {name: value for name, value in flags.items() if value is not None}
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
+    place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
     with directory.alone():
+        begins = not directory.exists()
         plan, more = directory.begin(plan, resolve)
         for note in (*notes, *more):
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.foresight()}")
-        place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
-        return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch).run()
+        try:
+            return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch).run()
+        except GlassformerError:
+            if begins:
+                directory.forget_beginning()
+            raise
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------

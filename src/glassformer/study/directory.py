@@ -108,6 +108,12 @@ class StudyDirectory:
             self._write(plan, {**recipes, **old_recipes})
         return plan, notes
 
+    def forget_beginning(self) -> None:
+        """Takes back a plan of which no trial was begun: what was refused at the start may be mended under the same name."""
+        if not (self.root / "trials").exists() and not (self.root / "tuning").exists():
+            for file in (self.plan_file, self.variants_file):
+                file.unlink(missing_ok=True)
+
     def continues(self, plan: StudyPlan, resolve: Resolve) -> bool:
         """Whether this folder holds this very plan, so that it can be gone on with."""
         try:
