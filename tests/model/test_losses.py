@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.model.losses import IGNORED, chunked_cross_entropy, summed_cross_entropy
+from glassformer.model.losses import IGNORED, chunked_cross_entropy, scores_for_loss, summed_cross_entropy
+from glassformer.model.slots import LinearHead
 
 B, T, D, V = 2, 5, 7, 11
 
@@ -61,3 +62,30 @@ def test_low_precision_scores_are_summed_in_float32() -> None:
     loss = summed_cross_entropy(logits, torch.zeros(1, 1000, dtype=torch.long))
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(1000 * math.log(V), rel=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_spare_columns_change_nothing(rng, bias: bool) -> None:
+    answers = []
+    targets_BT = torch.randint(V, (B, T), generator=rng)
+    values_BTD = torch.randn(B, T, D, generator=rng, dtype=torch.float64)
+    weight_VD, bias_V = (
+        torch.randn(V, D, generator=rng, dtype=torch.float64),
+        torch.randn(V, generator=rng, dtype=torch.float64),
+    )
+    for unit in (1, 8, 11):
+        head = LinearHead(nn.Parameter(weight_VD.clone()), nn.Parameter(bias_V.clone()) if bias else None)
+        x_BTD = values_BTD.clone().requires_grad_()
+        scores = scores_for_loss(head, x_BTD, unit=unit)
+        assert scores.shape[-1] == {1: 11, 8: 16, 11: 11}[unit]
+        loss = summed_cross_entropy(scores, targets_BT)
+        loss.backward()
+        answers.append([loss.detach(), x_BTD.grad, *(parameter.grad for parameter in head.parameters())])
+    for other in answers[1:]:
+        for expected, found in zip(answers[0], other):
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_head_that_is_no_single_product_is_left_alone(rng) -> None:
+    head = nn.Sequential(nn.Linear(D, V))
+    assert scores_for_loss(head, torch.randn(B, T, D, generator=rng), unit=8).shape[-1] == V
