@@ -6,16 +6,22 @@ to exactly the large batch. The head is applied in chunks of tokens: the full ta
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from glassformer.model import kernels
 from glassformer.model.slots import LinearHead
 
+if kernels.AVAILABLE:
+    from glassformer.model.kernels.cross_entropy import cross_entropy
+
 IGNORED = -100
+COLUMNS_UNIT = 64
+"""A GPU makes a table of scores fast whose width is a whole number of these; 50,257 columns take nearly twice as long."""
 
 
 class HasFeatures(Protocol):
@@ -41,34 +47,27 @@ def summed_cross_entropy(logits_BTV: Tensor, targets_BT: Tensor, *, smoothing: f
     )
 
 
+def head_cross_entropy(head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """The same from the vectors before the head, by a kernel of ours where it is faster."""
+    if smoothing or not isinstance(head, LinearHead) or not kernels.usable(features_BTD):
+        return summed_cross_entropy(head(features_BTD), targets_BT, smoothing=smoothing)
+    scores_NW = head.padded(features_BTD.flatten(0, -2), unit=COLUMNS_UNIT)
+    return cross_entropy(scores_NW, targets_BT.flatten(), head.weight.shape[0]).sum()
+
+
 def chunked_cross_entropy(
-    head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, chunk: int, smoothing: float = 0.0, unit: int = 1
+    head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, chunk: int, smoothing: float = 0.0
 ) -> Tensor:
-    """The same from the vectors before the head; each chunk's scores are formed again in the backward pass."""
+    """The same again; each chunk's scores are formed again in the backward pass."""
     features_ND, targets_N = features_BTD.flatten(0, -2), targets_BT.flatten()
 
     def part(piece_ND: Tensor, targets: Tensor) -> Tensor:
-        return summed_cross_entropy(scores_for_loss(head, piece_ND, unit=unit), targets, smoothing=smoothing)
+        return head_cross_entropy(head, piece_ND, targets, smoothing=smoothing)
 
     total = features_ND.new_zeros((), dtype=_accumulating(features_ND))
     for piece_ND, targets in zip(features_ND.split(chunk), targets_N.split(chunk)):
         total = total + checkpoint(part, piece_ND, targets, use_reentrant=False)
     return total
-
-
-def scores_for_loss(head: nn.Module, features_BTD: Tensor, *, unit: int) -> Tensor:
-    """The head's scores with columns of minus infinity up to a multiple of ``unit``: they change no softmax.
-
-    A GPU multiplies matrices of an odd width at little more than half speed (GPT-2's 50,257 columns).
-    """
-    missing = -head.weight.shape[0] % unit if isinstance(head, LinearHead) else 0
-    if not missing:
-        return cast(Tensor, head(features_BTD))
-    assert isinstance(head, LinearHead)
-    vocabulary = head.weight.shape[0]
-    bias = None if head.bias is None else F.pad(head.bias, (0, missing))
-    scores = F.linear(features_BTD, F.pad(head.weight, (0, 0, 0, missing)), bias)
-    return scores.masked_fill(torch.arange(vocabulary + missing, device=scores.device) >= vocabulary, -torch.inf)
 
 
 def _accumulating(tensor: Tensor) -> torch.dtype:

@@ -156,6 +156,12 @@ class LinearHead(nn.Module):
     def forward(self, x_BTD: Tensor) -> Tensor:
         return F.linear(x_BTD, self.weight, self.bias)
 
+    def padded(self, x_BTD: Tensor, *, unit: int) -> Tensor:
+        """The same, and columns without meaning up to a multiple of ``unit``."""
+        spare = -self.weight.shape[0] % unit
+        bias = None if self.bias is None else F.pad(self.bias, (0, spare))
+        return F.linear(x_BTD, F.pad(self.weight, (0, 0, 0, spare)), bias)
+
 
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary."""

@@ -15,17 +15,13 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime, seed_torch
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.losses import IGNORED, chunked_cross_entropy, scores_for_loss, summed_cross_entropy
+from glassformer.model.losses import IGNORED, chunked_cross_entropy, head_cross_entropy
 from glassformer.model.transformer import Transformer
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 
 LARGEST_SCORE_TABLE = {"cpu": 1 << 26, "cuda": 1 << 31}
 """Scores (tokens x vocabulary) held at once; a larger table is made in chunks."""
-
-
-SCORES_UNIT = 64
-"""On a GPU scores are made in a whole number of these columns; smoothing, which shares out over all columns, has none spare."""
 
 
 class StepOutcome(NamedTuple):
@@ -86,10 +82,10 @@ class TrainStep:
         with self.runtime.autocast():
             features_BTD, smoothing = self.model.features(inputs_BT, noise=noise), self.config.label_smoothing
             room = LARGEST_SCORE_TABLE.get(features_BTD.device.type, 1 << 26) // self.model.dims.vocabulary
-            head, unit = self.model.head, SCORES_UNIT if features_BTD.is_cuda and not smoothing else 1
             if inputs_BT.numel() > room:
-                return chunked_cross_entropy(head, features_BTD, targets_BT, chunk=max(1, room), smoothing=smoothing, unit=unit)
-            return summed_cross_entropy(scores_for_loss(head, features_BTD, unit=unit), targets_BT, smoothing=smoothing)
+                chunk = max(1, room)
+                return chunked_cross_entropy(self.model.head, features_BTD, targets_BT, chunk=chunk, smoothing=smoothing)
+            return head_cross_entropy(self.model.head, features_BTD, targets_BT, smoothing=smoothing)
 
     def _clip(self) -> Tensor:
         parameters = self.optimizers.parameters.values()
