@@ -41,7 +41,9 @@ def command(
     on: Annotated[Literal["local", "ray", "inline"], typer.Option("--on", help="Processes here, or a Ray cluster.")] = "local",
     address: Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")] = None,
     gpu_share: Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core; on GPUs four on each).")
+    ] = None,
     out_: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")] = None,
     set_: Set = None,
     allow_leaks: Annotated[

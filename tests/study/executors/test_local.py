@@ -79,7 +79,7 @@ def test_a_stop_starts_nothing_more(tmp_path: Path) -> None:
     assert labels == [("sleeps", True)]
 
 
-@pytest.mark.parametrize(("free", "jobs"), [(10**12, 8), (0, 2)])
+@pytest.mark.parametrize(("free", "jobs"), [(10**12, 16), (0, 2)])
 def test_gpus_are_shared_as_their_memory_allows(tmp_path: Path, free: int, jobs: int) -> None:
     executor = LocalExecutor(16, logs=tmp_path, gpus=["0", "1"], gpu_bytes=free)
     executor.fit(10**9)
@@ -87,3 +87,17 @@ def test_gpus_are_shared_as_their_memory_allows(tmp_path: Path, free: int, jobs:
     without = LocalExecutor(16, logs=tmp_path)
     without.fit(10**12)
     assert without.slots == 16
+
+
+def test_workers_on_a_gpu_do_not_each_compile_with_every_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.study.executors.local.cores", lambda: 16)
+    monkeypatch.delenv("TORCHINDUCTOR_COMPILE_THREADS", raising=False)
+    shared = LocalExecutor(5, logs=tmp_path, gpus=["7"])._environment("7")
+    assert (shared["TORCHINDUCTOR_COMPILE_THREADS"], shared["CUDA_VISIBLE_DEVICES"], shared["OMP_NUM_THREADS"]) == (
+        "3",
+        "7",
+        "1",
+    )
+    assert "TORCHINDUCTOR_COMPILE_THREADS" not in LocalExecutor(5, logs=tmp_path)._environment(None)
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "2")
+    assert LocalExecutor(5, logs=tmp_path, gpus=["7"])._environment("7")["TORCHINDUCTOR_COMPILE_THREADS"] == "2"

@@ -34,3 +34,5 @@ def test_shares_of_a_gpu_follow_its_memory() -> None:
     assert per_gpu(one, 2 * per_trial - 1) == 1
     assert per_gpu(one, 0) == 1  # it may still fit; the run says so when it does not
     assert per_gpu(one, 100 * per_trial) == PER_GPU
+    assert per_gpu(one, 100 * per_trial, 14) == 14  # more than usual, because it was asked for
+    assert per_gpu(one, 3 * per_trial, 14) == 3

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.study.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
-from glassformer.study.executors.machine import per_gpu
+from glassformer.study.executors.machine import cores, per_gpu
 from glassformer.study.executors.worker import START
 
 PATIENCE = 0.5  # seconds without news after which progress is looked at
@@ -28,7 +28,10 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THRE
 
 @final
 class LocalExecutor(Executor):
-    """``jobs`` processes; ``gpus`` are the GPUs they share in turn, with ``gpu_bytes`` free on each; logs go to ``logs``."""
+    """``jobs`` processes; ``gpus`` are the GPUs they share in turn, with ``gpu_bytes`` free on each; logs go to ``logs``.
+
+    No more processes share a GPU than its memory takes, whatever ``jobs`` says.
+    """
 
     def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0) -> None:
         super().__init__()
@@ -42,14 +45,22 @@ class LocalExecutor(Executor):
 
     def fit(self, needed_bytes: int) -> None:
         if self._gpus and needed_bytes:
-            self.jobs = min(self.jobs, len(self._gpus) * per_gpu(needed_bytes, self._gpu_bytes))
+            asked = -(-self.jobs // len(self._gpus))
+            self.jobs = min(self.jobs, len(self._gpus) * per_gpu(needed_bytes, self._gpu_bytes, asked))
 
     def warm_up(self, count: int) -> None:
         """Starts workers ahead of their tasks, so that they import torch while the driver is busy."""
         while len(self._workers) < min(count, self.jobs):
             number = len(self._workers)
             gpu = self._gpus[number % len(self._gpus)] if self._gpus else None
-            self._workers.append(_Worker(number + 1, self._logs, self._news, gpu))
+            self._workers.append(_Worker(number + 1, self._logs, self._news, gpu, self._environment(gpu)))
+
+    def _environment(self, gpu: str | None) -> dict[str, str]:
+        """One thread to compute with. Without a limit every process that compiles for a GPU would start one more per core."""
+        if gpu is None:
+            return {**os.environ, **ONE_THREAD}
+        compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
+        return {**compiling, **os.environ, **ONE_THREAD, "CUDA_VISIBLE_DEVICES": gpu}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         self._waiting.extend(tasks)
@@ -90,7 +101,8 @@ class LocalExecutor(Executor):
         if self._stopping:
             del self._workers[at]
         else:
-            self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu)
+            fresh = self._environment(worker.gpu)
+            self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu, fresh)
         worker.task = None
         if task is None:
             return None
@@ -116,13 +128,19 @@ class LocalExecutor(Executor):
 class _Worker:
     """One process, the task it has, and the thread that reads its answers."""
 
-    def __init__(self, number: int, logs: Path, news: queue.Queue[tuple[_Worker, str | None]], gpu: str | None) -> None:
+    def __init__(
+        self,
+        number: int,
+        logs: Path,
+        news: queue.Queue[tuple[_Worker, str | None]],
+        gpu: str | None,
+        environment: dict[str, str],
+    ) -> None:
         self.number, self.gpu = number, gpu
         self.task: Task | None = None
         self.attempt = 0
         self.log = logs / f"worker-{number}.log"
         logs.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, **ONE_THREAD, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
         with self.log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", START, json.dumps(sys.path)],

@@ -28,6 +28,6 @@ def _quota(limit_file: Path) -> int | None:
         return None
 
 
-def per_gpu(needed_bytes: int, free_bytes: int) -> int:
-    """How many trials share one GPU: as many as fit into its free memory, four at most, one at least."""
-    return max(1, min(PER_GPU, int(free_bytes // (SLACK * needed_bytes + PROCESS_BYTES))))
+def per_gpu(needed_bytes: int, free_bytes: int, most: int = PER_GPU) -> int:
+    """How many trials share one GPU: as many as fit into its free memory, ``most`` at most, one at least."""
+    return max(1, min(most, int(free_bytes // (SLACK * needed_bytes + PROCESS_BYTES))))
