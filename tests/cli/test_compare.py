@@ -1,0 +1,116 @@
+"""``glassformer compare``: words and flags to a study; verdicts on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glassformer.foundation.yaml_text import dump_yaml
+
+RECIPE = {
+    "model": {"width": 8, "layers": 1, "heads": 2, "context": 5},
+    "training": {"steps": 8, "batch_size": 8, "lr": 0.05, "device": "cpu"},
+    "evaluation": {"every": 8},
+    "checkpoint": {"every": 8},
+}
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("abcabcabcabd\nbcabcabcabca\ncabcabcabcab\n" * 20)
+    Path("mine.yaml").write_text(dump_yaml({"data": {"path": "text.txt", "document": "line"}, **RECIPE}))
+    return "mine.yaml"
+
+
+def test_verdicts_on_standard_output_and_the_rest_on_standard_error(cli, recipe) -> None:
+    words = ["compare", recipe, "--vary", "model.positions=none,learned", "--seeds", 2, "--on", "inline", "--out", "study"]
+    answer = cli(*words, "--json")
+    assert answer.code == 0, answer.err
+    document = answer.json
+    (verdict,) = document["verdicts"]
+    assert (verdict["variant"], verdict["verdict"], verdict["seeds"]) == ("model.positions=none", "not decided", 2)
+    assert set(verdict["difference"]) >= {"value", "low", "high", "n"}
+    assert Path(document["report"]).is_file()
+    assert "model.positions=learned is left out" in answer.err
+    assert "With 2 seeds nothing will be decided" in answer.err
+    again = cli(*words)  # nothing is left to do
+    assert again.code == 0
+    assert "below 6 seeds we do not decide" in again.out
+    assert again.out.rstrip().endswith(f"Report: {Path('study/report.html').resolve()}")
+    assert cli("report", "study", "--out", "page.html").code == 0
+    assert "model.positions=none" in Path("page.html").read_text(encoding="utf-8")
+    assert cli("compare", "study", "--on", "inline", "--json").json["verdicts"] == document["verdicts"]
+    plan = cli("compare", "study/plan.yaml", "--on", "inline", "--out", "anew", "--json")
+    assert plan.json["verdicts"] == document["verdicts"]
+
+
+def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
+    asked: dict[str, object] = {}
+
+    def compare(source, vary, **flags):
+        asked.update(flags, source=source, vary=vary)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.study.compare.compare", compare)
+    flags = (
+        "--vary a=1,2 --vary b=3 --cross --seeds 7 --looks 6,8 --max-seeds 8 --metric bits_per_byte --margin 0.5 --effect 0.2 "
+        "--match flops --tune training.lr=0.1,0.2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto --gpu-share 0.25 "
+        "--jobs 3 --out there --set x=1 --allow-leaks --plugin p.py"
+    )
+    answer = cli("compare", recipe, *flags.split())
+    assert answer.code == 130
+    asked.pop("watch")
+    assert asked == {
+        "source": recipe,
+        "vary": ["a=1,2", "b=3"],
+        "cross": True,
+        "seeds": 7,
+        "looks": [6, 8],
+        "max_seeds": 8,
+        "metric": "bits_per_byte",
+        "margin": 0.5,
+        "planned_effect": 0.2,
+        "match": "flops",
+        "tune": {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 3},
+        "budget_hours": 2.5,
+        "on": "ray",
+        "address": "auto",
+        "gpu_share": 0.25,
+        "jobs": 3,
+        "out": Path("there"),
+        "set": {"x": 1},
+        "allow_leaks": True,
+        "plugins": [Path("p.py")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--vary", "model.positoins=none"], 2, "There is no key 'model.positoins'"),
+        (["--vary", "model.positions=learned"], 2, "No change is left to compare"),
+        (["--vary", "model.positions=none", "--seeds", "1"], 2, "one seed says nothing about the noise"),
+        (["--vary", "model.positions"], 2, "is not of the form key=value,value"),
+        (["--vary", "model.positions=none", "--looks", "6,x"], 2, "--looks '6,x' must be numbers of seeds"),
+        ([], 2, "nothing is varied; give --vary"),
+        (["--vary", "data.path=gone.txt"], 1, "gone.txt"),
+    ],
+)
+def test_bad_input_is_one_sentence(cli, recipe, words, code, sentence) -> None:
+    answer = cli("compare", recipe, *words, "--on", "inline", "--out", "study")
+    assert answer.code == code
+    assert sentence in answer.sentence
+
+
+def test_a_plan_changed_after_it_began(cli, recipe) -> None:
+    words = ["compare", recipe, "--vary", "model.positions=none", "--seeds", 2, "--on", "inline", "--out", "study", "--quiet"]
+    assert cli(*words).code == 0
+    answer = cli(*words, "--margin", 0.2)
+    assert (answer.code, "margin was 0.01 when the study began and is 0.2 now" in answer.sentence) == (2, True)
+    file = Path("study/plan.yaml")
+    file.write_text(file.read_text().replace("margin: 0.01", "margin: 0.001"))
+    answer = cli("compare", "study")
+    assert answer.code == 2
+    assert "was changed after the study began" in answer.sentence
