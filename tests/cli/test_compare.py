@@ -9,10 +9,10 @@ import pytest
 from glassformer.foundation.yaml_text import dump_yaml
 
 RECIPE = {
-    "model": {"width": 8, "layers": 1, "heads": 2, "context": 5},
-    "training": {"steps": 8, "batch_size": 8, "lr": 0.05, "device": "cpu"},
-    "evaluation": {"every": 8},
-    "checkpoint": {"every": 8},
+    "model": {"width": 16, "layers": 1, "heads": 2, "context": 8},
+    "training": {"steps": 80, "batch_size": 16, "lr": 0.03, "device": "cpu"},
+    "evaluation": {"every": 80},
+    "checkpoint": {"every": 80},
 }
 
 

@@ -40,7 +40,7 @@ class LiveTable:
         self._live = live
 
     def say(self, sentence: str) -> None:
-        self._live.console.print(sentence, markup=False)
+        self._live.console.print(sentence, markup=False, highlight=False)
 
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
         self._live.update(Text(f"{what}: {100 * done / max(1.0, total):.0f} %"))
@@ -82,7 +82,7 @@ def drawn(standing: Standing) -> Group:
     for position, name in enumerate(("variant", "seeds", "running", "mean so far", "parameters", "FLOPs a run")):
         table.add_column(name, justify="right" if position else "left", overflow="fold")
     for row in standing.rows:
-        table.add_row(*_cells(row))
+        table.add_row(*map(Text, _cells(row)))  # text, not markup: a variant may be called [bold]
     return Group(table, Text(in_one_line(standing)))
 
 
