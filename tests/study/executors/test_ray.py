@@ -1,44 +1,95 @@
-"""A real Ray on this machine, in a process of its own: each task answered once, a missing address said."""
+"""A real Ray cluster of two nodes on this machine: the same answers, lost processes tried again, no telemetry."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'glassformer[ray]'")
+ray = pytest.importorskip("ray")
 
-PROGRAM = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from glassformer.foundation.errors import GlassformerError
-from glassformer.study.executors.base import Ended, Started, Task
-from glassformer.study.executors.ray import RayExecutor
+from glassformer.foundation.errors import UsageError  # noqa: E402
+from glassformer.study.compare import compare  # noqa: E402
+from glassformer.study.executors.base import ATTEMPTS, Ended, Started, Task  # noqa: E402
+from glassformer.study.executors.ray import RayExecutor  # noqa: E402
 
-tasks = [Task("nothing", f"number {n}", {"cwd": sys.argv[1], "plugins": []}) for n in range(3)]
-with RayExecutor(jobs=1) as executor:
-    events = list(executor.run(tasks))
-ended = {event.task.label: event.answer["status"] for event in events if isinstance(event, Ended)}
-print(json.dumps({"ended": ended, "started": sum(isinstance(event, Started) for event in events)}))
-"""
+# Ray leaves sockets and files to the garbage collector; that is its own affair.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-def test_tasks_go_through_a_real_ray(tmp_path: Path) -> None:
-    environment = {**os.environ, "RAY_DISABLE_IMPORT_WARNING": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=environment,
-        check=False,
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of two nodes of one core each."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster
+
+        nodes = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20},
+        )
+        nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
+        yield nodes.address
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def task(label: str, folder: Path, *plugins: Path) -> Task:
+    return Task("nothing", label, {"cwd": str(folder), "plugins": [str(plugin) for plugin in plugins]})
+
+
+def test_a_study_on_two_nodes_gives_the_numbers_of_one_process(cluster, recipe, tmp_path):
+    """Also that a change that diverges and one that leaks are told alike."""
+    recipe["training"] |= {"steps": 8}
+    recipe["checkpoint"] = {"every": 4}
+    vary: dict[str, list[Any]] = {"model.positions": ["none"], "model.merge": ["reweight"]}
+    here = compare(recipe, vary, seeds=2, out=tmp_path / "here", on="inline")
+    there = compare(recipe, vary, seeds=2, out=tmp_path / "there", on="ray", address=cluster)
+    assert [one.plain() for one in there.verdicts] == [one.plain() for one in here.verdicts]
+    for name in ("base", "model.positions=none"):
+        assert there.seed_values(name).tolist() == here.seed_values(name).tolist()
+    assert not ray.is_initialized()  # the connection was ours, and is ended
+
+
+def test_lost_processes_are_tried_again_and_both_nodes_work(cluster, tmp_path):
+    deadly, count = tmp_path / "deadly.py", tmp_path / "count"
+    deadly.write_text(
+        f"import os, signal\nwith open({str(count)!r}, 'a') as f: f.write('x')\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    answer = json.loads(done.stdout.strip().splitlines()[-1])
-    assert answer["started"] == 3
-    # a task of no kind fails, which is an answer: it was carried to a node and back
-    assert answer["ended"] == {"number 0": "failed", "number 1": "failed", "number 2": "failed"}
+    with RayExecutor(address=cluster) as executor:
+        assert executor.slots == 2
+        events = list(executor.run([task("harmless", tmp_path), task("deadly", tmp_path, deadly)]))
+    answers = {event.task.label: event.answer for event in events if isinstance(event, Ended)}
+    assert [event.task.label for event in events if isinstance(event, Started)] == ["harmless", "deadly"]
+    assert answers["harmless"]["status"] == "failed"
+    assert f"lost {ATTEMPTS} times" in answers["deadly"]["lost"]
+    assert count.read_text() == "x" * ATTEMPTS
+
+
+def test_a_stop_lets_nothing_more_begin(cluster, tmp_path):
+    sleeper = tmp_path / "sleeper.py"
+    sleeper.write_text("import time\ntime.sleep(60)\n")
+    with RayExecutor(address=cluster, jobs=1) as executor:
+        assert executor.slots == 1
+        ended = []
+        for event in executor.run([task("sleeps", tmp_path, sleeper), task("never", tmp_path)]):
+            if isinstance(event, Started):
+                executor.stop()
+            if isinstance(event, Ended):
+                ended.append((event.task.label, event.answer["status"]))
+    assert ended == [("sleeps", "stopped")]
+
+
+def test_no_cluster_at_that_address():
+    with pytest.raises(UsageError, match="no Ray cluster answers there"):
+        RayExecutor(address="127.0.0.1:1")
+
+
+def test_nothing_is_reported_home(cluster):
+    with RayExecutor(address=cluster):
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"

@@ -1,0 +1,140 @@
+"""A text file to a verdict, through the real command, in processes of its own; and the same after its driver was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.foundation.yaml_text import dump_yaml
+
+RECIPE = {
+    "data": {"path": "text.txt", "document": "line"},
+    "model": {"width": 12, "layers": 1, "heads": 2, "context": 8},
+    "training": {"steps": 40, "batch_size": 8, "lr": 0.03, "device": "cpu"},
+    "evaluation": {"every": 20},
+    "checkpoint": {"every": 5},
+}
+VARY = ("--vary", "model.mixer=none", "--vary", "model.merge=reweight", "--vary", "training.lr=1e-7")
+
+
+def story(lines: int = 60) -> str:
+    """Sentences in which a word decides another one three words later: attention can learn it, a table of pairs cannot."""
+    chance = random.Random(5)
+    pairs = {"cat": "purrs", "dog": "barks", "owl": "hoots"}
+    rows = []
+    for _ in range(lines):
+        animal = chance.choice(sorted(pairs))
+        rows.append(f"the {animal} in the {chance.choice(['barn', 'yard'])} {pairs[animal]}")
+    return "\n".join(rows) + "\n"
+
+
+def command(folder: Path, out: str, *more: str) -> list[str]:
+    words = ["compare", "mine.yaml", *VARY, "--seeds", "6", "--jobs", "2", "--out", out, "--json", *more]
+    return [sys.executable, "-m", "glassformer", *words]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text(story(), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(dump_yaml(RECIPE), encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, out: str, *more: str) -> dict[str, Any]:
+    done = subprocess.run(command(folder, out, *more), cwd=folder, capture_output=True, text=True, timeout=570, check=False)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def workers_of(log: Path) -> list[int]:
+    """Processes that still write into the study's logs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "fd" / "2").startswith(str(log)):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def killed(folder: Path, out: str, moment: float) -> int:
+    """Starts the study, kills its driver with -9 after ``moment`` seconds; gives how many trials had finished by then."""
+    driver = subprocess.Popen(command(folder, out), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        driver.wait(timeout=moment)
+    except subprocess.TimeoutExpired:
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+    return len(list((folder / out / "trials").rglob("validation-step-*.json")))
+
+
+def through(folder: Path, out: str, kills: int) -> dict[str, Any]:
+    """The study with its driver killed ``kills`` times on the way, the moments following how far it had come."""
+    chance, wait, done = random.Random(kills), 2.0, []
+    while len(done) < kills:
+        finished = killed(folder, out, wait)
+        if finished == 18:  # it came through: nothing is left to kill
+            break
+        if (folder / out / "trials").exists():
+            done.append(finished)
+            wait = chance.uniform(3.0, 8.0)
+        else:
+            wait += 2.0  # a slow machine was still importing
+    assert done, "the driver was never killed on its way"
+    return run(folder, out)
+
+
+def numbers(document: dict[str, Any]) -> Any:
+    """All that must not depend on where and how the study ran."""
+    clock = ("tokens_per_second", "seconds")
+    table = [{key: value for key, value in row.items() if key not in clock} for row in document["table"]]
+    return document["verdicts"], table, document["notes"]
+
+
+def test_from_a_text_file_to_verdicts_killed_on_the_way(folder: Path) -> None:
+    whole = run(folder, "whole")
+    words = {verdict["variant"]: verdict["verdict"] for verdict in whole["verdicts"]}
+    assert words["model.merge=reweight"] == "invalid"
+    assert words["training.lr=1e-07"] == "invalid"
+    assert words["model.mixer=none"] in ("worse", "not decided", "better", "same")
+    assert (folder / "whole" / "report.html").is_file()
+    assert (folder / "whole" / "report.md").is_file()
+    assert not workers_of(folder / "whole" / "logs")
+    assert numbers(through(folder, "killed", kills=2)) == numbers(whole)
+    assert not workers_of(folder / "killed" / "logs")
+
+
+@pytest.mark.slow
+def test_killed_ten_times_the_table_is_the_same(folder: Path) -> None:
+    recipe = {**RECIPE, "training": {**RECIPE["training"], "steps": 400}}  # type: ignore[dict-item]
+    (folder / "mine.yaml").write_text(dump_yaml(recipe), encoding="utf-8")
+    whole = run(folder, "whole")
+    assert numbers(through(folder, "killed", kills=10)) == numbers(whole)
+
+
+def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
+    """SIGTERM to the driver alone: workers finish their step and save, nothing is left running, exit code 143."""
+    driver = subprocess.Popen(
+        command(folder, "stopped"), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert driver.stderr is not None
+    deadline = time.monotonic() + 300
+    while not list((folder / "stopped").rglob("step-5")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    driver.terminate()
+    _, said = driver.communicate(timeout=120)
+    assert driver.returncode == 143, said
+    assert "the same command goes on from there" in said
+    assert not workers_of(folder / "stopped" / "logs")
+    assert len(run(folder, "stopped")["verdicts"]) == 3
