@@ -84,7 +84,11 @@ def measure(runs: int, seconds: float, steps: int | None) -> dict[str, Any]:
         one_by_one = [alone(steps, seed, folder / f"alone-{seed}")[0] for seed in range(runs)]
         together = side_by_side(steps, runs, folder)
     return {
-        "machine": {"cores": cores(), "processor": platform.processor() or platform.machine(), "python": platform.python_version()},
+        "machine": {
+            "cores": cores(),
+            "processor": platform.processor() or platform.machine(),
+            "python": platform.python_version(),
+        },
         "runs": runs,
         "steps": steps,
         "one_after_the_other": sum(one_by_one),

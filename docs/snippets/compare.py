@@ -1,6 +1,13 @@
 import glassformer as gf
 
-small = {"model.width": 16, "model.layers": 1, "model.heads": 2, "model.context": 16, "training.steps": 60, "evaluation.every": 60}
+small = {
+    "model.width": 16,
+    "model.layers": 1,
+    "model.heads": 2,
+    "model.context": 16,
+    "training.steps": 60,
+    "evaluation.every": 60,
+}
 study = gf.compare(
     "docstrings-char",
     vary={"model.mixer": ["none"], "model.merge": ["reweight"]},

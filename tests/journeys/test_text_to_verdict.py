@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import glassformer
 from glassformer.foundation.yaml_text import dump_yaml
 
 RECIPE = {
@@ -23,6 +27,9 @@ RECIPE = {
     "evaluation": {"every": 20},
     "checkpoint": {"every": 5},
 }
+# The command runs in another folder, where a PYTHONPATH that says "src" would find nothing.
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(glassformer.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+TRIALS = 18  # of the baseline and two changes with 6 seeds each; the third leaks and is not trained
 VARY = ("--vary", "model.mixer=none", "--vary", "model.merge=reweight", "--vary", "training.lr=1e-7")
 
 
@@ -50,7 +57,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, out: str, *more: str) -> dict[str, Any]:
-    done = subprocess.run(command(folder, out, *more), cwd=folder, capture_output=True, text=True, timeout=570, check=False)
+    words = command(folder, out, *more)
+    done = subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=570, check=False)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -70,7 +78,8 @@ def workers_of(log: Path) -> list[int]:
 
 def killed(folder: Path, out: str, moment: float) -> int:
     """Starts the study, kills its driver with -9 after ``moment`` seconds; gives how many trials had finished by then."""
-    driver = subprocess.Popen(command(folder, out), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    driver = subprocess.Popen(command(folder, out), cwd=folder, env=ENVIRONMENT, **silent)
     try:
         driver.wait(timeout=moment)
     except subprocess.TimeoutExpired:
@@ -79,12 +88,12 @@ def killed(folder: Path, out: str, moment: float) -> int:
     return len(list((folder / out / "trials").rglob("validation-step-*.json")))
 
 
-def through(folder: Path, out: str, kills: int) -> dict[str, Any]:
-    """The study with its driver killed ``kills`` times on the way, the moments following how far it had come."""
+def through(folder: Path, out: str, kills: int) -> tuple[dict[str, Any], list[int]]:
+    """The study with its driver killed ``kills`` times at random moments; how many trials were finished at each."""
     chance, wait, done = random.Random(kills), 2.0, []
     while len(done) < kills:
         finished = killed(folder, out, wait)
-        if finished == 18:  # it came through: nothing is left to kill
+        if finished == TRIALS:  # it came through: nothing is left to kill
             break
         if (folder / out / "trials").exists():
             done.append(finished)
@@ -92,7 +101,7 @@ def through(folder: Path, out: str, kills: int) -> dict[str, Any]:
         else:
             wait += 2.0  # a slow machine was still importing
     assert done, "the driver was never killed on its way"
-    return run(folder, out)
+    return run(folder, out), done
 
 
 def numbers(document: dict[str, Any]) -> Any:
@@ -111,26 +120,50 @@ def test_from_a_text_file_to_verdicts_killed_on_the_way(folder: Path) -> None:
     assert (folder / "whole" / "report.html").is_file()
     assert (folder / "whole" / "report.md").is_file()
     assert not workers_of(folder / "whole" / "logs")
-    assert numbers(through(folder, "killed", kills=2)) == numbers(whole)
+    assert numbers(through(folder, "killed", kills=2)[0]) == numbers(whole)
     assert not workers_of(folder / "killed" / "logs")
 
 
+@contextmanager
+def two_nodes() -> Iterator[str]:
+    """The address of a Ray cluster of two nodes of one core each, whose processes find this package in any folder."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'glassformer[ray]'")
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        for name, value in {**ENVIRONMENT, "RAY_USAGE_STATS_ENABLED": "0"}.items():
+            patch.setenv(name, value)
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20}
+        nodes = Cluster(initialize_head=True, head_node_args=head)
+        nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
+        yield nodes.address
+        nodes.shutdown()
+
+
 @pytest.mark.slow
-def test_killed_ten_times_the_table_is_the_same(folder: Path) -> None:
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # Ray's own
+def test_here_on_two_nodes_and_killed_ten_times_the_numbers_are_the_same(folder: Path, record_property: Any) -> None:
     recipe = {**RECIPE, "training": {**RECIPE["training"], "steps": 400}}  # type: ignore[dict-item]
     (folder / "mine.yaml").write_text(dump_yaml(recipe), encoding="utf-8")
-    whole = run(folder, "whole")
-    assert numbers(through(folder, "killed", kills=10)) == numbers(whole)
+    here = run(folder, "here")
+    with two_nodes() as address:
+        there = run(folder, "there", "--on", "ray", "--address", address)
+    assert numbers(there) == numbers(here)
+    again, finished = through(folder, "killed", kills=10)
+    assert numbers(again) == numbers(here)
+    record_property("finished at each kill", finished)
+    print("finished at each kill:", finished, "verdicts:", [verdict["sentence"] for verdict in here["verdicts"]])
 
 
 def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
     """SIGTERM to the driver alone: workers finish their step and save, nothing is left running, exit code 143."""
-    driver = subprocess.Popen(
-        command(folder, "stopped"), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+    words = command(folder, "stopped")
+    heard = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    driver = subprocess.Popen(words, cwd=folder, env=ENVIRONMENT, **heard)
     assert driver.stderr is not None
     deadline = time.monotonic() + 300
-    while not list((folder / "stopped").rglob("step-5")) and time.monotonic() < deadline:
+    while not list((folder / "stopped").rglob("step-5")) and driver.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     driver.terminate()
     _, said = driver.communicate(timeout=120)
