@@ -70,7 +70,7 @@ def _numbers(text: str) -> list[int]:
 def _draw(costs: list[MixerCost], file: Path, title: str) -> None:
     import numpy as np
 
-    from glassformer.figures.saving import save_figure
+    from glassformer.figures.encode import save_figure
     from glassformer.figures.scaling import ScalingPanel, scaling
 
     panels = [
