@@ -76,31 +76,31 @@ def workers_of(log: Path) -> list[int]:
     return found
 
 
-def killed(folder: Path, out: str, moment: float) -> int:
-    """Starts the study, kills its driver with -9 after ``moment`` seconds; gives how many trials had finished by then."""
+def finished_in(folder: Path) -> int:
+    return len(list((folder / "trials").rglob("validation-step-*.json")))
+
+
+def killed(folder: Path, out: str, trials: int, pause: float) -> int:
+    """Starts the study, kills its driver with -9 a moment after ``trials`` trials are done; gives how many were done by then."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     driver = subprocess.Popen(command(folder, out), cwd=folder, env=ENVIRONMENT, **silent)
-    try:
-        driver.wait(timeout=moment)
-    except subprocess.TimeoutExpired:
-        os.kill(driver.pid, signal.SIGKILL)
-        driver.wait()
-    return len(list((folder / out / "trials").rglob("validation-step-*.json")))
+    deadline = time.monotonic() + 300
+    while finished_in(folder / out) < trials or not (folder / out / "trials").exists():
+        assert driver.poll() is None, "the study ended before it could be killed"
+        assert time.monotonic() < deadline, "the study does not get on"
+        time.sleep(0.01)
+    time.sleep(pause)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    return finished_in(folder / out)
 
 
 def through(folder: Path, out: str, kills: int) -> tuple[dict[str, Any], list[int]]:
     """The study with its driver killed ``kills`` times at random moments; how many trials were finished at each."""
-    chance, wait, done = random.Random(kills), 2.0, []
-    while len(done) < kills:
-        finished = killed(folder, out, wait)
-        if finished == TRIALS:  # it came through: nothing is left to kill
-            break
-        if (folder / out / "trials").exists():
-            done.append(finished)
-            wait = chance.uniform(3.0, 8.0)
-        else:
-            wait += 2.0  # a slow machine was still importing
-    assert done, "the driver was never killed on its way"
+    chance = random.Random(kills)
+    when = sorted(chance.randrange(TRIALS - 1) for _ in range(kills))
+    done = [killed(folder, out, trials, pause=chance.uniform(0.0, 0.5)) for trials in when]
+    assert done[0] < TRIALS, "the driver was not killed on its way"
     return run(folder, out), done
 
 
