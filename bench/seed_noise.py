@@ -2,9 +2,9 @@
 
     python bench/seed_noise.py STUDY... [--out RESULT.json]
 
-For each finished study: the standard deviation over seeds of the baseline's loss, with its interval; and for each change the
-standard deviation of the paired differences, the correlation of paired runs, and the share of the variance of the mean difference
-that comes from the documents (blocks of the text where it is one document) and not from the seeds. Reads; trains nothing.
+For each finished study: the standard deviation over seeds of the baseline's loss, with its interval; and for each change
+the standard deviation of the paired differences, the correlation of paired runs, and the share of the variance of the mean
+difference that comes from the documents (blocks of the text where it is one document) and not from the seeds. Trains nothing.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def text_of(results: list[dict[str, Any]]) -> str:
     together = [row["correlation"] for one in results for row in one["changes"] if row["correlation"] is not None]
     if every and together:
         lines.append(
-            f"Found: sd of a run {min(every):.4f} to {max(every):.4f} over {len(every)} baselines; correlation "
-            f"{min(together):.2f} to {max(together):.2f}, median {float(np.median(together)):.2f}, over {len(together)} changes."
+            f"Found: sd of a run {min(every):.4f} to {max(every):.4f} over {len(every)} baselines; "
+            f"correlation {min(together):.2f} to {max(together):.2f}, median {float(np.median(together)):.2f}, "
+            f"over {len(together)} changes."
         )
     return "\n".join(lines)
 

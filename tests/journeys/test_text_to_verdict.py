@@ -81,7 +81,7 @@ def finished_in(folder: Path) -> int:
 
 
 def killed(folder: Path, out: str, trials: int, pause: float) -> int:
-    """Starts the study, kills its driver with -9 a moment after ``trials`` trials are done; gives how many were done by then."""
+    """Starts the study, kills its driver with -9 a moment after ``trials`` trials are done; gives how many were done."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     driver = subprocess.Popen(command(folder, out), cwd=folder, env=ENVIRONMENT, **silent)
     deadline = time.monotonic() + 300
