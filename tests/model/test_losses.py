@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.model.losses import IGNORED, chunked_cross_entropy, summed_cross_entropy
+from glassformer.model.losses import IGNORED, chunked_cross_entropy, head_cross_entropy, summed_cross_entropy
+from glassformer.model.slots import LinearHead
 
 B, T, D, V = 2, 5, 7, 11
 
@@ -61,3 +62,21 @@ def test_low_precision_scores_are_summed_in_float32() -> None:
     loss = summed_cross_entropy(logits, torch.zeros(1, 1000, dtype=torch.long))
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(1000 * math.log(V), rel=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_spare_columns_only_follow_the_scores(rng, bias: bool) -> None:
+    head = LinearHead(nn.Parameter(torch.randn(V, D, generator=rng)), nn.Parameter(torch.ones(V)) if bias else None)
+    x_BTD = torch.randn(B, T, D, generator=rng)
+    for unit, width in ((1, 11), (8, 16), (11, 11)):
+        scores = head.padded(x_BTD, unit=unit)
+        assert scores.shape == (B, T, width)
+        torch.testing.assert_close(scores[..., :V], head(x_BTD))
+
+
+def test_where_no_kernel_helps_the_definition_is_used(rng) -> None:
+    x_BTD, targets_BT = torch.randn(B, T, D, generator=rng), torch.randint(V, (B, T), generator=rng)
+    for head in (nn.Sequential(nn.Linear(D, V)), LinearHead(nn.Parameter(torch.randn(V, D, generator=rng)))):
+        for smoothing in (0.0, 0.3):
+            expected = summed_cross_entropy(head(x_BTD), targets_BT, smoothing=smoothing)
+            assert torch.equal(head_cross_entropy(head, x_BTD, targets_BT, smoothing=smoothing), expected)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glassformer.data.batches import Batch
-from glassformer.foundation.runtime import Runtime, bf16_works
+from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.training.config import TrainingConfig
@@ -20,12 +20,15 @@ VOCABULARY, CONTEXT = 11, 7
 
 
 @pytest.fixture
+def rng() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
 def make_step() -> Callable[..., TrainStep]:
     """``make_step(model={...}, **training)``: a step of a fresh model on the CPU in float32."""
 
     def make(model: dict[str, Any] | None = None, seed: int = 3, **training: Any) -> TrainStep:
-        if "muon" in str(training.get("optimizer")) and not bf16_works("cpu"):
-            pytest.skip("Muon needs bf16 products, which this CPU does not have")
         choices = {"width": 12, "heads": 3, "layers": 2, "context": CONTEXT, **(model or {})}
         config = TrainingConfig.parse({"steps": 10, "batch_size": 4, **training})
         built = build_model(ModelConfig.parse(choices), VOCABULARY, seed=seed)

@@ -130,3 +130,13 @@ def test_it_learns(make_step, some_batches) -> None:
     step, batch = make_step(lr=0.01), some_batches().batch(0)
     losses = [step(batch, number, 1.0).loss.item() for number in range(60)]
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_fused_dropout_comes_from_the_step_alone(make_step, some_batches) -> None:
+    outcomes = []
+    for number in (3, 3, 4):
+        step = make_step(model={"dropout": 0.3})
+        step.fused = True
+        outcomes.append(step(some_batches().batch(0), number, 1.0).loss)
+    assert torch.equal(outcomes[0], outcomes[1])
+    assert not torch.equal(outcomes[0], outcomes[2])

@@ -53,7 +53,7 @@ def _settings(sizes: Sizes, *, batch: int, steps: int, device: str, compiled: bo
         "n_embd": sizes.width,
         "block_size": sizes.context,
         "dropout": float(sizes.dropout),
-        "bias": True,
+        "bias": sizes.bias,
         "batch_size": batch,
         "gradient_accumulation_steps": 1,
         "max_iters": SETTLING + steps,

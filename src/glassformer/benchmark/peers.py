@@ -30,10 +30,12 @@ class Sizes:
     context: int = 256
     vocabulary: int = 65
     dropout: float = 0.0
+    bias: bool = True
+    """Biases in linear maps and norms; transformers' class always has them."""
 
     def ours(self) -> ModelConfig:
         return ModelConfig.model_validate(
-            {name: getattr(self, name) for name in ("width", "layers", "heads", "context", "dropout")}
+            {name: getattr(self, name) for name in ("width", "layers", "heads", "context", "dropout", "bias")}
         )
 
 
@@ -69,6 +71,7 @@ def nanogpt_model(folder: Path, sizes: Sizes) -> nn.Module:
                 n_head=sizes.heads,
                 n_embd=sizes.width,
                 dropout=sizes.dropout,
+                bias=sizes.bias,
             )
         )
     return model

@@ -19,6 +19,7 @@ Layers = Annotated[int, typer.Option("--layers", min=1)]
 Heads = Annotated[int, typer.Option("--heads", min=1)]
 Context = Annotated[int, typer.Option("--context", min=1)]
 Vocabulary = Annotated[int, typer.Option("--vocabulary", min=2)]
+Bias = Annotated[bool, typer.Option(help="Biases in linear maps and norms (transformers' class always has them).")]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Every program runs once in each round.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda.")]
 Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option("--precision")]
@@ -36,6 +37,7 @@ def bench_generate(
     heads: Heads = 6,
     context: Context = 1024,
     vocabulary: Vocabulary = 65,
+    bias: Bias = True,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Texts written at once.")] = 1,
     prompt: Annotated[int, typer.Option("--prompt", min=1, help="Tokens of each prompt.")] = 256,
     new: Annotated[int, typer.Option("--new", min=1, help="Tokens written after each prompt.")] = 256,
@@ -54,7 +56,7 @@ def bench_generate(
     from glassformer.foundation.runtime import choose_runtime
 
     runtime = choose_runtime(device=device, precision=precision, threads=threads)
-    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary)
+    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, bias=bias)
     with watching() as watch:
         document = benchmark_generation(
             sizes,
@@ -79,6 +81,7 @@ def bench_train(
     context: Context = 256,
     vocabulary: Vocabulary = 65,
     dropout: Annotated[float, typer.Option("--dropout", min=0.0)] = 0.0,
+    bias: Bias = True,
     batch: Annotated[int, typer.Option("--batch", min=1)] = 8,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of each program in each round.")] = 5,
     rounds: Rounds = 3,
@@ -95,7 +98,7 @@ def bench_train(
     from glassformer.foundation.runtime import choose_runtime
 
     runtime = choose_runtime(device=device, precision=precision, threads=threads)
-    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, dropout=dropout)
+    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, dropout=dropout, bias=bias)
     with watching() as watch:
         document = benchmark_training(
             sizes, runtime, batch=batch, steps=steps, rounds=rounds, transformers=transformers, nanogpt=nanogpt, watch=watch

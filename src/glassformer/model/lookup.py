@@ -13,6 +13,10 @@ SMALL_TABLE = 1024
 step of a small character model (H200, shakespeare-char), and the product almost nothing."""
 
 
+UNIT = 64
+"""bf16 products of a whole number of these columns are fast."""
+
+
 @final
 class Lookup(nn.Embedding):
     """An embedding. Same values and gradients as torch's own."""
@@ -29,11 +33,15 @@ class _LookupByProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight_VD: Tensor, ids: Tensor) -> Tensor:
         ctx.save_for_backward(ids)
-        ctx.rows = weight_VD.shape[0]
+        ctx.rows, ctx.in_bf16 = weight_VD.shape[0], torch.is_autocast_enabled("cuda")
         return F.embedding(ids, weight_VD)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (ids,) = ctx.saved_tensors
-        one_hot_NV = F.one_hot(ids.flatten(), ctx.rows).to(gradients[0].dtype)
-        return one_hot_NV.T @ gradients[0].flatten(0, -2), None
+        gradient_ND = gradients[0].flatten(0, -2)
+        if not ctx.in_bf16:
+            return F.one_hot(ids.flatten(), ctx.rows).to(gradient_ND.dtype).T @ gradient_ND, None
+        columns = ctx.rows + -ctx.rows % UNIT
+        one_hot_NV = F.one_hot(ids.flatten(), columns).bfloat16()  # exact; the sum is formed in float32
+        return torch.mm(one_hot_NV.T, gradient_ND.bfloat16(), out_dtype=torch.float32)[: ctx.rows], None

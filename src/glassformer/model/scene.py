@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.model.attention import causal_visibility
+from glassformer.model.dropout import Noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,8 @@ class Scene:
     causal: bool
     at_BT: Tensor | None = None
     hidden_BS: Tensor | None = None
+    noise: Noise | None = None
+    """Where the blocks' dropout draws its masks from; None: torch's generator."""
 
     @property
     def plain(self) -> bool:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
@@ -143,6 +144,23 @@ class BlockConfig(PartConfig):
 
     def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> Block:
         raise NotImplementedError
+
+
+class LinearHead(nn.Module):
+    """A head that is one product: ``weight`` [V, D], and ``bias`` [V] or None."""
+
+    def __init__(self, weight_VD: Tensor, bias_V: Tensor | None = None) -> None:
+        super().__init__()
+        self.weight, self.bias = weight_VD, bias_V
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        return F.linear(x_BTD, self.weight, self.bias)
+
+    def padded(self, x_BTD: Tensor, *, unit: int) -> Tensor:
+        """The same, and columns without meaning up to a multiple of ``unit``."""
+        spare = -self.weight.shape[0] % unit
+        bias = None if self.bias is None else F.pad(self.bias, (0, spare))
+        return F.linear(x_BTD, F.pad(self.weight, (0, 0, 0, spare)), bias)
 
 
 class HeadConfig(PartConfig):

@@ -16,6 +16,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
+from glassformer.model.dropout import Dropout, Noise
 from glassformer.model.lookup import Lookup
 from glassformer.model.memory import LayerMemory, Memory
 from glassformer.model.scene import Scene
@@ -48,7 +49,7 @@ class Transformer(nn.Module):
         self.config, self.dims = config, dims
         self.embedding = Lookup(dims.vocabulary, dims.width)
         self.positions = config.positions.build(dims)
-        self.dropout = nn.Dropout(dims.dropout)
+        self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
         self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
         self.head = config.head.build(dims, self.embedding)
@@ -77,17 +78,20 @@ class Transformer(nn.Module):
         at_BT: Tensor | None = None,
         hidden_BS: Tensor | None = None,
         memory: Memory | None = None,
+        noise: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
         ``at_BT``: where the tokens stand (0, 1, 2, ... unless told). ``hidden_BS``: places no query may see. ``memory``:
-        what was read before; the new tokens are added to it.
+        what was read before; the new tokens are added to it. ``noise``: a number from which dropout makes its masks, for
+        fused kernels; without it torch's generator draws them.
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
-        scene = Scene(causal=self.dims.causal, at_BT=at_BT, hidden_BS=hidden_BS)
+        masks = None if noise is None else Noise(noise)
+        scene = Scene(causal=self.dims.causal, at_BT=at_BT, hidden_BS=hidden_BS, noise=masks)
         x_BTD = self.positions.embed(self.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
-        x_BTD = self.embedded(self.dropout(x_BTD))
+        x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
             x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
         return self.final(self.final_norm(x_BTD))
@@ -101,6 +105,12 @@ class Transformer(nn.Module):
     def new_memory(self) -> Memory:
         """An empty memory for a batch of rows."""
         return Memory(layers=self.dims.layers, capacity=self.dims.context)
+
+
+def _in_stream_precision(x_BTD: Tensor) -> Tensor:
+    """The residual stream is kept as the products are made: in bf16 it moves half the bytes (norms still sum in float32)."""
+    device = x_BTD.device.type
+    return x_BTD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x_BTD
 
 
 def build_model(config: ModelConfig, vocabulary: int, *, seed: int) -> Transformer:

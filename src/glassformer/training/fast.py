@@ -41,7 +41,7 @@ def compile_loss(step: TrainStep) -> None:
 
     if hasattr(inductor, "deterministic"):
         inductor.deterministic = True  # kernels are not chosen by timing them, so two runs choose the same
-    step.loss_of = torch.compile(step.loss_of, dynamic=False)
+    step.loss_of, step.fused = torch.compile(step.loss_of, dynamic=False), True
 
 
 @final

@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime, seed_torch
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.losses import IGNORED, chunked_cross_entropy, summed_cross_entropy
+from glassformer.model.losses import IGNORED, chunked_cross_entropy, head_cross_entropy
 from glassformer.model.transformer import Transformer
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
@@ -40,7 +40,9 @@ class TrainStep:
     ) -> None:
         self.model, self.optimizers, self.config, self.runtime, self.seed = model, optimizers, config, runtime, seed
         self.accumulate = config.accumulate
-        self.loss_of: Callable[[Tensor, Tensor], Tensor] = self._summed_loss
+        self.fused = False
+        """Whether ``loss_of`` was compiled: then dropout is arithmetic, a part of the kernels."""
+        self.loss_of: Callable[[Tensor, Tensor, Tensor | None], Tensor] = self._summed_loss
 
     def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome:
         """Takes step ``step`` with the learning rate times ``factor``."""
@@ -67,18 +69,23 @@ class TrainStep:
         total = torch.zeros((), device=targets.device)
         rows = len(batch.inputs_BT) // self.accumulate
         for inputs_BT, targets_BT in zip(batch.inputs_BT.split(rows), batch.targets_BT.split(rows)):
-            loss = self.loss_of(inputs_BT, targets_BT) / targets
+            loss = self.loss_of(inputs_BT, targets_BT, self._noise()) / targets
             loss.backward()
             total = total + loss.detach()
         return total
 
-    def _summed_loss(self, inputs_BT: Tensor, targets_BT: Tensor) -> Tensor:
+    def _noise(self) -> Tensor | None:
+        """A random number for this piece of the batch, drawn from what ``prepare`` seeded."""
+        return torch.randint(1 << 31, (), device=self.runtime.device) if self.fused else None
+
+    def _summed_loss(self, inputs_BT: Tensor, targets_BT: Tensor, noise: Tensor | None) -> Tensor:
         with self.runtime.autocast():
-            features_BTD, smoothing = self.model.features(inputs_BT), self.config.label_smoothing
+            features_BTD, smoothing = self.model.features(inputs_BT, noise=noise), self.config.label_smoothing
             room = LARGEST_SCORE_TABLE.get(features_BTD.device.type, 1 << 26) // self.model.dims.vocabulary
             if inputs_BT.numel() > room:
-                return chunked_cross_entropy(self.model.head, features_BTD, targets_BT, chunk=max(1, room), smoothing=smoothing)
-            return summed_cross_entropy(self.model.head(features_BTD), targets_BT, smoothing=smoothing)
+                chunk = max(1, room)
+                return chunked_cross_entropy(self.model.head, features_BTD, targets_BT, chunk=chunk, smoothing=smoothing)
+            return head_cross_entropy(self.model.head, features_BTD, targets_BT, smoothing=smoothing)
 
     def _clip(self) -> Tensor:
         parameters = self.optimizers.parameters.values()

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims
+from glassformer.model.dropout import Dropout
 from glassformer.model.memory import LayerMemory
 from glassformer.model.scene import Scene
 from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
@@ -33,10 +34,10 @@ class PostBlock(Block):
         self.before, self.middle, self.after = Tap(), Tap(), Tap()
         self.attention, self.attention_norm = attention, make_norm()
         self.feedforward, self.feedforward_norm = feedforward, make_norm()
-        self.dropout = nn.Dropout(dims.dropout)
+        self.dropout = Dropout(dims.dropout)
 
     def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
         x_BTD = self.before(x_BTD)
         mixed_BTD = self.attention(x_BTD, scene, positions, memory)
-        x_BTD = self.middle(self.attention_norm(x_BTD + self.dropout(mixed_BTD)))
-        return self.after(self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD))))
+        x_BTD = self.middle(self.attention_norm(x_BTD + self.dropout(mixed_BTD, scene.noise)))
+        return self.after(self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD), scene.noise)))

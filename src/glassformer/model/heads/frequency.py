@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead
 
 
 @HEADS.variant("tied-frequency")
@@ -28,17 +27,13 @@ class FrequencyConfig(HeadConfig):
 
 
 @final
-class Frequency(nn.Module):
+class Frequency(LinearHead):
     def __init__(self, dims: Dims, embedding: nn.Embedding) -> None:
-        super().__init__()
-        self.weight = embedding.weight
-        self.bias = nn.Parameter(torch.zeros(dims.vocabulary))
-
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        return F.linear(x_BTD, self.weight, self.bias)
+        super().__init__(embedding.weight, nn.Parameter(torch.zeros(dims.vocabulary)))
 
     @torch.no_grad()
     def start_from_counts(self, counts_V: Tensor) -> None:
         """Log frequencies with one more of each token, so that an unseen one is rare and not impossible."""
         smoothed_V = counts_V.double() + 1.0
+        assert self.bias is not None
         self.bias.copy_((smoothed_V / smoothed_V.sum()).log())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import final
 
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead
 
 
 @HEADS.variant("tied")
@@ -23,10 +23,6 @@ class TiedConfig(HeadConfig):
 
 
 @final
-class Tied(nn.Module):
+class Tied(LinearHead):
     def __init__(self, embedding: nn.Embedding) -> None:
-        super().__init__()
-        self.weight = embedding.weight
-
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        return nn.functional.linear(x_BTD, self.weight)
+        super().__init__(embedding.weight)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import final
 
+import torch
 from torch import nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead
 
 
 @HEADS.variant("untied")
@@ -17,11 +18,23 @@ class UntiedConfig(HeadConfig):
 
     bias: bool = False
 
-    def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
-        return nn.Linear(dims.width, dims.vocabulary, bias=self.bias)
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Untied:
+        return Untied(dims, bias=self.bias)
 
     def parameters(self, dims: Dims) -> int:
         return dims.width * dims.vocabulary + (dims.vocabulary if self.bias else 0)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.vocabulary)
+
+
+@final
+class Untied(LinearHead):
+    def __init__(self, dims: Dims, *, bias: bool) -> None:
+        weight_VD = nn.Parameter(torch.empty(dims.vocabulary, dims.width))
+        super().__init__(weight_VD, nn.Parameter(torch.empty(dims.vocabulary)) if bias else None)
+
+    def draw(self, generator: torch.Generator) -> None:
+        nn.init.normal_(self.weight, std=0.02, generator=generator)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)

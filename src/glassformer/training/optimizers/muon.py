@@ -9,8 +9,7 @@ import torch
 from pydantic import Field, Strict
 from torch import nn
 
-from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.runtime import bf16_works
+from glassformer.training.orthogonal import Orthogonal
 from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
 
 
@@ -32,22 +31,13 @@ class MuonConfig(OptimizerConfig):
         matrices = [parameter for name, parameter in parameters.items() if for_muon(name, parameter)]
         others = {name: parameter for name, parameter in parameters.items() if not for_muon(name, parameter)}
         optimizers: list[torch.optim.Optimizer] = []
-        if any(matrix.device.type == "cpu" for matrix in matrices) and not bf16_works("cpu"):
-            raise ConfigError(
-                "training.optimizer=muon turns matrices by bf16 products, which do not work on this CPU (tried in a child "
-                "process); use adamw, or a GPU."
-            )
         if matrices:
-            muon = torch.optim.Muon(
-                matrices,
-                lr=lr * self.lr_factor,
-                weight_decay=weight_decay,
-                momentum=self.momentum,
-                adjust_lr_fn="match_rms_adamw",
-            )
-            optimizers.append(muon)
+            rate = lr * self.lr_factor
+            optimizers.append(Orthogonal(matrices, lr=rate, momentum=self.momentum, weight_decay=weight_decay))
         if others:
-            optimizers.append(torch.optim.AdamW(decay_groups(others, weight_decay), lr=lr, betas=self.betas, eps=self.eps))
+            fused = all(parameter.device.type in ("cpu", "cuda") for parameter in others.values())
+            groups = decay_groups(others, weight_decay)
+            optimizers.append(torch.optim.AdamW(groups, lr=lr, betas=self.betas, eps=self.eps, fused=fused))
         return optimizers
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:

@@ -1,0 +1,33 @@
+"""Cross-entropy by our kernels equals torch's, value and gradient; spare columns and ignored targets count for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+PROGRAM = """
+from glassformer.model.kernels.cross_entropy import cross_entropy
+rows, vocabulary, width = 7, {vocabulary}, {width}
+generator = torch.Generator().manual_seed(0)
+table = (4 * torch.randn(rows, width, generator=generator)).to(device)
+table[1, 0] = -torch.inf
+targets = torch.randint(vocabulary, (rows,), generator=generator).to(device)
+targets[1], targets[3] = vocabulary - 1, -100
+upstream = torch.randn(rows, generator=generator).to(device)
+for dtype, tolerance in [(torch.float32, 1e-5)] + [(torch.bfloat16, 2e-2)] * (device == "cuda"):
+    ours, theirs = (table.to(dtype).clone().requires_grad_() for _ in range(2))
+    loss = cross_entropy(ours, targets, vocabulary)
+    expected = F.cross_entropy(theirs[:, :vocabulary].float(), targets, reduction="none", ignore_index=-100)
+    assert loss.dtype == torch.float32
+    assert float(loss[3]) == 0.0
+    assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    loss.backward(upstream)
+    expected.backward(upstream)
+    assert_close(ours.grad, theirs.grad, rtol=tolerance, atol=tolerance)
+    assert not ours.grad[:, vocabulary:].any()
+    assert not ours.grad[3].any()
+"""
+
+
+@pytest.mark.parametrize(("vocabulary", "width"), [(65, 128), (11, 11), (9000, 9024)])
+def test_equals_torch(run_with_kernels, vocabulary: int, width: int) -> None:
+    run_with_kernels(PROGRAM.format(vocabulary=vocabulary, width=width))
