@@ -2,6 +2,7 @@
 
     python docs/make_studies.py STUDY...   # takes the figures of finished studies into docs/measurements, then writes the page
     python docs/make_studies.py            # writes the page's tables anew
+    python bench/seed_noise.py STUDY... --out docs/measurements/seed-noise.json   # the last table; then the line above
 
 The words around the tables are written by hand; what stands between ``<!-- study NAME -->`` and ``<!-- end -->`` is not.
 Does not train anything, and loads no torch.
@@ -9,6 +10,7 @@ Does not train anything, and loads no torch.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from datetime import UTC, datetime
@@ -24,6 +26,7 @@ from glassformer.study.study import Study
 
 PAGE = Path(__file__).with_name("studies.md")
 MEASUREMENTS = Path(__file__).with_name("measurements")
+NOISE = re.compile(r"(<!-- noise -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- study (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 KEPT = ("variant", "verdict", "difference", "p_corrected", "seeds", "seeds_needed", "correlation", "sentence", "exploratory")
 
@@ -98,6 +101,18 @@ def page(text: str, documents: dict[str, dict[str, Any]]) -> str:
     return PLACE.sub(filled, text)
 
 
+def noise(text: str) -> str:
+    """The page with the table of seed noise in its place."""
+    spec = importlib.util.spec_from_file_location("seed_noise", Path(__file__).parents[1] / "bench" / "seed_noise.py")
+    assert spec is not None
+    assert spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    file = MEASUREMENTS / "seed-noise.json"
+    body = bench.text_of(read_json(file)["studies"]) + "\n" if file.is_file() else "Not measured yet.\n"
+    return NOISE.sub(lambda place: f"{place[1]}{body}{place[2]}", text)
+
+
 def measured() -> dict[str, dict[str, Any]]:
     files = sorted(MEASUREMENTS.glob("study-*.json"))
     return {file.stem.removeprefix("study-"): read_json(file) for file in files}
@@ -107,7 +122,7 @@ def main(folders: list[str]) -> None:
     for folder in folders:
         document = compact(Study.load(folder))
         write_json(MEASUREMENTS / f"study-{document['study']}.json", document)
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), measured()), encoding="utf-8")
+    PAGE.write_text(noise(page(PAGE.read_text(encoding="utf-8"), measured())), encoding="utf-8")
 
 
 if __name__ == "__main__":
