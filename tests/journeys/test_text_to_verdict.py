@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -77,7 +76,7 @@ def workers_of(log: Path) -> list[int]:
 
 
 def finished_in(folder: Path) -> int:
-    return len(list((folder / "trials").rglob("validation-step-*.json")))
+    return len(list((folder / "trials").glob("*/seed-*/evaluations/validation-step-*.json")))
 
 
 def killed(folder: Path, out: str, trials: int, pause: float) -> int:
@@ -85,13 +84,15 @@ def killed(folder: Path, out: str, trials: int, pause: float) -> int:
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     driver = subprocess.Popen(command(folder, out), cwd=folder, env=ENVIRONMENT, **silent)
     deadline = time.monotonic() + 300
-    while finished_in(folder / out) < trials or not (folder / out / "trials").exists():
-        assert driver.poll() is None, "the study ended before it could be killed"
-        assert time.monotonic() < deadline, "the study does not get on"
-        time.sleep(0.01)
-    time.sleep(pause)
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait()
+    try:
+        while finished_in(folder / out) < trials or not (folder / out / "trials").exists():
+            assert driver.poll() is None, "the study ended before it could be killed"
+            assert time.monotonic() < deadline, "the study does not get on"
+            time.sleep(0.01)
+        time.sleep(pause)
+    finally:
+        driver.kill()
+        driver.wait()
     return finished_in(folder / out)
 
 
@@ -144,7 +145,7 @@ def two_nodes() -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # Ray's own
 def test_here_on_two_nodes_and_killed_ten_times_the_numbers_are_the_same(folder: Path, record_property: Any) -> None:
-    recipe = {**RECIPE, "training": {**RECIPE["training"], "steps": 400}}  # type: ignore[dict-item]
+    recipe = {**RECIPE, "training": {**RECIPE["training"], "steps": 400}, "checkpoint": {"every": 20}}  # type: ignore[dict-item]
     (folder / "mine.yaml").write_text(dump_yaml(recipe), encoding="utf-8")
     here = run(folder, "here")
     with two_nodes() as address:
@@ -163,7 +164,11 @@ def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
     driver = subprocess.Popen(words, cwd=folder, env=ENVIRONMENT, **heard)
     assert driver.stderr is not None
     deadline = time.monotonic() + 300
-    while not list((folder / "stopped").rglob("step-5")) and driver.poll() is None and time.monotonic() < deadline:
+    while (
+        not list((folder / "stopped").glob("trials/*/seed-*/checkpoints/step-5"))
+        and driver.poll() is None
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.05)
     driver.terminate()
     _, said = driver.communicate(timeout=120)
