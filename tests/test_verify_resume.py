@@ -22,11 +22,14 @@ def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
 
         def progress(self, *arguments: object) -> None: ...
 
-    proof = verify_resume(tiny, kills=1, times=1, seed=4, folder=tmp_path, watch=Listener())
+    longer = {"training.steps": 400, "checkpoint.every": 7, "evaluation.every": 400}
+    proof = verify_resume(tiny, set=longer, kills=2, times=1, seed=4, folder=tmp_path, watch=Listener())
+    first, second = proof.broken[0]["killed_at_steps"]
+    assert 0 < first < second < 400  # in the middle of training, not before and not after
     assert proof.same
     assert set(proof.unbroken) == {"model.safetensors", "optimizer.safetensors"}
     assert proof.broken[0]["sha256"] == proof.unbroken
-    assert said[0].startswith("Unbroken run: 6 steps in ")
+    assert said[0].startswith("Unbroken run: 400 steps in ")
     assert said[1].endswith("resumed, same bits.")
     assert list(tmp_path.iterdir()) == []  # nothing stays behind
     assert json.loads(json.dumps(proof.plain())) == proof.plain()
@@ -36,7 +39,7 @@ def pretend(monkeypatch, sums: list[dict[str, str]]) -> list[str]:
     """Training is pretended: each finished run has the next of ``sums``."""
     done: list[str] = []
     monkeypatch.setattr(module, "_train", lambda file, run, plugins: done.append(run.root.name))
-    monkeypatch.setattr(module, "_kill_at", lambda file, run, plugins, after: done.append(f"kill {run.root.name}") or 3)
+    monkeypatch.setattr(module, "_kill_at", lambda file, run, plugins, step: done.append(f"kill {run.root.name}") or 3)
     monkeypatch.setattr(RunDirectory, "steps", lambda self: [6])
     monkeypatch.setattr(module, "sums_of", lambda run, step: sums.pop(0))
     return done
@@ -75,3 +78,9 @@ def test_plugins_are_known_before_the_recipe_is_read(tiny, tmp_path, monkeypatch
     from glassformer.training.slots import SCHEDULES
 
     del SCHEDULES._variants["of-a-test"]
+
+
+def test_a_run_too_short_to_be_killed_is_no_proof(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_reached", lambda run: 0)  # as if nothing had been seen before it was over
+    with pytest.raises(GlassformerError, match="so nothing was verified; verify a longer one"):
+        verify_resume(tiny, kills=1, folder=tmp_path)

@@ -1,9 +1,9 @@
-"""Proof that a killed and resumed run ends in the same bits: real processes, kill -9 at random moments, sha256 compared."""
+"""Proof that a killed and resumed run ends in the same bits: real processes, kill -9 at random steps, sha256 compared."""
 
 from __future__ import annotations
 
-import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +23,8 @@ from glassformer.runs.checkpoint import sums_of
 from glassformer.runs.directory import RunDirectory
 
 PATIENCE = 3600.0  # seconds one process may take before it counts as hanging
+BETWEEN_LOOKS = 0.002  # seconds
+TAIL = 4096  # bytes of the records that are looked at
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def verify_resume(
     folder: Path | None = None,
     watch: Watcher = SILENT,
 ) -> ResumeProof:
-    """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at moments drawn from ``seed``."""
+    """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at steps drawn from ``seed``."""
     load_plugins(plugins)
     recipe = load_recipe(source, set or {})
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
@@ -65,7 +67,8 @@ def verify_resume(
         broken = []
         for number in range(1, times + 1):
             run = RunDirectory(Path(place) / f"broken-{number}")
-            moments = [_kill_at(file, run, plugins, after=chance.uniform(0.05, 0.95) * seconds) for _ in range(kills)]
+            targets = sorted(chance.sample(range(1, last), min(kills, last - 1)))
+            moments = [_kill_at(file, run, plugins, step=target) for target in targets]
             _train(file, run, plugins)
             sums = sums_of(run, run.steps()[-1])
             broken.append({"killed_at_steps": moments, "sha256": sums, "same": sums == expected})
@@ -85,13 +88,30 @@ def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> None
         raise GlassformerError(f"The run to be verified failed with exit code {done.returncode}: {done.stderr.strip()}")
 
 
-def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, after: float) -> int:
-    """Starts (or resumes) the run, kills it with -9 after some seconds; gives the last step that was saved by then."""
-    process = subprocess.Popen(_command(file, run, plugins), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, step: int) -> int:
+    """Starts (or resumes) the run and kills it with -9 once it has recorded ``step``; gives the step it had come to."""
+    with subprocess.Popen(_command(file, run, plugins), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            while process.poll() is None and _reached(run) < step:
+                time.sleep(BETWEEN_LOOKS)
+        finally:
+            process.kill()
+        code = process.wait()
+    if code != -signal.SIGKILL:
+        raise GlassformerError(
+            f"The run ended (exit code {code}) before it could be killed at step {step}, so nothing was verified; "
+            "verify a longer one, e.g. --set training.steps=1000."
+        )
+    return _reached(run)
+
+
+def _reached(run: RunDirectory) -> int:
+    """The last step the run has recorded so far."""
     try:
-        process.wait(timeout=after)
-    except subprocess.TimeoutExpired:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    steps = run.steps() if run.checkpoints.is_dir() else []
-    return steps[-1] if steps else 0
+        with run.metrics_file.open("rb") as stream:
+            stream.seek(max(0, run.metrics_file.stat().st_size - TAIL))
+            lines = stream.read().split(b"\n")[:-1]  # what follows the last line end is still being written
+    except OSError:  # it has not begun
+        return 0
+    steps = re.findall(rb'"step": ?(\d+)', b"\n".join(lines))
+    return int(steps[-1]) if steps else 0
