@@ -9,6 +9,7 @@ No random numbers, so the same losses give the same interval.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def ratio(numerators: np.ndarray, denominators: np.ndarray, *, level: float = 0.
         return Estimate(value, n=1)
     shift = (top - value * bottom) / (total - bottom)  # minus the change of the ratio when a unit is left out
     error = math.sqrt((n - 1) / n * float(np.sum(shift**2)))
-    half = float(t_upper(0.5 - level / 2, degrees_of_freedom(bottom))) * error
+    half = _t(0.5 - level / 2, degrees_of_freedom(bottom)) * error
     return Estimate(value, value - half, value + half, n)
 
 
@@ -47,3 +48,9 @@ def degrees_of_freedom(weights: np.ndarray) -> float:
     """How many units of equal weight carry as much evidence, less one: one long document counts for little more than one."""
     share = weights / weights.sum()
     return max(1.0, 1.0 / float(np.sum(share**2)) - 1.0)
+
+
+@lru_cache(maxsize=4096)
+def _t(tail: float, df: float) -> float:
+    """Kept, because the figures of one evaluation share their documents, and a quantile takes milliseconds."""
+    return float(t_upper(tail, df))
