@@ -267,3 +267,39 @@ def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:
     assert ("training", 6, 6) in Listener.done
     train(tiny, out=tmp_path / "run", resume=True, watch=Listener())
     assert "Going on from step 6." in Listener.said
+
+
+class TestAnotherFolder:
+    """A recipe may name its text by a relative path; the run knows where that led when it began."""
+
+    @pytest.fixture
+    def begun(self, tiny, tiny_text, tmp_path, monkeypatch) -> dict[str, Any]:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / "text.txt").write_bytes(tiny_text.read_bytes())
+        monkeypatch.chdir(home)
+        values = {**load_recipe(tiny).plain(), "data": {**load_recipe(tiny).plain()["data"], "path": "text.txt"}}
+        train(values, out=tmp_path / "run")
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        return values
+
+    def test_a_run_goes_on_and_is_measured_from_there(self, begun, tmp_path) -> None:
+        run = train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True)
+        assert run.summary()["step"] == 10
+        assert run.evaluate().tokens > 0
+        train(tmp_path / "run" / "recipe.yaml", set={"training.steps": 12}, out=tmp_path / "run", resume=True)
+        assert load_recipe(tmp_path / "run" / "recipe.yaml").data.path == "text.txt"  # what was written stays as it was
+
+    def test_another_text_of_the_same_name_there_is_not_taken_for_it(self, begun, tmp_path) -> None:
+        Path("text.txt").write_text("another text\n" * 50)
+        assert train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True).summary()["step"] == 10
+
+    def test_a_text_that_moved_along_is_found_by_its_relative_path(self, begun, tmp_path) -> None:
+        os.replace(tmp_path / "home" / "text.txt", "text.txt")
+        assert train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True).summary()["step"] == 10
+
+    def test_a_text_that_is_gone_is_a_sentence(self, begun, tmp_path) -> None:
+        (tmp_path / "home" / "text.txt").unlink()
+        with pytest.raises(DataError, match=r"text\.txt: does not exist"):
+            train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.baselines import trivial_baselines
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
 from glassformer.evaluation.language import evaluate_language, token_losses
-from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.results import Evaluation, text_table
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.model.transformer import Transformer
@@ -62,6 +62,16 @@ def write_predictions(file: Path, model: Transformer, tokens: np.ndarray, tokeni
         shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in shown)  # a line break stays one line
         lines.append(f"{position}\t{token_id}\t{shown}\t{nats:.6f}")
     write_atomically(file, "\n".join(lines) + "\n")
+
+
+def texts_table(results: Mapping[str, Evaluation]) -> str:
+    """One line for each text: how long, how surprising, how much of it is unknown, and what a table of pairs makes of it."""
+    rows = [["text", "tokens", "loss", "perplexity", "UNK", "bigram perplexity", "untrained perplexity"]]
+    for name, result in results.items():
+        figures = [result.metrics["loss"], result.metrics["perplexity"], result.metrics["unknown_share"]]
+        figures += [result.baselines[baseline]["perplexity"] for baseline in ("bigram", "untrained")]
+        rows.append([name, f"{result.tokens:,}", *(str(figure) for figure in figures)])
+    return text_table(rows)
 
 
 def all_texts(results: Sequence[Evaluation]) -> Evaluation:

@@ -118,6 +118,7 @@ class Run:
 
     def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
         self.directory, self._watch = directory, watch
+        self._rulers: dict[tuple[int, bool], LanguageRuler] = {}
 
     @property
     def folder(self) -> Path:
@@ -207,15 +208,16 @@ class Run:
     ) -> Evaluation:
         """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run.
 
+        ``split``: train, validation or test; where there are several test files, ``test:NAME`` is one of them.
         ``checked``: what a check of the same architecture found; without it the model is checked here.
         """
-        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is not None:
             name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
         else:
             name, part, notes = split, self.data.split(split), self.data.notes
-            if split == "test":
-                self.directory.record_opening(step=ruler.step)
+        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, checked=checked, watch=watch)
+        if data is None and split.partition(":")[0] == "test":
+            self.directory.record_opening(step=ruler.step, split=split)
         if predictions is not None:
             write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
         return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
@@ -249,15 +251,29 @@ class Run:
         parts = [tokens_of_text(self.tokenizer, text) for text in texts]
         return [ruler.measure(text, evaluated_text(part, self.tokenizer), watch=watch) for text, part in zip(texts, parts)]
 
+    def evaluate_own_texts(
+        self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
+    ) -> dict[str, Evaluation]:
+        """The texts of the recipe (``evaluation.texts``) by name, each on its own."""
+        texts = self.recipe.evaluation.texts
+        if not texts:
+            return {}
+        found = self.evaluate_texts(list(texts.values()), checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
+        return {name: replace(result, name=name) for name, result in zip(texts, found)}
+
     def _ruler(
         self, checkpoint: str | int, *, allow_leaks: bool, checked: CheckReport | None = None, watch: Watcher
     ) -> LanguageRuler:
-        """What measures the model of a checkpoint, once it has passed the checks."""
+        """What measures the model of a checkpoint, once it has passed the checks; kept, since both take their time."""
         model, step = self._loaded(checkpoint)
+        if (step, allow_leaks) in self._rulers:
+            return self._rulers[step, allow_leaks]
         report = checked or pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
         training, device = self.data.split("train").tokens, choose_device("auto")
         tainted = taint_of(report) or self.tainted
-        return LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
+        ruler = LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
+        self._rulers = {(step, allow_leaks): ruler}
+        return ruler
 
     def generate(
         self,

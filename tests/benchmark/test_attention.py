@@ -66,6 +66,22 @@ def test_every_mixer_and_example_is_measured_beside_its_formula() -> None:
     assert any("fused=false" in cost.name for cost in costs)
 
 
+def test_formula_is_that_of_both_passes_by_hand() -> None:
+    """Width 12, length 8: a projection 2 * 8 * 144 = 2304 FLOPs, a table times vectors 2 * 64 * 12 = 1536."""
+    by_name = {cost.name: cost.flops[0] for cost in measure_mixers(lengths=(8, 16, 32), width=12, heads=3, repeats=1)}
+    assert by_name["dot"] == 3 * (3 * 2304 + 2 * 1536)
+    assert by_name["average"] == 3 * 2304 + 2 * 1536  # a fixed table has no gradient
+    assert by_name["argmax"] == 3 * 3 * 2304 + 2 * 1536 + 1536
+    assert by_name["none"] == 0
+
+
+def test_formula_approaches_the_square_of_the_length() -> None:
+    lengths = [2**k for k in range(10, 16)]
+    projections, tables = 6 * 128**2, 4 * 128  # FLOPs of dot per place, and per pair of places
+    formula = growth(lengths, [3 * (projections * n + tables * n * n) for n in lengths])
+    assert 1.95 < formula.exponent < 2.0
+
+
 def test_memory_of_the_definition_grows_as_the_square_and_of_the_kernel_as_the_length() -> None:
     fused, definition = measure_mixers(names=["dot"], lengths=(128, 256, 512, 1024), width=32, heads=2, repeats=1)
     assert definition.memory_growth.exponent == pytest.approx(2.0, abs=0.1)

@@ -49,6 +49,28 @@ def test_the_table_of_training_has_shares():
     assert "| ours | 2 (1 to 3) |  | 2 (1 to 3) |\n" in markdown(TRAIN)
 
 
+def test_the_table_of_attention():
+    grown = {"exponent": 1.876, "error": 0.012, "n": 3}
+    mixer = {"mixer": "dot", "seconds": [0.1, 0.25], "bytes": [1 << 20, 3 << 19], "flops": [1, 2], "formula": grown}
+    attention = {
+        "benchmark": "attention",
+        "machine": MACHINE,
+        "settings": {"width": 12, "heads": 3, "repeats": 5, "lengths": [512, 1024]},
+        "mixers": [
+            {**mixer, "time": grown, "memory": {**grown, "error": None}},
+            {**mixer, "flops": [0, 0], "time": grown, "memory": grown},
+        ],
+    }
+    assert markdown(attention) == (
+        "2026-11-15, a machine, 2 threads, float32, torch 2.13.0: width 12, 3 heads; one forward and backward pass of a mixer "
+        "alone, one row, the best of 5 passes.\n\n"
+        "| mixer | time at 1,024 | memory at 1,024 | time grows as n^ | memory n^ | formula n^ |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+        "| dot | 250.00 ms | 1.5 MiB | 1.88 ± 0.01 | 1.88 | 1.88 ± 0.01 |\n"
+        "| dot | 250.00 ms | 1.5 MiB | 1.88 ± 0.01 | 1.88 ± 0.01 | - |\n"
+    )
+
+
 def test_saved_documents_are_printed_without_torch(tmp_path):
     file = tmp_path / "saved.json"
     file.write_text(json.dumps(TRAIN), encoding="utf-8")

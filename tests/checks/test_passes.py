@@ -7,7 +7,7 @@ import contextlib
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.passes import Passes, Setting, difference, relative
+from glassformer.checks.passes import Passes, Setting, difference, differing, largest, relative
 from glassformer.checks.subject import callable_subject
 
 IDS = torch.tensor([[1, 2, 3], [4, 0, 1]])
@@ -115,3 +115,17 @@ def test_difference_of_infinities_and_nan() -> None:
     second = torch.tensor([3.0, torch.inf, torch.nan, 1.0, torch.inf])
     assert difference(first, second).tolist() == [2.0, 0.0, 0.0, torch.inf, torch.inf]
     assert relative(torch.tensor([4.0, 2.0]), torch.tensor([4.0, 1.0])) == 0.25
+
+
+def test_differing_is_the_largest_distance_at_each_place() -> None:
+    first = torch.tensor([[[1.0, 2.0], [3.0, torch.nan], [torch.inf, 0.0]], [[1.0, 1.0], [5.0, 1.0], [0.0, torch.nan]]])
+    second = torch.tensor([[[1.0, 2.0], [3.0, torch.nan], [torch.inf, 0.5]], [[1.0, 4.0], [3.0, 2.0], [0.0, 0.0]]])
+    assert differing(first, second).tolist() == [[0.0, 0.0, 0.5], [3.0, 2.0, torch.inf]]
+
+
+def test_largest_is_that_of_the_finite_numbers() -> None:
+    assert largest(torch.tensor([1.0, -7.0, 3.0])) == 7.0
+    assert largest(torch.tensor([1.0, -torch.inf, torch.nan, -3.0])) == 3.0
+    assert largest(torch.tensor([torch.nan])) == 1.0
+    assert largest(torch.zeros(0)) == 1.0
+    assert largest(torch.zeros(2)) > 0

@@ -40,6 +40,7 @@ def test_cuts_always_hold_the_last_and_the_first() -> None:
     for length in (2, 3, 17, 100, 1000):
         cuts = probes().cuts(length, wanted=4)
         assert {1, length - 1} <= set(cuts)
+        assert length - 1 in probes().cuts(length, wanted=1)
         assert all(1 <= cut < length for cut in cuts)
         assert len(cuts) == len(set(cuts))
     assert probes().cuts(13) == list(range(1, 13))
@@ -51,7 +52,10 @@ def test_a_large_model_is_cut_at_the_ends_and_the_middle_only() -> None:
     subject = Subject("it", lambda ids_BT: ids_BT.float(), {"": torch.nn.Linear(3000, 1000)}, vocabulary=7, context=4096)
     huge = Probes(subject)
     huge.subject.modules[""].weight = torch.nn.Parameter(torch.empty(30000, 3000, device="meta"))
+    assert huge.heavy
     assert huge.cuts(4096) == [1, 2048, 4095]
+    assert huge.cuts(4096, wanted=8) == [1, 2048, 4095]
+    assert huge.cuts(4096, wanted=4) == [1, 4095]
 
 
 def test_lengths_stay_below_the_context() -> None:

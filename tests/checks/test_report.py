@@ -47,6 +47,13 @@ def test_every_law_has_a_sentence_with_both_positions(law: str) -> None:
     assert "17" in sentence
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_a_sentence_says_what_was_measured(law: str) -> None:
+    vectors = Finding(law, "here", 30, 17, 0.5, {"measured": "vectors before the head"})  # type: ignore[arg-type]
+    assert "the vectors before the head at 17" in vectors.sentence
+    assert "the scores at 17" in Finding(law, "here", 30, 17, 0.5, {}).sentence  # type: ignore[arg-type]
+
+
 def test_require_raises_with_exit_code_three() -> None:
     with pytest.raises(CheckFailed) as caught:
         REPORT.require()

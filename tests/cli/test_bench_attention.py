@@ -28,6 +28,8 @@ def test_json_of_one_mixer(capsys: pytest.CaptureFixture[str]) -> None:
     assert mixer["mixer"] == "average"
     assert mixer["lengths"] == [8, 16, 32]
     assert set(mixer["time"]) == {"exponent", "error", "n"}
+    assert document["benchmark"] == "attention"
+    assert {"date", "device", "threads", "torch"} <= set(document["machine"])
 
 
 def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:

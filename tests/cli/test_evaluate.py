@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from glassformer.runs.directory import RunDirectory
 
 
@@ -58,3 +60,59 @@ def test_what_is_no_run_and_a_damaged_one(cli, trained, tmp_path) -> None:
     assert "step-12/model.safetensors is damaged" in answer.err
     assert answer.json["step"] == 8
     assert cli("evaluate", tmp_path / "run", "--checkpoint", 12).code == 1
+
+
+TINY = ("model.width=12", "model.heads=3", "training.steps=2", "training.batch_size=4", "evaluation.every=2")
+
+
+@pytest.fixture
+def speeches(cli, tmp_path, monkeypatch):
+    """A run of speeches-lm on a few lines of ours, with two test files."""
+    folder = tmp_path / "data" / "speeches"
+    folder.mkdir(parents=True)
+    lines = [f"the people of the {word} are with us\n" for word in ("north", "south", "east", "west") * 20]
+    (folder / "train_lm.txt").write_text("".join(lines))
+    (folder / "train_classify.tsv").write_text("0\tthe people are free\n")
+    (folder / "test_lm_obama.txt").write_text("the people of the north are free\n" * 7)
+    (folder / "test_lm_hbush.txt").write_text("the west is with the people\n" * 5)
+    monkeypatch.setenv("GLASSFORMER_DATA", str(folder.parent))
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    assert cli("train", "speeches-lm", "--out", tmp_path / "run", *(word for one in TINY for word in ("--set", one))).code == 0
+    return tmp_path / "run"
+
+
+def test_one_of_several_test_files(cli, speeches) -> None:
+    one, other, both = (
+        cli("evaluate", speeches, "--split", split, "--json").json for split in ("test:obama", "test:hbush", "test")
+    )
+    assert (one["name"], one["documents"], other["documents"], both["documents"]) == ("test:obama", 7, 5, 12)
+    assert [opening["split"] for opening in RunDirectory(speeches).openings()] == ["test:obama", "test:hbush", "test"]
+
+
+def test_a_wrong_split_is_answered_with_the_names_and_opens_nothing(cli, speeches) -> None:
+    answer = cli("evaluate", speeches, "--split", "test:obma")
+    assert answer.code == 2
+    assert (
+        "has no 'test:obma'. Did you mean 'test:obama'? Known: test, test:hbush, test:obama, train, validation"
+        in answer.sentence
+    )
+    assert cli("evaluate", speeches, "--split", "valid").code == 2
+    assert RunDirectory(speeches).openings() == []
+
+
+def test_the_texts_of_a_recipe_are_measured_beside_a_split(cli, trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    recipe = tmp_path / "run" / "recipe.yaml"
+    assert "texts: {}" in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace("texts: {}", "texts: {plain: the cat sat on a mat, odd: hen hen hen}"))
+    document = cli("evaluate", tmp_path / "run", "--json").json
+    assert [text["name"] for text in document["texts"]] == ["plain", "odd"]
+    assert document["name"] == "validation"
+    alone = cli("evaluate", tmp_path / "run", "--text", "the cat sat on a mat", "--json").json
+    assert document["texts"][0]["metrics"]["loss"]["value"] == pytest.approx(alone["metrics"]["loss"]["value"])
+    answer = cli("evaluate", tmp_path / "run")
+    lines = answer.out.splitlines()
+    table = lines[lines.index("Texts of the recipe, each on its own:") + 1 :]
+    assert table[0].split()[:4] == ["text", "tokens", "loss", "perplexity"]
+    assert [line.split()[0] for line in table[2:4]] == ["plain", "odd"]
+    assert "texts" not in cli("evaluate", trained, "--json").json

@@ -13,7 +13,16 @@ import pytest
 from glassformer.data import sources
 from glassformer.data.config import DataConfig
 from glassformer.data.corpus import read
-from glassformer.data.sources import find_parts, fingerprint_of, sha256_of, size_of, source_at, stamp_of
+from glassformer.data.sources import (
+    at_places,
+    find_parts,
+    fingerprint_of,
+    places_of,
+    sha256_of,
+    size_of,
+    source_at,
+    stamp_of,
+)
 from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file
 
@@ -162,3 +171,20 @@ class TestFingerprints:
         before = stamp_of(source)
         (tmp_path / "a.txt").write_text("one and more")
         assert stamp_of(source) != before
+
+
+class TestPlaces:
+    def test_relative_paths_are_noted_with_where_they_lead(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        for name in ("a.txt", "v.txt", "w.txt"):
+            (tmp_path / name).write_text("x\n")
+        given = config("a.txt", validation=str(tmp_path / "v.txt"), test="absent.txt", vocabulary=["w.txt"])
+        assert places_of(given) == {"a.txt": str(tmp_path / "a.txt"), "w.txt": str(tmp_path / "w.txt")}
+        assert places_of(config("-")) == {}
+
+    def test_a_noted_place_is_used_as_long_as_something_is_there(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("x\n")
+        places = {"a.txt": str(tmp_path / "a.txt"), "w.txt": str(tmp_path / "gone.txt")}
+        moved = at_places(config("a.txt", test="other.txt", vocabulary=["w.txt"]), places)
+        assert (moved.path, moved.test, moved.vocabulary) == (str(tmp_path / "a.txt"), "other.txt", ["w.txt"])
+        assert moved.validation is None

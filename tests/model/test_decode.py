@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 
@@ -11,7 +12,7 @@ import torch
 from glassformer.foundation.errors import Diverged
 from glassformer.model import decode
 from glassformer.model.config import ModelConfig
-from glassformer.model.decode import CAUTION, COMPARED, SLACK, Decoder, next_scores, next_token, rounds_as_float32
+from glassformer.model.decode import CAUTION, COMPARED, SLACK, Decoder, decoder_for, next_scores, next_token, rounds_as_float32
 from glassformer.model.memory import Memory
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Text
@@ -169,3 +170,62 @@ def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(merge
             parameter.mul_(8.0)
     expected = write_by_definition(leaky, make_texts(4, new=9), Sampling())
     assert write(leaky, make_texts(4, new=9), Sampling(), stride=5) == expected
+
+
+class PlainRecording:
+    """Stands for recordings where there is no GPU: steps are simply taken."""
+
+    def __init__(self, step, state) -> None:
+        self.step = step
+
+    def __call__(self, rows: int, length: int) -> torch.Tensor:
+        return self.step(rows, length)
+
+
+def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, monkeypatch):
+    monkeypatch.setattr(decode, "can_record", lambda model: True)
+    monkeypatch.setattr(decode, "Recorded", PlainRecording)
+    monkeypatch.setattr(decode, "_KEPT", type(decode._KEPT)())
+    settings = {"rows": 4, "capacity": CONTEXT, "stride": 5}
+    sampling = SAMPLINGS[2]
+    expected = write_by_definition(model, make_texts(11), sampling)
+    first = decoder_for(model, sampling, **settings)
+    for stride in (5, 3):
+        again = decoder_for(model, sampling, **settings | {"stride": stride})
+        assert again is first
+        texts = make_texts(11)
+        again.write(iter(texts))
+        assert [text.new for text in texts] == expected
+    assert decoder_for(model, sampling, **settings | {"rows": 3}) is not first
+    assert decoder_for(model, Sampling(), **settings) is not first
+
+
+def test_other_weights_or_a_large_memory_get_a_decoder_of_their_own(model, monkeypatch):
+    monkeypatch.setattr(decode, "can_record", lambda model: True)
+    monkeypatch.setattr(decode, "Recorded", PlainRecording)
+    monkeypatch.setattr(decode, "_KEPT", type(decode._KEPT)())
+    settings = {"rows": 2, "capacity": CONTEXT, "stride": 1}
+    mine = build_model(model.config, VOCABULARY, seed=2).eval()
+    first = decoder_for(mine, Sampling(), **settings)
+    assert decoder_for(mine, Sampling(), **settings) is first
+    mine.final_norm.weight = torch.nn.Parameter(
+        2 * mine.final_norm.weight.detach()
+    )  # another tensor: a recording reads the old
+    second = decoder_for(mine, Sampling(), **settings)
+    assert second is not first
+    monkeypatch.setattr(decode, "KEPT_BYTES", 1)
+    monkeypatch.setattr(decode, "_KEPT", type(decode._KEPT)())
+    assert decoder_for(mine, Sampling(), **settings) is not decoder_for(mine, Sampling(), **settings)
+
+
+def test_a_kept_decoder_does_not_keep_the_model(model, monkeypatch):
+    monkeypatch.setattr(decode, "can_record", lambda model: True)
+    monkeypatch.setattr(decode, "Recorded", PlainRecording)
+    kept = type(decode._KEPT)()
+    monkeypatch.setattr(decode, "_KEPT", kept)
+    mine = build_model(model.config, VOCABULARY, seed=2).eval()
+    decoder_for(mine, Sampling(), rows=2, capacity=CONTEXT, stride=1)
+    assert len(kept) == 1
+    del mine
+    gc.collect()
+    assert len(kept) == 0

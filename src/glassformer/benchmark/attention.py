@@ -2,7 +2,7 @@
 
 One forward and backward pass of a mixer alone, for one text. Times are the best of several; memory is the most bytes that
 tensors take at once (on a GPU what the allocator counted), weights not included. A formula stands beside each: the
-FLOPs the variant's config states.
+FLOPs the variant's config states, which are those of its definition.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from glassformer.benchmark.machine import describe
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import choose_runtime
 from glassformer.model.dims import Dims
 from glassformer.model.scene import Scene
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
@@ -37,9 +39,6 @@ class Growth:
 
     def plain(self) -> dict[str, Any]:
         return {"exponent": self.exponent, "error": self.error, "n": self.n}
-
-    def __str__(self) -> str:
-        return f"{self.exponent:.2f}" + ("" if self.error is None else f" ± {self.error:.2f}")
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,26 @@ def measure_mixers(
     return found
 
 
+def bench_attention(
+    *,
+    names: Sequence[str] | None = None,
+    lengths: Sequence[int] = LENGTHS,
+    width: int = 128,
+    heads: int = 4,
+    repeats: int = 5,
+    device: str = "cpu",
+    watch: Watcher = SILENT,
+) -> tuple[dict[str, Any], list[MixerCost]]:
+    """The document of ``glassformer bench attention`` (the machine, the settings, every mixer), and the costs in it."""
+    runtime = choose_runtime(device=device, precision="float32")
+    costs = measure_mixers(
+        names=names, lengths=lengths, width=width, heads=heads, repeats=repeats, device=runtime.device, watch=watch
+    )
+    settings = {"width": width, "heads": heads, "repeats": repeats, "lengths": list(lengths)}
+    mixers = [cost.plain() for cost in costs]
+    return {"benchmark": "attention", "machine": describe(runtime), "settings": settings, "mixers": mixers}, costs
+
+
 def _examples(name: str) -> list[tuple[str, MixerConfig]]:
     cls = MIXERS.get(name)
     labels = [",".join(f"{key}={str(value).lower()}" for key, value in settings.items()) for settings in cls.examples]
@@ -143,7 +162,8 @@ def _point(
         x_BTD.grad = None
         mixer(x_BTD, scene, positions, None).sum().backward()
 
-    return _seconds(step, repeats, device), _bytes(step, device), 3 * config.flops(dims, 1, length)
+    flops = config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
+    return _seconds(step, repeats, device), _bytes(step, device), flops
 
 
 def _seconds(step: Callable[[], None], repeats: int, device: torch.device) -> float:

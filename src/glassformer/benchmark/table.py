@@ -20,7 +20,9 @@ def shown(figure: Mapping[str, Any]) -> str:
 
 
 def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns, and one row for each program."""
+    """Names of the columns, and one row for each program or mixer."""
+    if document["benchmark"] == "attention":
+        return _attention_rows(document)
     ratios, shares = document["times_as_fast_as"], document.get("share_of_matrix_rate", {})
     columns = ["program", "tokens/s", "we are times as fast", *(["share of the matrix rate"] if shares else [])]
     rows = [
@@ -30,9 +32,35 @@ def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     return columns, rows
 
 
+def _attention_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    last = f"{document['settings']['lengths'][-1]:,}"
+    columns = ["mixer", f"time at {last}", f"memory at {last}", "time grows as n^", "memory n^", "formula n^"]
+    rows = [
+        [
+            mixer["mixer"],
+            f"{1e3 * mixer['seconds'][-1]:.2f} ms",
+            f"{mixer['bytes'][-1] / 2**20:.1f} MiB",
+            *(_growth(mixer[kind]) for kind in ("time", "memory")),
+            _growth(mixer["formula"]) if any(mixer["flops"]) else "-",
+        ]
+        for mixer in document["mixers"]
+    ]
+    return columns, rows
+
+
+def _growth(growth: Mapping[str, Any]) -> str:
+    return f"{growth['exponent']:.2f}" + ("" if growth["error"] is None else f" ± {growth['error']:.2f}")
+
+
 def heading(document: Mapping[str, Any]) -> str:
     """What was measured, on what, when."""
     machine, settings = document["machine"], document["settings"]
+    threads = f"{machine['threads']} thread{'s' if machine['threads'] != 1 else ''}"
+    where = f"{machine['device']}, {threads}, {machine['precision']}, torch {machine['torch']}"
+    if document["benchmark"] == "attention":
+        work = "one forward and backward pass of a mixer alone, one row"
+        best = f"the best of {settings['repeats']} passes"
+        return f"{machine['date']}, {where}: width {settings['width']}, {settings['heads']} heads; {work}, {best}."
     sizes = f"{settings['layers']} layers, {settings['heads']} heads, width {settings['width']}, context {settings['context']}"
     if document["benchmark"] == "generate":
         work = f"writing {settings['new']} tokens after prompts of {settings['prompt']}, {settings['rows']} at once"
@@ -41,7 +69,6 @@ def heading(document: Mapping[str, Any]) -> str:
     rates = [f"matrix products {_three_digits(machine['matrix_flops']['value'] / 1e9)} GFLOP/s"]
     if "memory_bytes" in machine:
         rates.append(f"memory {_three_digits(machine['memory_bytes']['value'] / 1e9)} GB/s")
-    where = f"{machine['device']}, {machine['threads']} threads, {machine['precision']}, torch {machine['torch']}"
     return f"{machine['date']}, {where} ({', '.join(rates)}): {sizes}; {work}."
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.locate import Region, locate
-from glassformer.checks.passes import Passes, Setting, difference, largest
+from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
 from glassformer.checks.subject import runs
@@ -70,10 +70,14 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
         if length in (3, 8):
             yield training, length, probes.cuts(length)
             yield replace(training, precision="as trained"), length, probes.cuts(length)
+    if probes.brief:
+        yield Setting(), full, sorted({1, full - 1})
+        yield replace(training, precision="as trained"), full, [full - 1]
+        return
     few = probes.cuts(full, wanted=FEW)
     some = probes.cuts(full, wanted=2 * FEW)
     yield Setting(), full, probes.cuts(full)
-    yield training, full, some
+    yield training, full, few if probes.heavy else some
     yield replace(training, precision="as trained"), full, some
     yield TRAINED, full, some
     if subject.taps():
@@ -85,7 +89,7 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
         yield Setting(stirred=True), full, few
     for length in probes.long_lengths():
         if runs(subject, probes.rows(1, length)) is not None:
-            yield Setting(), length, probes.cuts(length, wanted=FEW)
+            yield Setting(), length, [length - 1] if probes.heavy else probes.cuts(length, wanted=FEW)
 
 
 def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: int, cuts: list[int]) -> _Suspect | None:
@@ -107,10 +111,12 @@ def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: i
 def _earlier_changes(passes: Passes, setting: Setting, ids_BT: Tensor, changed_BT: Tensor, cut_B: Tensor) -> Tensor:
     """By how much the scores before each row's cut change, [B, T]; zero where rounding explains it."""
     first, second = passes.scores(setting, ids_BT), passes.scores(setting, changed_BT)
-    change_BT = difference(first, second).amax(-1).cpu()
-    earlier_BT = torch.arange(ids_BT.shape[1]) < cut_B.unsqueeze(1)
-    floor = passes.allowed(setting, first.dtype) * largest(first)
-    return change_BT.masked_fill(~earlier_BT | (change_BT <= floor), 0.0)
+    earliest = int(cut_B.max())  # what no row's cut lies behind need not be compared
+    change_BT = differing(first[:, :earliest], second[:, :earliest]).cpu()
+    change_BT = change_BT.masked_fill(torch.arange(earliest) >= cut_B.unsqueeze(1), 0.0)
+    if not change_BT.any():
+        return change_BT
+    return change_BT.masked_fill(change_BT <= passes.allowed(setting, first.dtype) * largest(first), 0.0)
 
 
 def _changes(passes: Passes, suspect: _Suspect) -> Tensor:
@@ -120,7 +126,9 @@ def _changes(passes: Passes, suspect: _Suspect) -> Tensor:
 def _future_gradients(passes: Passes, probes: Probes, setting: Setting, coverage: Coverage) -> _Suspect | None:
     """For some places, the gradient of their scores with respect to every later token's vector: zero, or a leak."""
     length = passes.subject.context
-    places = [cut - 1 for cut in probes.cuts(length, wanted=8)]
+    if probes.heavy and (probes.brief or setting.mode == "training"):
+        length = min(length, 128)  # at full length changed inputs tell
+    places = [cut - 1 for cut in probes.cuts(length, wanted=1 if probes.heavy else 2 * FEW)]
     at_once = max(1, probes.rows_at_once(length) // 4)
     for start in range(0, len(places), at_once):
         at_B = torch.tensor(places[start : start + at_once])
@@ -158,13 +166,13 @@ def _by_changed_inputs(passes: Passes, probes: Probes, setting: Setting, ids_1T:
 def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
     """That there is a later token at all must not matter either: the beginning of a row, alone and followed by more."""
     full, setting = passes.subject.context, Setting()
-    for length in sorted({2, full // 2, full - 1} & set(range(1, full))):
+    for length in sorted({2} if probes.brief else {2, full // 2, full - 1} & set(range(1, full))):
         whole_1T = probes.rows(1, full)
         start_1T = whole_1T[:, :length]
         if runs(passes.subject, start_1T) is None:
             continue
         alone, followed = passes.scores(setting, start_1T), passes.scores(setting, whole_1T)
-        change_T = difference(alone, followed[:, :length])[0].amax(-1)
+        change_T = differing(alone, followed[:, :length])[0]
         if float(change_T.max()) > passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
             at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(1, full, 0, 0, length))
             calls = partial(passes.plain, setting, start_1T), partial(passes.plain, setting, whole_1T)

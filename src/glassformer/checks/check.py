@@ -50,11 +50,21 @@ def check_model(
     must_be_causal = causal if causal is not None else _is_causal(target)
     around: Callable[[], AbstractContextManager[Any]] = nullcontext if runtime is None else runtime.autocast
     precision = "float32" if runtime is None else runtime.precision
-    passes = Passes(subject, around=around, kernel=kernel, trained_precision=precision, seed=seed)
-    probes = Probes(subject, seed=seed, quick=quick)
-    with passes.undisturbed():
-        notes = passes.calibrate(probes.rows(2, min(8, subject.context)))
-        findings, tested, not_judged = _laws(passes, probes, causal=must_be_causal)
+    findings: list[Finding] = []
+    tested: dict[Law, str] = {}
+    not_judged: dict[Law, str] = {}
+    notes: dict[str, None] = {}
+    for part in (subject,) if subject.inside is None else (subject.inside, subject):
+        own_kernel = kernel if part is subject else None
+        passes = Passes(part, around=around, kernel=own_kernel, trained_precision=precision, seed=seed)
+        probes = Probes(part, seed=seed, quick=quick)
+        with passes.undisturbed():
+            notes.update(dict.fromkeys(passes.calibrate(probes.rows(2, min(8, part.context)))))
+            findings, ways, not_judged = _laws(passes, probes, causal=must_be_causal)
+        for law, way in ways.items():
+            tested[law] = f"{tested[law]}; through the head: {way}" if law in tested else way
+        if findings:
+            break
     seconds = time.perf_counter() - started
     return CheckReport(subject.name, tuple(findings), tested, not_judged, tuple(notes), seconds)
 

@@ -5,6 +5,7 @@ Two passes in the same setting draw the same random numbers, so dropout falls on
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, 
 The same computation on the same shapes usually differs by nothing at all; a causal sum formed as a difference of sums, or
 a convolution by FFT, differs by a few eps.
 """
-SMALL_WORK = 2e9
+SMALL_WORK = 1e10
 """Multiplications of one full row below which one thread is as fast as several, and much faster on a busy machine."""
 RESHAPED = 2.0**9
 """How much more two computations of other shapes may differ: other kernels, other orders of summing."""
@@ -67,7 +68,7 @@ class Passes:
     def undisturbed(self) -> Iterator[None]:
         """Modes, buffers, generators and the number of threads are afterwards as they were."""
         threads = torch.get_num_threads()
-        if self.subject.parameters * self.subject.context < SMALL_WORK:
+        if self.subject.row_work < SMALL_WORK:
             torch.set_num_threads(1)
         modules = [module for _, module in self.subject.named_modules()]
         modes = [module.training for module in modules]
@@ -172,6 +173,8 @@ class Passes:
             words["path"] = "the definition, as when looked at"
         if setting.masked:
             words["path"] = "with a mask that hides nothing"
+        if self.subject.measured != "scores":
+            words["measured"] = self.subject.measured
         return words
 
     @contextmanager
@@ -195,6 +198,15 @@ def _look(module: Any, inputs: Any, output: Any) -> None:
     """A hook that does nothing but be there."""
 
 
+def differing(first: Tensor, second: Tensor) -> Tensor:
+    """The largest distance at each place, [B, T]; places that are equal bit by bit, as nearly all are, cost one look."""
+    change_BT = torch.zeros(first.shape[:-1], dtype=first.dtype, device=first.device)
+    unequal_BT = (first != second).any(-1)
+    if unequal_BT.any():
+        change_BT[unequal_BT] = difference(first[unequal_BT], second[unequal_BT]).amax(-1)
+    return change_BT
+
+
 def difference(first: Tensor, second: Tensor) -> Tensor:
     """Elementwise distance; equal infinities and NaN in both are equal, NaN in one is infinitely far."""
     distance = (first - second).abs()
@@ -204,6 +216,11 @@ def difference(first: Tensor, second: Tensor) -> Tensor:
 
 def largest(scores: Tensor) -> float:
     """The largest finite size among the numbers; never zero, so that it can be divided by."""
+    if not scores.numel():
+        return 1.0
+    low, high = (float(end) for end in torch.aminmax(scores))
+    if math.isfinite(low) and math.isfinite(high):
+        return max(-low, high, 1e-300)
     finite = scores[scores.isfinite()]
     return max(float(finite.abs().max()) if finite.numel() else 1.0, 1e-300)
 

@@ -12,10 +12,10 @@ SHORT = (2, 3, 5, 8, 13)
 TOKENS_AT_ONCE = 1 << 14
 SCORES_AT_ONCE = 1 << 25
 """A table of 2^25 float64 scores is 256 MiB."""
-QUICK_WORK = 1e10
-"""Multiplications one comparison may cost in a quick check, beyond the cuts that are always made."""
-WORK_PER_PAIR = 2000
-"""What one pair of places costs beside the parameters: scores and softmax of all heads and layers, in multiplications."""
+QUICK_WORK = 1e11
+"""Multiplications a quick check may cost; a model for which that is too little is tried at fewer places, never at none."""
+ROWS_OF_A_CHECK = 250
+"""Full rows that a check reads when work does not matter."""
 
 
 class Probes:
@@ -23,11 +23,24 @@ class Probes:
 
     def __init__(self, subject: Subject, *, seed: int = 0, quick: bool = True) -> None:
         self.subject, self.quick = subject, quick
+        self.brief = quick and subject.inside is not None
+        """Whether all but the last step was checked on its own, so that full rows are for that step only."""
         self.generator = torch.Generator().manual_seed(seed)
         usable = [token for token in range(subject.vocabulary) if token not in subject.reserved_ids]
         self.usable = torch.tensor(usable)
         self._place = torch.full((subject.vocabulary,), 0)
         self._place[self.usable] = torch.arange(len(usable))
+        self.share = min(1.0, QUICK_WORK / (subject.row_work * ROWS_OF_A_CHECK)) if quick else 1.0
+        """Of the places that would be tried, how many are."""
+
+    @property
+    def heavy(self) -> bool:
+        """Whether full rows are so expensive that paths which differ little are tried on short rows only."""
+        return self.brief or self.share < 0.5
+
+    def affordable(self, wanted: int, *, least: int = 1) -> int:
+        """The share of ``wanted`` places that this model's size allows."""
+        return max(least, round(wanted * self.share))
 
     def rows(self, rows: int, length: int) -> Tensor:
         """Random rows; the last of several says the same token all along."""
@@ -63,12 +76,11 @@ class Probes:
         if length <= max(SHORT) or not self.quick:
             return every
         needed = [length - 1, 1, length // 2]
-        affordable = int(QUICK_WORK / (2 * length * max(1, self.subject.parameters) + WORK_PER_PAIR * length * length))
-        wanted = max(len(needed), min(wanted, affordable))
+        wanted = self.affordable(wanted, least=min(wanted // 4 + 1, len(needed)))
         powers = [cut for power in range(2, length.bit_length()) for cut in (1 << power, length - (1 << power))]
         shuffled = [every[i] for i in torch.randperm(len(every), generator=self.generator).tolist()]
         chosen = dict.fromkeys(cut for cut in (*needed, *powers, *shuffled) if 1 <= cut < length)
-        return sorted(list(chosen)[:wanted])
+        return sorted(list(chosen)[:wanted])  # the last cut is the first of them
 
     def rows_at_once(self, length: int) -> int:
         """As many rows as fit into memory comfortably."""

@@ -48,19 +48,22 @@ class Finding:
     @property
     def sentence(self) -> str:
         how = f"by {self.size:.3g} ({self.example.get('mode', 'evaluation')} mode, {self.example.get('precision', 'float64')})"
+        measured = self.example.get("measured", "scores")
         match self.law:
             case "causality":
-                what = f"a leak from the future: the token at {self.from_position} changes the scores at {self.to_position}"
+                what = f"a leak from the future: the token at {self.from_position} changes the {measured} at {self.to_position}"
             case "batch":
                 what = (
-                    f"a leak from other rows: the token at {self.from_position} of another row changes the scores at "
+                    f"a leak from other rows: the token at {self.from_position} of another row changes the {measured} at "
                     f"{self.to_position}"
                 )
             case "padding":
-                what = f"padding matters: what stands hidden at {self.from_position} changes the scores at {self.to_position}"
+                what = (
+                    f"padding matters: what stands hidden at {self.from_position} changes the {measured} at {self.to_position}"
+                )
             case "cache":
                 what = (
-                    f"the cache matters: read on from position {self.from_position} with a cache, the scores at "
+                    f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "
                     f"{self.to_position} change"
                 )
         return f"{self.law}: {what} {how}. It enters at {self.where}."

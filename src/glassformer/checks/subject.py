@@ -19,9 +19,10 @@ from glassformer.model.transformer import Transformer
 
 LONGEST_TRIED = 256
 """How far the context of a function that does not state one is looked for."""
-
-COLUMNS = 1024
-"""Scores compared at each place of a model of ours with a larger vocabulary."""
+LARGE_VOCABULARY = 2048
+"""From here on the scores cost more than all before them, so the vectors they are made from are checked on their own too."""
+WORK_PER_PAIR = 2000
+"""What one pair of places costs beside the parameters: scores and softmax of all heads and layers, in multiplications."""
 
 
 class Padded(Protocol):
@@ -54,6 +55,16 @@ class Subject:
         self.new_cache: Callable[[], Cached] | None = None
         self.ragged = False
         """Whether the cache takes rows of unequal length."""
+        self.inside: Subject | None = None
+        """The same thing without its last, expensive step, which is then tried at fewer places."""
+        self.measured = "scores"
+        self.looked_up = 0
+        """Parameters that a pass looks up and does not multiply with."""
+
+    @property
+    def row_work(self) -> float:
+        """About how many multiplications one row of the full context costs."""
+        return 2.0 * self.context * (self.parameters - self.looked_up) + WORK_PER_PAIR * self.context**2
 
     @property
     def device(self) -> torch.device:
@@ -76,32 +87,33 @@ class Subject:
 
 def our_subject(model: Transformer) -> Subject:
     """Our Transformer: hides any place, reads on with a memory, rows of unequal length included."""
-    every = _column_step(model)
-    subject = Subject(
-        "the model",
-        lambda ids_BT: model(ids_BT)[..., ::every],
-        {"": model},
-        vocabulary=model.dims.vocabulary,
-        context=model.dims.context,
-    )
-
-    def hiding(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-        return model(ids_BT, hidden_BS=hidden_BS)[..., ::every]
-
-    subject.paddings = {"right": hiding, "anywhere": hiding}
-    if model.dims.causal:
-        subject.new_cache, subject.ragged = (lambda: _OurCache(model)), True
+    subject = _transformer(model, model)
+    if model.dims.vocabulary >= LARGE_VOCABULARY:
+        subject.inside = _transformer(model, model.features)
+        subject.inside.measured = "vectors before the head"
+        tables = {*model.embedding.parameters(), *model.head.parameters()}  # a tied head has the embedding's own
+        subject.inside.looked_up = sum(table.numel() for table in tables)
     return subject
 
 
-def _column_step(model: Transformer) -> int:
-    """Of a large vocabulary, every how many scores are compared: a leak changes all of them, and comparing costs most."""
-    return -(-model.dims.vocabulary // COLUMNS)
+def _transformer(model: Transformer, read: Callable[..., Tensor]) -> Subject:
+    """``read``: the whole model, or its part before the head."""
+    subject = Subject(
+        "the model", lambda ids_BT: read(ids_BT), {"": model}, vocabulary=model.dims.vocabulary, context=model.dims.context
+    )
+
+    def hiding(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
+        return read(ids_BT, hidden_BS=hidden_BS)
+
+    subject.paddings = {"right": hiding, "anywhere": hiding}
+    if model.dims.causal:
+        subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), True
+    return subject
 
 
 class _OurCache:
-    def __init__(self, model: Transformer) -> None:
-        self.model, self.memory = model, Memory(layers=model.dims.layers, capacity=model.dims.context)
+    def __init__(self, model: Transformer, read: Callable[..., Tensor]) -> None:
+        self.read_with, self.memory = read, Memory(layers=model.dims.layers, capacity=model.dims.context)
         self.read_so_far: list[int] = []
 
     def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:
@@ -111,12 +123,12 @@ class _OurCache:
         if not self.read_so_far:
             self.read_so_far = real
             self.memory.place_whole(torch.arange(rows, device=ids_BT.device))
-            return self.model(ids_BT, memory=self.memory)[..., :: _column_step(self.model)]
+            return self.read_with(ids_BT, memory=self.memory)
         start_B1 = torch.tensor(self.read_so_far, device=ids_BT.device).unsqueeze(1)
         at_BT = start_B1 + torch.arange(length, device=ids_BT.device)
         self.read_so_far = [before + new for before, new in zip(self.read_so_far, real)]
         self.memory.place(at_BT, max(self.read_so_far))
-        return self.model(ids_BT, at_BT=at_BT, memory=self.memory)[..., :: _column_step(self.model)]
+        return self.read_with(ids_BT, at_BT=at_BT, memory=self.memory)
 
 
 def callable_subject(

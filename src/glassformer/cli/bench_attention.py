@@ -27,37 +27,28 @@ def bench_attention(
     json: Json = False,
 ) -> None:
     """Time and memory of every mixer against length, the exponent with which they grow, and the formula beside them."""
-    from glassformer.benchmark.attention import measure_mixers
+    from glassformer.benchmark import attention
+    from glassformer.benchmark.table import heading, rows_of
     from glassformer.foundation.plugins import load_plugins
-    from glassformer.foundation.runtime import choose_device, device_name
 
     load_plugins(plugin or ())
-    chosen = choose_device(device)
     with watching() as watch:
-        costs = measure_mixers(
-            names=mixer, lengths=_numbers(lengths), width=width, heads=heads, repeats=repeats, device=chosen, watch=watch
+        document, costs = attention.bench_attention(
+            names=mixer, lengths=_numbers(lengths), width=width, heads=heads, repeats=repeats, device=device, watch=watch
         )
     if figure is not None:
-        _draw(costs, figure, f"Forward and backward pass of one mixer, width {width}, {heads} heads, {device_name(chosen)}")
+        on = document["machine"]["device"]
+        _draw(costs, figure, f"Forward and backward pass of one mixer, width {width}, {heads} heads, {on}")
         say(f"Drawn: {figure}")
     if json:
-        print_json({"device": device_name(chosen), "width": width, "heads": heads, "mixers": [cost.plain() for cost in costs]})
+        print_json(document)
         return
-    rows = [
-        [
-            cost.name,
-            f"{1e3 * cost.seconds[-1]:.2f} ms",
-            f"{cost.bytes[-1] / 2**20:.1f} MiB",
-            str(cost.time_growth),
-            str(cost.memory_growth),
-            str(cost.formula_growth) if any(cost.flops) else "-",
-        ]
-        for cost in costs
-    ]
-    last = costs[0].lengths[-1]
-    columns = ["mixer", f"time at {last:,}", f"memory at {last:,}", "time grows as n^", "memory n^", "formula n^"]
-    print_table("One forward and backward pass of a mixer alone", columns, rows)
-    out().print(f"Exponents are fitted over the {costs[0].time_growth.n} longest lengths, with standard errors.", markup=False)
+    print_table(heading(document), *rows_of(document))
+    out().print(
+        f"Exponents are fitted over the {costs[0].time_growth.n} longest lengths, with standard errors. The formula counts the "
+        "FLOPs of the definition: a fast path may do less.",
+        markup=False,
+    )
 
 
 def _numbers(text: str) -> list[int]:
@@ -65,6 +56,11 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"--lengths {text!r} must be whole numbers with commas between, such as 64,128,256.") from None
+
+
+def _note(cost: MixerCost) -> str:
+    formula = f", formula n^{cost.formula_growth.exponent:.1f}" if any(cost.flops) else ""
+    return f"time n^{cost.time_growth.exponent:.1f}, memory n^{cost.memory_growth.exponent:.1f}{formula}"
 
 
 def _draw(costs: list[MixerCost], file: Path, title: str) -> None:
@@ -76,7 +72,7 @@ def _draw(costs: list[MixerCost], file: Path, title: str) -> None:
     panels = [
         ScalingPanel(
             title=cost.name,
-            note=f"time n^{cost.time_growth.exponent:.1f}, memory n^{cost.memory_growth.exponent:.1f}",
+            note=_note(cost),
             lengths=np.array(cost.lengths),
             seconds=np.array(cost.seconds),
             bytes=np.array(cost.bytes),

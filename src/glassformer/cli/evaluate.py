@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -15,7 +15,12 @@ from glassformer.foundation.errors import UsageError
 def command(
     run: RunArgument,
     split: Annotated[
-        Literal["train", "validation", "test"], typer.Option("--split", help="Opening test is recorded in the run.")
+        str,
+        typer.Option(
+            "--split",
+            metavar="train|validation|test|test:NAME",
+            help="Opening test is recorded in the run. test:NAME is one of several test files.",
+        ),
     ] = "validation",
     data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Another file instead of a split.")] = None,
     text: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="Single texts, each on its own.")] = None,
@@ -28,12 +33,13 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
-    from glassformer.measuring import all_texts
+    from glassformer.measuring import all_texts, texts_table
     from glassformer.run import load
 
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
+    own_texts = {}
     with watching() as watch:
         if text:
             results = loaded.evaluate_texts(text, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
@@ -43,9 +49,14 @@ def command(
                     split, data=data, checkpoint=checkpoint, predictions=predictions, allow_leaks=allow_leaks, watch=watch
                 )
             ]
+            if data is None:
+                own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
     if json:
         document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
-        print_json({**document, "texts": [result.plain() for result in results]} if text else document)
+        texts = results if text else list(own_texts.values())
+        print_json({**document, "texts": [result.plain() for result in texts]} if texts else document)
         return
     for result in results:
         out().print(str(result), markup=False)
+    if own_texts:
+        out().print(f"\nTexts of the recipe, each on its own:\n{texts_table(own_texts)}", markup=False)

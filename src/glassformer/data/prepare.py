@@ -18,13 +18,22 @@ from glassformer.data.config import DataConfig
 from glassformer.data.corpus import Document, Skipped, Source, read
 from glassformer.data.repeats import repeats_of
 from glassformer.data.sets import Parts, find_set
-from glassformer.data.sources import STANDARD_INPUT, find_parts, fingerprint_of, size_of, source_at, stamp_of
+from glassformer.data.sources import (
+    STANDARD_INPUT,
+    at_places,
+    find_parts,
+    fingerprint_of,
+    places_of,
+    size_of,
+    source_at,
+    stamp_of,
+)
 from glassformer.data.splits import Assignment, Survey, survey
 from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import DataError
+from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins
 
@@ -44,9 +53,11 @@ def prepare(
 ) -> Prepared:
     """The splits of ``data`` in tokens; training and validation are ready when this returns.
 
-    ``expect`` is the record of an earlier preparation (a run that is resumed): other text than then is refused.
+    ``expect`` is the record of an earlier preparation (a run that is resumed, maybe from another folder): files are
+    looked for where they were, and other text than then is refused.
     """
     before = (expect or {}).get("fingerprints", {})
+    data = at_places(data, (expect or {}).get("places", {}))
     parts = find_parts(data, read_before={STANDARD_INPUT: before["train"]} if before else None)
     corpus = _Corpus(data, parts, progress or _silent)
     for name, sha256 in corpus.fingerprints.items():
@@ -236,11 +247,13 @@ class Prepared:
 
     def split(self, name: str) -> TokenSplit:
         """One split; a test split is encoded on the first call."""
-        if name not in (*self.names, *self.tests):
-            known = ", ".join([*self.names, *self.tests])
+        known = [*self.names, *self.tests]
+        if name not in known and name not in ("validation", "test"):
+            raise UnknownName("split", name, known)
+        if name not in known:
             raise DataError(
-                f"There is no {name} split; there are: {known}. Hold one out with data.split.{name}, or give a file with "
-                f"data.{name}."
+                f"There is no {name} split; there are: {', '.join(known)}. Hold one out with data.split.{name}, or give a "
+                f"file with data.{name}."
             )
         if name not in self._splits:
             self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
@@ -271,6 +284,7 @@ class Prepared:
         return {
             "schema": SCHEMA,
             "source": corpus.parts.train.name,
+            "places": places_of(corpus.data),
             "sha256": corpus.sha256,
             "fingerprints": corpus.fingerprints,
             "reading": reading_of(corpus.parts.train),

@@ -50,6 +50,24 @@ def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None
     return Parts(found.train, validation, _tests(data, found), vocabulary, found.notes)
 
 
+def places_of(data: DataConfig) -> dict[str, str]:
+    """Relative paths of a recipe -> where they lead from here, so that a run can be taken up from another folder."""
+    named = [path for path in (data.path, data.validation, data.test, *data.vocabulary) if path and path != STANDARD_INPUT]
+    places = {path: Path(path).expanduser() for path in named}
+    return {path: str(place.absolute()) for path, place in places.items() if not place.is_absolute() and place.exists()}
+
+
+def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
+    """The config with the paths that ``places_of`` noted, where there still is something at them."""
+
+    def place(path: str | None) -> str | None:
+        noted = places.get(path or "")
+        return noted if noted is not None and Path(noted).exists() else path
+
+    moved = {key: place(getattr(data, key)) for key in ("path", "validation", "test")}
+    return data.model_copy(update={**moved, "vocabulary": [place(path) for path in data.vocabulary]})
+
+
 def _as_configured(found: Parts, data: DataConfig) -> Parts:
     """The parts of a set, with documents cut as the recipe says rather than as the set does."""
     if data.document is None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
@@ -34,6 +36,9 @@ LENGTH_UNIT = 128
 """Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
 UNSURE = -1
 """Stands for a token that the definition must decide."""
+KEPT_BYTES = 1 << 30
+"""The largest memory of keys and values that is kept, with the recordings that use it, for the model's next texts."""
+_KEPT: WeakKeyDictionary[Transformer, tuple[Any, Decoder]] = WeakKeyDictionary()
 
 
 def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
@@ -86,11 +91,27 @@ class _Row:
         return self.text.reason is not None
 
 
+def decoder_for(model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int) -> Decoder:
+    """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred."""
+    wanted = (sampling, rows, capacity, rounds_as_float32(model), [weight.data_ptr() for weight in model.parameters()])
+    kept = _KEPT.get(model)
+    if kept is not None and kept[0] == wanted and can_record(model):
+        kept[1].start_anew(stride)
+        return kept[1]
+    decoder = Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride)
+    memory_bytes = 2 * rows * capacity * model.dims.layers * model.dims.width * model.embedding.weight.element_size()
+    if decoder.recorded and memory_bytes <= KEPT_BYTES:
+        _KEPT[model] = (wanted, decoder)
+    else:
+        _KEPT.pop(model, None)
+    return decoder
+
+
 class Decoder:
     """A batch of texts and its state on the device: last id, its place in the window, index of the next id, ids seen."""
 
     def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int = 1) -> None:
-        self.model, self.sampling, self.max_rows, self.capacity, self.stride = model, sampling, rows, capacity, stride
+        self._model, self.sampling, self.max_rows, self.capacity, self.stride = ref(model), sampling, rows, capacity, stride
         self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
         self.memory = Memory(layers=model.dims.layers, capacity=capacity, rows=rows)
         self.rows: list[_Row] = []
@@ -104,9 +125,23 @@ class Decoder:
         self.recorded = Recorded(self._step, self._state) if can_record(model) else None
 
     @property
+    def model(self) -> Transformer:
+        model = self._model()
+        assert model is not None
+        return model
+
+    @property
     def _state(self) -> list[Tensor]:
         always = [self.last_B, self.at_B, self.index_B, self.keys_B]
         return always if self.seen_BV is None else [*always, self.seen_BV]
+
+    def start_anew(self, stride: int) -> None:
+        """As after it was made, with what it has recorded: the causal rule hides what the memory still holds."""
+        self.stride, self.rows, self.known = stride, [], {}
+        self.to_compare = COMPARED if self.exact else 0
+        self.slack.fill_(SLACK)
+        for state in self._state:
+            state.zero_()
 
     @property
     def _alive(self) -> list[int]:

@@ -54,7 +54,7 @@ class RunDirectory:
         return self.root / "evaluations"
 
     def evaluation_file(self, split: str, step: int) -> Path:
-        return self.evaluations / f"{split}-step-{step}.json"
+        return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
 
     @property
     def openings_file(self) -> Path:

@@ -47,13 +47,15 @@ class TrainingConfig(Config):
 
 
 class EvaluationConfig(Config):
-    """When the validation split is read while training, and whether that may end the run."""
+    """When the validation split is read while training, whether that may end the run, and texts measured on their own."""
 
     every: int | None = Field(default=None, ge=1)
     """Steps between evaluations; None: a tenth of the run."""
     batch_size: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
     """Stop after this many evaluations without improvement. Off unless given."""
+    texts: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Single texts by name, which ``glassformer evaluate`` measures beside a split; training does not see them."""
 
 
 class CheckpointConfig(Config):
