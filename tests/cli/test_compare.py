@@ -114,3 +114,17 @@ def test_a_plan_changed_after_it_began(cli, recipe) -> None:
     answer = cli("compare", "study")
     assert answer.code == 2
     assert "was changed after the study began" in answer.sentence
+
+
+def test_a_damaged_trial_folder_is_one_sentence_and_the_numbers_are_the_same(cli, recipe) -> None:
+    words = ["compare", recipe, "--vary", "model.positions=none", "--seeds", 2, "--on", "inline", "--out", "study", "--json"]
+    before = cli(*words).json
+    trial = Path("study/trials/base/seed-1")
+    (file,) = (trial / "evaluations").glob("validation-step-80.json")
+    file.write_text(file.read_text()[:-40])
+    answer = cli(*words)
+    assert answer.code == 0, answer.err
+    (sentence,) = [line for line in answer.err.splitlines() if "damaged" in line]
+    assert f"{trial} is damaged" in sentence
+    assert sentence.count("The trial is run again; what was there is kept in study/damaged") == 1
+    assert answer.json["verdicts"] == before["verdicts"]

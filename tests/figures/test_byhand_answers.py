@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer.figures.byhand_answers import SMALLEST, answer_figure, pattern_figure, replacement_figure
-from glassformer.figures.saving import svg_text
+from glassformer.figures.encode import inline_svg
 
 
 def _answer(keys, best=None, n=3, floor=0.0):
@@ -61,4 +61,4 @@ def test_replacement_marks_old_new_and_allowed():
         curve = figure.axes[0]
         assert [line.get_xdata()[0] for line in curve.lines[1:]] == [-1.0, 1.5]
         assert len(curve.patches) == (0 if allowed is None else 1)
-        assert "<svg" in svg_text(figure)
+        assert "<svg" in inline_svg(figure)

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 
 from glassformer.figures import byhand_explorations as figures
-from glassformer.figures.saving import svg_text
+from glassformer.figures.encode import inline_svg
 
 GRID = np.linspace(0.1, 3, 5)
 
 
 def _titles(figure) -> list[str]:
-    assert "<svg" in svg_text(figure)
+    assert "<svg" in inline_svg(figure)
     return [axis.get_title() for axis in figure.axes]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.figures.saving import svg_text
+from glassformer.figures.encode import inline_svg
 from glassformer.figures.scaling import ScalingPanel, scaling
 
 
@@ -32,4 +32,4 @@ def test_all_pictures_share_their_limits_and_are_written() -> None:
     figure = scaling([panel(f"mixer {i}", 1.0 + 0.3 * i) for i in range(6)])
     assert len(figure.axes) == 6
     assert len({axes.get_ylim() for axes in figure.axes}) == 1
-    assert svg_text(figure).startswith("<svg")
+    assert inline_svg(figure).startswith("<svg")

@@ -122,7 +122,7 @@ class TestPlans:
     def test_a_built_in_recipe_keeps_its_name_and_a_built_in_study_has_one(self):
         plan, _, _ = find_plan("docstrings-char", {"model.positions": ["alibi"]}, cross=False, set={})
         assert plan.base == "docstrings-char"
-        assert len(find_plan("positions", None, cross=False, set={})[0].changes) == 5
+        assert len(find_plan("positions", None, cross=False, set={})[0].changes) == 6
 
     def test_the_product_of_several_changes(self):
         vary = {"model.positions": ["alibi", "none"], "model.merge": ["shift"]}

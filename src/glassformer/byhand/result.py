@@ -9,8 +9,6 @@ import html
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, final
 
-from glassformer.figures.saving import svg_text
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -36,8 +34,10 @@ class Result(ABC):
 
     @final
     def _repr_html_(self) -> str:
+        from glassformer.figures.encode import inline_svg  # matplotlib takes half a second: only when something is drawn
+
         paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in self.text.split("\n\n"))
-        return f"<section><h3>{html.escape(self.title)}</h3>{paragraphs}<figure>{svg_text(self.figure())}</figure></section>"
+        return f"<section><h3>{html.escape(self.title)}</h3>{paragraphs}<figure>{inline_svg(self.figure())}</figure></section>"
 
     @final
     def page(self) -> str:

@@ -66,7 +66,7 @@ def _note(cost: MixerCost) -> str:
 def _draw(costs: list[MixerCost], file: Path, title: str) -> None:
     import numpy as np
 
-    from glassformer.figures.saving import save_figure
+    from glassformer.figures.encode import save_figure
     from glassformer.figures.scaling import ScalingPanel, scaling
 
     panels = [

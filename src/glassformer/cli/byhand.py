@@ -67,7 +67,7 @@ def command(
 
 
 def _write(result: Result, path: Path) -> None:
-    from glassformer.figures.saving import save_figure
+    from glassformer.figures.encode import save_figure
     from glassformer.foundation.files import write_atomically
 
     if path.suffix.lower() == ".html":

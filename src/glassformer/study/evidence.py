@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.estimate import Estimate
-from glassformer.study.distributions import Floats
 from glassformer.study.power import SeedsNeeded
 from glassformer.study.statistics import (
     Crossed,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.study.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
+from glassformer.foundation.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
 from glassformer.study.statistics import Crossed
 
 ALPHA = 0.05

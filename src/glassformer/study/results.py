@@ -16,11 +16,11 @@ import numpy as np
 from glassformer.evaluation.documents import DocumentLosses
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.config import diff
+from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
 from glassformer.foundation.files import read_json
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
-from glassformer.study.distributions import Floats
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.plan import NOT_COMPARED, Trial
 

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
 from glassformer.foundation.errors import ConfigError
-from glassformer.study.distributions import Floats, t_two_sided, t_upper
 
 ALPHA = 0.05
 USUAL_LOOKS = (6, 8, 12, 16)

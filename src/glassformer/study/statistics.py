@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.foundation.distributions import Floats, beta_quantile, normal_quantile, t_two_sided, t_upper
 from glassformer.foundation.estimate import Estimate
-from glassformer.study.distributions import Floats, beta_quantile, normal_quantile, t_two_sided, t_upper
 
 EXACT_FLIPS = 40  # 2^(40/2) sums of half the seeds fit into memory; beyond, sign flips are drawn
 FAR_OFF_LEVEL = 0.05  # a run is named far off in one of twenty studies whose noise is normal

@@ -18,13 +18,13 @@ import numpy as np
 
 from glassformer.evaluation.results import text_table
 from glassformer.foundation.config import diff
+from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.report.page import Cell, cell_text
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.distributions import Floats, t_upper
 from glassformer.study.evidence import Metric, Problem, Trials
 from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial

@@ -7,6 +7,7 @@ the study's folder under the same path as the driver, so that runs are written w
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
@@ -15,6 +16,7 @@ from glassformer.study.executors.base import ATTEMPTS, Ended, Event, Executor, S
 from glassformer.study.executors.machine import PER_GPU
 
 PATIENCE = 0.5  # seconds without news after which progress is looked at
+KNOCKING = 10.0  # seconds to wait for an answer at an address
 
 
 @final
@@ -89,9 +91,21 @@ def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
         raise MissingDependency("--on ray needs the package Ray: pip install 'glassformer[ray]'.") from error
     if ray.is_initialized():
         return ray, False
+    _refuse_if_silent(address)
     own: dict[str, Any] = {"include_dashboard": False, "num_cpus": jobs} if address is None else {}
     try:
         ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error
     return ray, True
+
+
+def _refuse_if_silent(address: str | None) -> None:
+    """Ray itself would knock for minutes at a ``host:port`` where nobody is."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():  # "auto", or none
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCKING).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error

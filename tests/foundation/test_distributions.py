@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from glassformer.study.distributions import (
+from glassformer.foundation.distributions import (
     beta_quantile,
     chi_square_cdf,
     chi_square_quantile,

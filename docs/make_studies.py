@@ -1,0 +1,132 @@
+"""Finished studies -> docs/measurements/study-NAME.json, and these -> the tables inside docs/studies.md.
+
+    python docs/make_studies.py STUDY...   # takes the figures of finished studies into docs/measurements, then writes the page
+    python docs/make_studies.py            # writes the page's tables anew
+    python bench/seed_noise.py STUDY... --out docs/measurements/seed-noise.json   # the last table; then the line above
+
+The words around the tables are written by hand; what stands between ``<!-- study NAME -->`` and ``<!-- end -->`` is not.
+Does not train anything, and loads no torch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.errors import GlassformerError, RunError
+from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.files import read_json, write_json
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.plan import BASE
+from glassformer.study.study import Study
+
+PAGE = Path(__file__).with_name("studies.md")
+MEASUREMENTS = Path(__file__).with_name("measurements")
+NOISE = re.compile(r"(<!-- noise -->\n).*?(<!-- end -->)", re.DOTALL)
+PLACE = re.compile(r"(<!-- study (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+KEPT = ("variant", "verdict", "difference", "p_corrected", "seeds", "seeds_needed", "correlation", "sentence", "exploratory")
+
+
+def compact(study: Study) -> dict[str, Any]:
+    """What the page and a reader need of a finished study."""
+    trials = [one.trial for rows in study.results.values() for one in rows if one.status == "finished"]
+    if not trials:
+        raise RunError(f"{study.folder} has no finished trial.")
+    folders = [RunDirectory(study.directory.trial(trial)) for trial in trials]
+    environment = folders[0].read_environment()
+    last = max(folder.state_file.stat().st_mtime for folder in folders)
+    table = {row["variant"]: row for row in study.table}
+    return {
+        "study": study.folder.name,
+        "date": datetime.fromtimestamp(last, tz=UTC).date().isoformat(),
+        "machine": {key: environment.get(key) for key in ("device_name", "cpu", "precision", "threads", "torch", "python")},
+        "metric": study.metric.name,
+        "unit": study.metric.unit,
+        "margin": study.plan.margin,
+        "looks": list(study.plan.all_looks),
+        "base": {"seeds": table[BASE]["seeds"], "value": table[BASE][study.plan.metric]},
+        "verdicts": [
+            {
+                **{key: value for key, value in one.plain().items() if key in KEPT},
+                "value": table[one.variant][study.plan.metric],
+            }
+            for one in study.verdicts
+        ],
+        "notes": study.notes,
+        "plan": study.plan.plain(),
+    }
+
+
+def table(document: dict[str, Any]) -> str:
+    """One study as Markdown: where it ran, one row per change, the verdicts as sentences."""
+    machine = document["machine"]
+    looks = " or ".join(map(str, document["looks"]))
+    lines = [
+        f"{document['date']}, {machine['device_name'] or machine['cpu']}, {machine['precision']}, torch {machine['torch']}; "
+        f"{looks} seeds, margin {document['margin']} {document['unit']}. "
+        f"Baseline: {document['metric']} {shown(document['base']['value'])}.",
+        "",
+        f"| change | verdict | difference, {document['unit']} | corrected p | seeds |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for one in document["verdicts"]:
+        p = "" if one.get("p_corrected") is None else f"{one['p_corrected']:.2g}"
+        word = f"**{one['verdict']}**" + (" (exploratory)" if one.get("exploratory") else "")
+        difference = shown(one.get("difference"))
+        if one["verdict"] == "invalid" and difference:
+            difference = f"({difference})"  # what one would have believed
+        lines.append(f"| {one['variant']} | {word} | {difference} | {p} | {one.get('seeds', '')} |")
+    lines += ["", *(f"- {one['sentence']}" for one in document["verdicts"])]
+    lines += [f"- Note: {note}" for note in document["notes"]]
+    return "\n".join(lines) + "\n"
+
+
+def shown(estimate: dict[str, Any] | None) -> str:
+    """A number with its interval, in as many digits as the interval justifies."""
+    return "" if estimate is None or estimate["value"] is None else str(Estimate.from_plain(estimate))
+
+
+def page(text: str, documents: dict[str, dict[str, Any]]) -> str:
+    """The page with the table of every study in its place; a study not yet measured says so."""
+
+    def filled(place: re.Match[str]) -> str:
+        document = documents.get(place["name"])
+        body = "Not measured yet.\n" if document is None else table(document)
+        return f"{place[1]}{body}{place[3]}"
+
+    return PLACE.sub(filled, text)
+
+
+def noise(text: str) -> str:
+    """The page with the table of seed noise in its place."""
+    spec = importlib.util.spec_from_file_location("seed_noise", Path(__file__).parents[1] / "bench" / "seed_noise.py")
+    assert spec is not None
+    assert spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    file = MEASUREMENTS / "seed-noise.json"
+    body = bench.text_of(read_json(file)["studies"]) + "\n" if file.is_file() else "Not measured yet.\n"
+    return NOISE.sub(lambda place: f"{place[1]}{body}{place[2]}", text)
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    files = sorted(MEASUREMENTS.glob("study-*.json"))
+    return {file.stem.removeprefix("study-"): read_json(file) for file in files}
+
+
+def main(folders: list[str]) -> None:
+    for folder in folders:
+        document = compact(Study.load(folder))
+        write_json(MEASUREMENTS / f"study-{document['study']}.json", document)
+    PAGE.write_text(noise(page(PAGE.read_text(encoding="utf-8"), measured())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except GlassformerError as error:
+        sys.exit(str(error))
