@@ -84,3 +84,9 @@ def test_a_run_too_short_to_be_killed_is_no_proof(tiny, tmp_path, monkeypatch) -
     monkeypatch.setattr(module, "_reached", lambda run: 0)  # as if nothing had been seen before it was over
     with pytest.raises(GlassformerError, match="so nothing was verified; verify a longer one"):
         verify_resume(tiny, kills=1, folder=tmp_path)
+
+
+def test_more_kills_than_steps_in_between_are_refused(tiny, monkeypatch) -> None:
+    pretend(monkeypatch, [{"model": "a"}])
+    with pytest.raises(GlassformerError, match="A run of 6 steps cannot be killed 6 times in between; verify a longer one"):
+        verify_resume(tiny, kills=6)

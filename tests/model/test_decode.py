@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+from weakref import ref
 
 import pytest
 import torch
@@ -12,7 +13,17 @@ import torch
 from glassformer.foundation.errors import Diverged
 from glassformer.model import decode
 from glassformer.model.config import ModelConfig
-from glassformer.model.decode import CAUTION, COMPARED, SLACK, Decoder, decoder_for, next_scores, next_token, rounds_as_float32
+from glassformer.model.decode import (
+    CAUTION,
+    COMPARED,
+    SLACK,
+    Decoder,
+    decoder_for,
+    keep,
+    next_scores,
+    next_token,
+    rounds_as_float32,
+)
 from glassformer.model.memory import Memory
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Text
@@ -82,7 +93,7 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
 
         def __call__(self, rows, length):
             shapes.append((rows, length))
-            return self.step(rows, length)
+            return self.step()(rows, length)
 
     monkeypatch.setattr(decode, "Recorded", Run)
     monkeypatch.setattr(decode, "can_record", lambda model: True)
@@ -179,53 +190,87 @@ class PlainRecording:
         self.step = step
 
     def __call__(self, rows: int, length: int) -> torch.Tensor:
-        return self.step(rows, length)
+        return self.step()(rows, length)
 
 
-def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, monkeypatch):
+@pytest.fixture
+def recording(monkeypatch):
+    """As on a GPU: steps are recorded, and the model's decoder is kept."""
     monkeypatch.setattr(decode, "can_record", lambda model: True)
     monkeypatch.setattr(decode, "Recorded", PlainRecording)
-    monkeypatch.setattr(decode, "_KEPT", type(decode._KEPT)())
+    kept = type(decode._KEPT)()
+    monkeypatch.setattr(decode, "_KEPT", kept)
+    return kept
+
+
+def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, recording):
     settings = {"rows": 4, "capacity": CONTEXT, "stride": 5}
     sampling = SAMPLINGS[2]
     expected = write_by_definition(model, make_texts(11), sampling)
     first = decoder_for(model, sampling, **settings)
     for stride in (5, 3):
+        keep(first)
         again = decoder_for(model, sampling, **settings | {"stride": stride})
         assert again is first
         texts = make_texts(11)
         again.write(iter(texts))
         assert [text.new for text in texts] == expected
-    assert decoder_for(model, sampling, **settings | {"rows": 3}) is not first
+    for other in ({"rows": 3}, {"capacity": CONTEXT - 1}):
+        keep(first)
+        assert decoder_for(model, sampling, **settings | other) is not first
+    keep(first)
     assert decoder_for(model, Sampling(), **settings) is not first
 
 
-def test_other_weights_or_a_large_memory_get_a_decoder_of_their_own(model, monkeypatch):
-    monkeypatch.setattr(decode, "can_record", lambda model: True)
-    monkeypatch.setattr(decode, "Recorded", PlainRecording)
-    monkeypatch.setattr(decode, "_KEPT", type(decode._KEPT)())
+def test_who_takes_the_decoder_has_it_alone(model, recording):
+    """A text written while another is being written (from a callback, or another thread) gets one of its own."""
     settings = {"rows": 2, "capacity": CONTEXT, "stride": 1}
-    mine = build_model(model.config, VOCABULARY, seed=2).eval()
+    keep(decoder_for(model, Sampling(), **settings))
+    first = decoder_for(model, Sampling(), **settings)
+    assert decoder_for(model, Sampling(), **settings) is not first
+
+
+@pytest.mark.parametrize("change", ["weight", "buffer", "module", "inference"])
+def test_another_model_inside_gets_another_decoder(recording, change: str):
+    mine = build_model(ModelConfig(width=24, heads=3, context=CONTEXT, positions="rotary"), VOCABULARY, seed=2).eval()
+    settings = {"rows": 2, "capacity": CONTEXT, "stride": 1}
     first = decoder_for(mine, Sampling(), **settings)
-    assert decoder_for(mine, Sampling(), **settings) is first
-    mine.final_norm.weight = torch.nn.Parameter(
-        2 * mine.final_norm.weight.detach()
-    )  # another tensor: a recording reads the old
-    second = decoder_for(mine, Sampling(), **settings)
-    assert second is not first
+    keep(first)
+    if change == "weight":
+        mine.final_norm.weight = torch.nn.Parameter(2 * mine.final_norm.weight.detach())  # a recording reads the old one
+    elif change == "buffer":
+        name = next(name for name, _ in mine.positions.named_buffers())
+        setattr(mine.positions, name, getattr(mine.positions, name).clone())
+    elif change == "module":
+        mine.blocks[0].feedforward.bend = torch.nn.Tanh()
+    with torch.inference_mode(change == "inference"):
+        assert decoder_for(mine, Sampling(), **settings) is not first
+
+
+def test_what_is_large_or_made_under_autocast_is_not_kept(model, recording, monkeypatch):
+    settings = {"rows": 2, "capacity": CONTEXT, "stride": 1}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        keep(decoder_for(model, Sampling(), **settings))
+    assert len(recording) == 0
     monkeypatch.setattr(decode, "KEPT_BYTES", 1)
-    monkeypatch.setattr(decode, "_KEPT", type(decode._KEPT)())
-    assert decoder_for(mine, Sampling(), **settings) is not decoder_for(mine, Sampling(), **settings)
+    keep(decoder_for(model, Sampling(), **settings))
+    assert len(recording) == 0
 
 
-def test_a_kept_decoder_does_not_keep_the_model(model, monkeypatch):
-    monkeypatch.setattr(decode, "can_record", lambda model: True)
-    monkeypatch.setattr(decode, "Recorded", PlainRecording)
-    kept = type(decode._KEPT)()
-    monkeypatch.setattr(decode, "_KEPT", kept)
-    mine = build_model(model.config, VOCABULARY, seed=2).eval()
-    decoder_for(mine, Sampling(), rows=2, capacity=CONTEXT, stride=1)
-    assert len(kept) == 1
+def test_nothing_keeps_a_model_or_its_memory_alive(recording):
+    mine = build_model(ModelConfig(width=24, heads=3, context=CONTEXT), VOCABULARY, seed=2).eval().requires_grad_(False)
+    gc.disable()  # freed at once, without the collector of rings
+    try:
+        decoder = decoder_for(mine, Sampling(), rows=2, capacity=CONTEXT, stride=1)
+        decoder.write(iter(make_texts(2, new=3)))
+        buffer = ref(decoder.memory.layers[0]._buffers["key"])
+        keep(decoder)
+        del decoder
+        assert len(recording) == 1
+        decoder_for(mine, Sampling(), rows=1, capacity=CONTEXT, stride=1)
+        assert buffer() is None
+    finally:
+        gc.enable()
     del mine
     gc.collect()
-    assert len(kept) == 0
+    assert len(recording) == 0

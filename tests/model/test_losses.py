@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.model.losses import IGNORED, chunked_cross_entropy, head_cross_entropy, summed_cross_entropy
+from glassformer.model.losses import IGNORED, chunked_cross_entropy, head_cross_entropy, is_one_product, summed_cross_entropy
 from glassformer.model.slots import LinearHead
 
 B, T, D, V = 2, 5, 7, 11
@@ -80,3 +80,17 @@ def test_where_no_kernel_helps_the_definition_is_used(rng) -> None:
         for smoothing in (0.0, 0.3):
             expected = summed_cross_entropy(head(x_BTD), targets_BT, smoothing=smoothing)
             assert torch.equal(head_cross_entropy(head, x_BTD, targets_BT, smoothing=smoothing), expected)
+
+
+def test_which_heads_are_one_product() -> None:
+    class Capped(LinearHead):
+        def forward(self, x_BTD: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(super().forward(x_BTD))
+
+    weight = nn.Parameter(torch.ones(V, D))
+    plain = LinearHead(weight)
+    assert is_one_product(plain)
+    assert not is_one_product(Capped(weight))
+    assert not is_one_product(nn.Linear(D, V))
+    plain.register_forward_hook(lambda module, inputs, output: output * 2)
+    assert not is_one_product(plain)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from types import SimpleNamespace
+from weakref import WeakMethod
 
 import pytest
 import torch
@@ -54,7 +55,7 @@ def graphs(monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_replays_on_a_gpu_what_the_step_does():
     plain, counter = Counter("cuda"), Counter("cuda")
-    recorded = Recorded(counter.step, [counter.total])
+    recorded = Recorded(WeakMethod(counter.step), [counter.total])
     calls = [(1, 3), (1, 3), (2, 3), (1, 5), (1, 3)]
     for rows, length in calls:
         assert recorded(rows, length).tolist() == plain.step(rows, length).tolist()
@@ -63,7 +64,7 @@ def test_replays_on_a_gpu_what_the_step_does():
 
 def test_replays_what_the_step_does(graphs):
     plain, counter = Counter(), Counter()
-    recorded = Recorded(counter.step, [counter.total])
+    recorded = Recorded(WeakMethod(counter.step), [counter.total])
 
     def attach(rows: int, length: int):
         graph, result = original(rows, length)

@@ -45,9 +45,18 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 def test_on_a_gpu_it_is_chosen_where_it_pays(make_step, monkeypatch, steps: int, compile_: object, recorded: bool) -> None:
     monkeypatch.setattr(fast, "compile_loss", lambda step: None)
     monkeypatch.setattr(fast.RecordedStep, "__init__", lambda self, step: None)
+    monkeypatch.setattr(fast, "has_triton", lambda: True)
     step = make_step(compile=compile_)
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert isinstance(hasten(step, step.config, steps, Listener()), RecordedStep) == recorded
+
+
+def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
+    """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
+    monkeypatch.setattr(fast, "has_triton", lambda: False)
+    step = make_step()
+    step.runtime = Runtime(torch.device("cuda"), "float32", 1)
+    assert hasten(step, step.config, 10 * COMPILING_PAYS_FROM, Listener()) is step
 
 
 def test_more_pieces_record_anew(make_step, monkeypatch) -> None:

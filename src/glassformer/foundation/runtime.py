@@ -57,6 +57,8 @@ def choose_runtime(*, device: str = "auto", precision: str = "auto", threads: in
     chosen = choose_device(device)
     if threads is not None:
         torch.set_num_threads(threads)
+    if chosen.type == "cuda" and chosen.index is not None:
+        torch.cuda.set_device(chosen)  # streams, graphs and kernels of ours work on the current device
     kind, notes = choose_precision(precision, chosen)
     be_deterministic()
     return Runtime(device=chosen, precision=kind, threads=torch.get_num_threads(), notes=tuple(notes))

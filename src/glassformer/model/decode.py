@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ UNSURE = -1
 """Stands for a token that the definition must decide."""
 KEPT_BYTES = 1 << 30
 """The largest memory of keys and values that is kept, with the recordings that use it, for the model's next texts."""
-_KEPT: WeakKeyDictionary[Transformer, tuple[Any, Decoder]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Transformer, Decoder] = WeakKeyDictionary()
 
 
 def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
@@ -92,19 +92,32 @@ class _Row:
 
 
 def decoder_for(model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int) -> Decoder:
-    """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred."""
-    wanted = (sampling, rows, capacity, rounds_as_float32(model), [weight.data_ptr() for weight in model.parameters()])
-    kept = _KEPT.get(model)
-    if kept is not None and kept[0] == wanted and can_record(model):
-        kept[1].start_anew(stride)
-        return kept[1]
-    decoder = Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride)
-    memory_bytes = 2 * rows * capacity * model.dims.layers * model.dims.width * model.embedding.weight.element_size()
-    if decoder.recorded and memory_bytes <= KEPT_BYTES:
-        _KEPT[model] = (wanted, decoder)
-    else:
-        _KEPT.pop(model, None)
-    return decoder
+    """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred.
+
+    Whoever takes it has it alone; ``keep`` gives it back when the texts are written.
+    """
+    kept = _KEPT.pop(model, None)
+    if kept is not None and kept.made_for == _circumstances(model, sampling, rows, capacity) and can_record(model):
+        kept.start_anew(stride)
+        return kept
+    return Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride)
+
+
+def keep(decoder: Decoder) -> None:
+    """Keeps a decoder for the model's next texts, if that pays, fits, and its recordings stay true."""
+    model, weight = decoder.model, decoder.model.embedding.weight
+    memory_bytes = 2 * decoder.max_rows * decoder.capacity * model.dims.layers * model.dims.width * weight.element_size()
+    # Under autocast a recording reads copies of the weights that are freed when the context ends.
+    if decoder.recorded and memory_bytes <= KEPT_BYTES and not torch.is_autocast_enabled(weight.device.type):
+        _KEPT[model] = decoder
+
+
+def _circumstances(model: Transformer, sampling: Sampling, rows: int, capacity: int) -> tuple[Any, ...]:
+    """All that a recording is made of: it reads every tensor of the model at its address."""
+    tensors = tuple(tensor.data_ptr() for tensor in itertools.chain(model.parameters(), model.buffers()))
+    modules = tuple((id(module), module.training) for module in model.modules())
+    modes = (torch.is_autocast_enabled(model.embedding.weight.device.type), torch.is_inference_mode_enabled())
+    return sampling, rows, capacity, rounds_as_float32(model), modes, tensors, modules
 
 
 class Decoder:
@@ -122,7 +135,8 @@ class Decoder:
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
-        self.recorded = Recorded(self._step, self._state) if can_record(model) else None
+        self.recorded = Recorded(WeakMethod(self._step), self._state) if can_record(model) else None
+        self.made_for = _circumstances(model, sampling, rows, capacity)
 
     @property
     def model(self) -> Transformer:
@@ -136,10 +150,11 @@ class Decoder:
         return always if self.seen_BV is None else [*always, self.seen_BV]
 
     def start_anew(self, stride: int) -> None:
-        """As after it was made, with what it has recorded: the causal rule hides what the memory still holds."""
+        """As after it was made, with what it has recorded."""
         self.stride, self.rows, self.known = stride, [], {}
         self.to_compare = COMPARED if self.exact else 0
         self.slack.fill_(SLACK)
+        self.memory.clear()
         for state in self._state:
             state.zero_()
 

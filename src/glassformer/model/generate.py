@@ -15,7 +15,7 @@ import torch
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.decode import decoder_for, next_token
+from glassformer.model.decode import decoder_for, keep, next_token
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Generated, OnToken, Stop, Text
 from glassformer.model.transformer import Transformer
@@ -84,7 +84,9 @@ def _write(model: Transformer, texts: list[Text], sampling: Sampling, *, use_mem
         capacity, device = min(model.dims.context, longest), model.embedding.weight.device.type
         rows = min(batch_size, len(texts), rows_that_fit(model, capacity))
         stride = 1 if device == "cpu" else (WATCHED_STRIDE if texts[0].watched else STRIDE)
-        decoder_for(model, sampling, rows=rows, capacity=capacity, stride=stride).write(iter(texts))
+        decoder = decoder_for(model, sampling, rows=rows, capacity=capacity, stride=stride)
+        decoder.write(iter(texts))
+        keep(decoder)
 
 
 def rows_that_fit(model: Transformer, capacity: int) -> int:

@@ -7,6 +7,8 @@ values, or values alone). Shapes never depend on how far a row has come, so a st
 
 from __future__ import annotations
 
+from weakref import ref
+
 import torch
 from torch import Tensor
 
@@ -15,12 +17,13 @@ class LayerMemory:
     """The buffers of one layer. ``extend`` writes where the owner was told and gives all that the queries may need."""
 
     def __init__(self, owner: Memory) -> None:
-        self._owner = owner
+        self._weak_owner = ref(owner)  # weak: a ring of large buffers would be freed late
         self._buffers: dict[str, Tensor] = {}
 
     def extend(self, name: str, new_BHTE: Tensor) -> Tensor:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
-        owner, buffer = self._owner, self._buffers.get(name)
+        owner, buffer = self._weak_owner(), self._buffers.get(name)
+        assert owner is not None
         batch, heads, length, width = new_BHTE.shape
         if buffer is None:
             buffer = new_BHTE.new_zeros(owner.rows or batch, heads, owner.capacity, width)
@@ -30,6 +33,10 @@ class LayerMemory:
             return new_BHTE
         buffer[:batch].scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
         return buffer[:batch, :, : owner.length]
+
+    def clear(self) -> None:
+        for buffer in self._buffers.values():
+            buffer.zero_()
 
     def keep_rows(self, rows_B: Tensor) -> None:
         moved_to = torch.arange(len(rows_B), device=rows_B.device)
@@ -55,6 +62,11 @@ class Memory:
     def place_whole(self, rows_B: Tensor) -> None:
         """Before a pass that reads the rows ``rows_B`` from their beginning; what they held is forgotten."""
         self.at_BT, self.rows_B = None, rows_B
+
+    def clear(self) -> None:
+        """Forgets everything; the buffers stay where they are."""
+        for layer in self.layers:
+            layer.clear()
 
     def keep_rows(self, rows_B: Tensor) -> None:
         """Row ``rows_B[i]`` becomes row i; every row not named leaves. Only rows that change place are copied."""

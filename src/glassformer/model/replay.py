@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import final
+from weakref import WeakMethod
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +27,8 @@ def can_record(model: nn.Module) -> bool:
 class Recorded:
     """``step(rows, length)`` by recordings, one for each pair of arguments. ``state``: all that a step changes."""
 
-    def __init__(self, step: Callable[[int, int], Tensor], state: Sequence[Tensor]) -> None:
-        self._step, self._state = step, state
+    def __init__(self, step: WeakMethod[Callable[[int, int], Tensor]], state: Sequence[Tensor]) -> None:
+        self._weak_step, self._state = step, state  # weak: the step's owner owns this, and a ring is freed late
         self._recordings: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
@@ -37,6 +38,11 @@ class Recorded:
         graph, result = self._recordings[rows, length]
         graph.replay()
         return result.clone()  # the next replay writes into the same place
+
+    def _step(self, rows: int, length: int) -> Tensor:
+        step = self._weak_step()
+        assert step is not None
+        return step(rows, length)
 
     def _record(self, rows: int, length: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         before = [tensor.clone() for tensor in self._state]

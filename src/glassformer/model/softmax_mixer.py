@@ -55,7 +55,7 @@ class SoftmaxMixer(Mixer):
         scale: float | None = None,
     ) -> Tensor:
         """The same by torch's kernel, for scores that are products of queries and keys."""
-        if _writes_one_token(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS):
+        if not self.training and _writes_one_token(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS):
             assert scene.at_BT is not None
             factor = 1.0 / math.sqrt(q_BHTE.shape[-1]) if scale is None else scale
             return decode_attention(q_BHTE, k_BHSE, v_BHSE, scene.at_BT, factor)

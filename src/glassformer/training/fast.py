@@ -6,9 +6,12 @@ them. Neither changes what a step depends on, so exact resume holds in every mod
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
 import torch
+from torch import Tensor
+from torch.utils._triton import has_triton
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.progress import Watcher
@@ -24,7 +27,7 @@ WARM_UP_STEPS = 3  # torch asks for a few steps on a side stream before recordin
 def hasten(step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher) -> TrainStep | RecordedStep:
     """The fastest form of ``step`` that this machine and recipe allow."""
     on_cuda = step.runtime.device.type == "cuda"
-    wanted = config.compile if config.compile != "auto" else on_cuda and steps >= COMPILING_PAYS_FROM
+    wanted = config.compile if config.compile != "auto" else on_cuda and steps >= COMPILING_PAYS_FROM and has_triton()
     if not wanted:
         return step
     compile_loss(step)
@@ -82,20 +85,26 @@ class RecordedStep:
         weights = {name: parameter.detach().clone() for name, parameter in self._step.model.named_parameters()}
         memory = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
         self._step.prepare(0, 0.0)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP_STEPS):
-                self._step.change(self._inputs)
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._outcome = self._step.change(self._inputs)
-        with torch.no_grad():
-            for name, parameter in self._step.model.named_parameters():
-                parameter.copy_(weights[name])
-            for name, tensor in self.optimizers.tensors().items():
-                if name in memory:
-                    tensor.copy_(memory[name])
-                else:
-                    tensor.zero_()  # made by the warm-up: an optimizer's memory begins with zeros
+        try:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP_STEPS):
+                    self._step.change(self._inputs)
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._outcome = self._step.change(self._inputs)
+            self._graph = graph
+        finally:  # also when the device had no room: the step is then tried in smaller pieces from where it stood
+            self._put_back(weights, memory)
+
+    @torch.no_grad()
+    def _put_back(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
+        for name, parameter in self._step.model.named_parameters():
+            parameter.copy_(weights[name])
+        for name, tensor in self.optimizers.tensors().items():
+            if name in memory:
+                tensor.copy_(memory[name])
+            else:
+                tensor.zero_()  # made by the warm-up: an optimizer's memory begins with zeros

@@ -13,6 +13,7 @@ def test_which_weights_it_takes() -> None:
     matrix, vector = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(3))
     assert for_muon("blocks.0.feedforward.up.weight", matrix)
     assert not for_muon("blocks.0.feedforward.up.bias", vector)
+    assert not for_muon("blocks.0.attention.mixer.places_bias_HS", matrix)
     assert not for_muon("embedding.weight", matrix)
     assert not for_muon("head.weight", matrix)
 

@@ -7,11 +7,17 @@ when ``AVAILABLE``.
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 
 import torch
 from torch import Tensor
 
-AVAILABLE = torch.version.cuda is not None and importlib.util.find_spec("triton") is not None
+AVAILABLE = (
+    torch.version.cuda is not None
+    and importlib.util.find_spec("triton") is not None
+    and any(shutil.which(compiler) for compiler in (os.environ.get("CC", "gcc"), "gcc", "clang"))  # Triton builds its launcher
+)
 
 
 def usable(x: Tensor) -> bool:

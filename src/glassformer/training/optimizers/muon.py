@@ -45,5 +45,5 @@ class MuonConfig(OptimizerConfig):
 
 
 def for_muon(name: str, parameter: nn.Parameter) -> bool:
-    """Two-dimensional weights of the blocks; embeddings, head, positions and vectors go to AdamW."""
-    return name.startswith("blocks.") and parameter.ndim == 2
+    """Two-dimensional weights of the blocks; biases, embeddings, head, positions and vectors go to AdamW."""
+    return name.startswith("blocks.") and parameter.ndim == 2 and "bias" not in name.rpartition(".")[2]
