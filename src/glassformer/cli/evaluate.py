@@ -38,6 +38,8 @@ def command(
 
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
+    if split not in ("train", "validation", "test") and not split.startswith("test:"):
+        raise UsageError(f"--split {split!r} is none of train, validation, test, test:NAME.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
     own_texts = {}
     with watching() as watch:
