@@ -23,7 +23,7 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, word_weights
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import ConfigError, RunError, UsageError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import read_json, release_pages, write_json
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
@@ -66,12 +66,18 @@ def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str)
 def untrained_model(recipe: Recipe, data: Prepared) -> Transformer:
     """The model of a recipe before its first step."""
     model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
-    tokens = data.split("train").tokens
-    counts = np.zeros(data.tokenizer.size, dtype=np.int64)
-    for at in range(0, len(tokens), COUNTED_AT_ONCE):  # the tokens may be larger than memory
-        counts += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=len(counts))
-    model.start_from_counts(torch.from_numpy(counts))
+    if model.wants_counts:
+        model.start_from_counts(torch.from_numpy(_counts(data.split("train").tokens, data.tokenizer.size)))
     return model
+
+
+def _counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
+    """How often each token occurs; the tokens may be larger than memory."""
+    counts_V = np.zeros(vocabulary, dtype=np.int64)
+    for at in range(0, len(tokens), COUNTED_AT_ONCE):
+        counts_V += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=vocabulary)
+        release_pages(tokens)
+    return counts_V
 
 
 def model_tensors(model: Transformer) -> dict[str, Tensor]:

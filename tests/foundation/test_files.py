@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from glassformer.foundation.errors import DiskFull, RunError
@@ -18,6 +19,7 @@ from glassformer.foundation.files import (
     is_draft,
     read_json,
     read_json_lines,
+    release_pages,
     room_on_disk,
     sha256_of_file,
     sha256_of_text,
@@ -159,3 +161,23 @@ def test_drafts_are_known_by_their_names(tmp_path) -> None:
     assert is_draft(tmp_path / ".recipe.yaml.x7.draft")
     assert not is_draft(tmp_path / "recipe.yaml")
     assert not is_draft(tmp_path / "my.draft")
+
+
+def test_pages_of_a_mapped_file_are_given_back(tmp_path) -> None:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("only Linux says how much of a process's memory belongs to files")
+
+    def of_files() -> int:
+        line = next(line for line in status.read_text().splitlines() if line.startswith("RssFile"))
+        return int(line.split()[1])
+
+    file = tmp_path / "numbers"
+    np.arange(4 << 20, dtype=np.uint32).tofile(file)
+    mapped = np.memmap(file, np.uint32, mode="r")
+    before, total = of_files(), int(mapped.sum(dtype=np.int64))
+    assert of_files() - before > 12 << 10  # kB: it has been read
+    release_pages(mapped[5:])
+    assert of_files() - before < 2 << 10
+    assert int(mapped.sum(dtype=np.int64)) == total  # and can be read again
+    release_pages(np.ones(3))  # an array in memory stays as it is

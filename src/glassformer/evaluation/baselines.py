@@ -17,6 +17,7 @@ import numpy as np
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
 from glassformer.evaluation.intervals import ratio
 from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import release_pages
 
 CHUNK = 1 << 21
 """Tokens counted or looked up at a time: some 100 MiB of keys and their sorting."""
@@ -40,6 +41,7 @@ class Baseline(ABC):
         for at in range(0, len(tokens) - 1, CHUNK):
             ids_N = np.asarray(tokens[at : at + CHUNK + 1]).astype(np.int64)
             yield -np.log(self.probabilities(ids_N[:-1], ids_N[1:]))
+            release_pages(tokens)
 
     def token_losses(self, tokens: np.ndarray) -> np.ndarray:
         """float64 nats of ``tokens[1:]``, in order."""
@@ -151,6 +153,7 @@ def _counted_chunks(tokens: np.ndarray, vocabulary: int, overlap: int = 0) -> It
                 f"The training tokens hold the id {ids_N.max()}, but the vocabulary has the ids 0 to {vocabulary - 1}."
             )
         yield ids_N
+        release_pages(tokens)
 
 
 def _count_pairs(tokens: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:

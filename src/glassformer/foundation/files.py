@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import mmap
 import os
 import tempfile
 from collections.abc import Iterator
@@ -114,6 +115,16 @@ def _ends_with_newline(path: Path) -> bool:
     with path.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)
         return stream.read(1) == b"\n"
+
+
+def release_pages(array: Any) -> None:
+    """Gives back the memory that reading a mapped file has filled; what is asked for again is read again.
+
+    Without it a pass over a file larger than memory counts, page by page, as memory of this process.
+    """
+    mapped = getattr(array, "_mmap", None)  # numpy's, of an array that lives in a file
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def sha256_of_file(path: Path) -> str:

@@ -96,8 +96,13 @@ class Transformer(nn.Module):
             x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
         return self.final(self.final_norm(x_BTD))
 
+    @property
+    def wants_counts(self) -> bool:
+        """Whether the head wants to know how often each token occurs in the training text."""
+        return hasattr(self.head, "start_from_counts")
+
     def start_from_counts(self, counts_V: Tensor) -> None:
-        """Tells the head how often each token occurs in the training text, where the head wants to know."""
+        """Tells the head, where it wants to know."""
         start = getattr(self.head, "start_from_counts", None)
         if start is not None:
             start(counts_V)
