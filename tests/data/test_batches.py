@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.data import batches
 from glassformer.data.batches import DeviceBatches, WindowBatches, shuffled
 from glassformer.foundation.errors import DataError
 
@@ -129,3 +130,16 @@ def test_where_batches_are_made(monkeypatch) -> None:
 def test_moving_a_batch() -> None:
     moved = made().batch(0).to(torch.device("meta"))
     assert moved.inputs_BT.device.type == moved.targets_BT.device.type == "meta"
+
+
+def test_batches_of_a_large_file_give_its_memory_back(tmp_path, monkeypatch) -> None:
+    released: list[int] = []
+    monkeypatch.setattr(batches, "release_pages", lambda array: released.append(array.nbytes))
+    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "tokens")
+    mapped = np.memmap(tmp_path / "tokens", np.uint16, mode="r")
+    source = WindowBatches(mapped, context=7, batch_size=3, seed=0)
+    expected = source.batch(0)
+    assert released == []
+    monkeypatch.setattr(batches, "LARGE_FILE", 100)
+    assert torch.equal(source.batch(0).inputs_BT, expected.inputs_BT)
+    assert released == [2000]

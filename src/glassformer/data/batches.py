@@ -14,9 +14,12 @@ import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import release_pages
 from glassformer.foundation.seeds import derive_seed
 
 SHUFFLE_ROUNDS = 24  # enough for a swap-or-not shuffle of any corpus that fits on a disk (Hoang et al. 2012)
+
+LARGE_FILE = 256 << 20  # bytes of tokens on disk from which what a batch has read is given back at once
 
 LARGEST_ON_DEVICE = 4 << 30  # bytes of tokens that are moved to the device whole
 
@@ -70,6 +73,8 @@ class WindowBatches:
         """The batch of step ``step`` (counted from 0), on the CPU."""
         at = self.starts(step)[0][:, None] + np.arange(self.context + 1)
         windows = torch.from_numpy(self.tokens_N[at].astype(np.int64))
+        if self.tokens_N.nbytes > LARGE_FILE:
+            release_pages(self.tokens_N)
         return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
 
 
