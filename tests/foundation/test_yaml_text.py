@@ -103,5 +103,10 @@ def test_the_deepest_that_is_allowed() -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_value_or_a_sentence(text: str) -> None:
+    said = ""
     with contextlib.suppress(ConfigError):
         parse_yaml(text)
+        said = "a value"
+    if not said:
+        with pytest.raises(ConfigError, match=r"\.$"):
+            parse_yaml(text)

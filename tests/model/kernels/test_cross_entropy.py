@@ -30,4 +30,4 @@ for dtype, tolerance in [(torch.float32, 1e-5)] + [(torch.bfloat16, 2e-2)] * (de
 
 @pytest.mark.parametrize(("vocabulary", "width"), [(65, 128), (11, 11), (9000, 9024)])
 def test_equals_torch(run_with_kernels, vocabulary: int, width: int) -> None:
-    run_with_kernels(PROGRAM.format(vocabulary=vocabulary, width=width))
+    assert run_with_kernels(PROGRAM.format(vocabulary=vocabulary, width=width)) == ""

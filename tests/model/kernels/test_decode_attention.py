@@ -25,4 +25,4 @@ for dtype, tolerance in [(torch.float32, 1e-5)] + [(torch.bfloat16, 2e-2)] * (de
 
 
 def test_equals_the_definition(run_with_kernels) -> None:
-    run_with_kernels(PROGRAM)
+    assert run_with_kernels(PROGRAM) == ""

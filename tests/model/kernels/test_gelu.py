@@ -21,4 +21,4 @@ assert_close(gelu(strided), F.gelu(strided), rtol=1e-5, atol=1e-6)
 
 
 def test_equals_torch(run_with_kernels) -> None:
-    run_with_kernels(PROGRAM)
+    assert run_with_kernels(PROGRAM) == ""

@@ -32,4 +32,4 @@ for dtype, tolerance in [(torch.float32, 2e-5)] + [(torch.bfloat16, 2e-2)] * (de
     ("width", "rows", "centred", "biased"), [(13, 7, True, True), (384, 400, True, False), (64, 11, False, False)]
 )
 def test_equals_torch(run_with_kernels, width: int, rows: int, centred: bool, biased: bool) -> None:
-    run_with_kernels(PROGRAM.format(width=width, rows=rows, centred=centred, biased=biased))
+    assert run_with_kernels(PROGRAM.format(width=width, rows=rows, centred=centred, biased=biased)) == ""
