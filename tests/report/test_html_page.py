@@ -175,3 +175,13 @@ def test_in_a_real_browser(tmp_path: Path) -> None:
             browser.close()
     assert complaints == []
     assert [url for url in requests if url != file.as_uri() and not url.startswith("data:")] == []
+
+
+def test_rows_that_a_taint_is_not_about_are_told_apart() -> None:
+    table = Table(
+        ["variant", "loss"], [["honest", 1.5], ["leaks", 1.2]], tainted="leaks sees the future.", sound=frozenset({0})
+    )
+    html = render(Page("t", [table]))
+    assert '<tr class="sound"><td>honest' in html
+    assert "<tr><td>leaks" in html
+    assert "leaks sees the future." in html

@@ -84,8 +84,10 @@ class _Writer:
         numeric = block.numeric_columns()
         head = "".join(f'<th{_number_class(n)} scope="col">{_text(name)}</th>' for name, n in zip(block.header, numeric))
         rows = "\n".join(
-            "<tr>" + "".join(f"<td{_number_class(n)}>{_cell(cell)}</td>" for cell, n in zip(row, numeric)) + "</tr>"
-            for row in block.rows
+            ('<tr class="sound">' if place in block.sound else "<tr>")
+            + "".join(f"<td{_number_class(n)}>{_cell(cell)}</td>" for cell, n in zip(row, numeric))
+            + "</tr>"
+            for place, row in enumerate(block.rows)
         )
         caption = f"<caption>{_text(block.caption)}</caption>" if block.caption else ""
         note = f'<p class="small">{_text(block.note)}</p>' if block.note else ""

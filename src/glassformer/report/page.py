@@ -37,13 +37,14 @@ class Banner:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a header. ``tainted``: why its numbers may not be trusted, or None."""
+    """Rows under a header. ``tainted``: why its numbers may not be trusted, or None; ``sound``: the rows this is not about."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
     note: str = ""
     tainted: str | None = None
+    sound: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         for row in self.rows:

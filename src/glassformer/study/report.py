@@ -121,7 +121,7 @@ def _cost(study: Study) -> list[Block]:
     noise = next((one.evidence.noise_floor for one in study.verdicts if one.evidence is not None), None)
     blocks: list[Block] = [
         Heading("What each cost, and what it reached"),
-        Table(study.header(), study.cells(), note=_about_table(noise), tainted=_taint(study)),
+        Table(study.header(), study.cells(), note=_about_table(noise), tainted=_taint(study), sound=_sound_rows(study)),
     ]
     for key, name in COSTS.items():
         points = cost_points(study, key)
@@ -149,6 +149,16 @@ def _taint(study: Study) -> str | None:
     if not names:
         return None
     return f"{' and '.join(names)}: a check found a leak; these figures mean nothing and show what one would have believed."
+
+
+def _sound_rows(study: Study) -> frozenset[int]:
+    """Places in the table of variants that no check found a leak in."""
+    variants = study.book.variants
+    return frozenset(
+        place
+        for place, row in enumerate(study.table)
+        if row["variant"] not in variants or variants[row["variant"]].leak is None
+    )
 
 
 def _about_table(noise: float | None) -> str:
