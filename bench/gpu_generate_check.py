@@ -4,8 +4,9 @@
 
 The model has nanoGPT's small sizes (6 layers, 6 heads, width 384, 65 characters, context 256), its weights doubled so
 that the next token depends on the text. In float32 the tokens of all three ways must be equal, for texts that end before
-and after the context is full. In bf16, where only a tolerance is promised, the scores of the next token with and without
-memory must agree within 5 % of the largest score. Ends with 1 when one of these fails.
+and after the context is full. In bf16, where only a tolerance is promised, the scores of the next token with memory, by the
+forward pass and by the quick step, must agree with those without within 5 % of the largest score; and recorded quick steps
+must give the tokens of plain ones. Ends with 1 when one of these fails.
 """
 
 from __future__ import annotations
@@ -94,8 +95,11 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
 
 
 @torch.inference_mode()
-def largest_difference(model: Transformer, *, rows: int, length: int) -> float:
+def largest_difference(model: Transformer, *, rows: int, length: int, quick: bool = False) -> float:
     """Scores of the next token step by step with a memory, against the whole text at once; relative to the largest score."""
+    from glassformer.model.quick_step import QuickStep
+
+    quick_step = QuickStep(model) if quick else None
     device = model.embedding.weight.device
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
     whole_BTV = model(ids_BT).float()
@@ -104,10 +108,42 @@ def largest_difference(model: Transformer, *, rows: int, length: int) -> float:
     for place in range(length):
         at_B1 = torch.full((rows, 1), place, device=device)
         memory.place(at_B1, length)
-        step_BV = model(ids_BT[:, place : place + 1], at_BT=at_B1, memory=memory)[:, -1].float()
+        if quick_step is not None:
+            step_BV = torch.empty(rows, model.dims.vocabulary, device=device)
+            quick_step.write_scores(step_BV, model, ids_BT[:, place].contiguous(), at_B1[:, 0], memory)
+        else:
+            step_BV = model(ids_BT[:, place : place + 1], at_BT=at_B1, memory=memory)[:, -1].float()
         difference = (step_BV - whole_BTV[:, place]).abs().amax() / whole_BTV[:, place].abs().amax()
         worst = max(worst, float(difference))
     return worst
+
+
+def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
+    """Whether a recording, in which kernels are set up while others still run, gives the tokens of the same kernels one by
+    one with a wait after each."""
+    from glassformer.model.kernels import decode_attention, draw, stream
+
+    expected = generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows)
+    recorded, link, modules = decode.Recorded, stream.chain_link, (decode_attention, draw, stream)
+
+    class OneByOne:
+        def __init__(self, step: Any, state: Any) -> None:
+            self.step = step
+
+        def __call__(self, *arguments: int) -> None:
+            self.step()(*arguments)
+            torch.cuda.synchronize()
+
+    decode.Recorded = OneByOne
+    for module in modules:
+        module.chain_link = lambda: {"CHAINED": False}
+    try:
+        plain = generate(copy.deepcopy(model), [[1]] * rows, max_new_tokens=new, batch_size=rows)
+    finally:
+        decode.Recorded = recorded
+        for module in modules:
+            module.chain_link = link
+    return plain == expected
 
 
 def measure(model: Transformer, *, rows: int, new: int, rounds: int) -> dict[str, Any]:
@@ -129,6 +165,10 @@ def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, .
     result["equality"] = check_equality(model, rows=rows, longest=sizes.context - new // 2, new=new)
     models = {"float32": model} | ({"bf16": copy.deepcopy(model).to(torch.bfloat16)} if bf16 else {})
     result["difference"] = {name: largest_difference(one, rows=4, length=sizes.context) for name, one in models.items()}
+    if bf16:
+        quick = largest_difference(models["bf16"], rows=100, length=sizes.context, quick=True)
+        result["difference"]["bf16, quick step"] = quick
+        result["quick_recorded_equals_plain"] = check_quick_recordings(models["bf16"], rows=100, new=2 * sizes.context)
     result["tokens_per_second"] = {
         f"{name}, batch {batch}, {length} new": measure(one, rows=batch, new=length, rounds=rounds)
         for name, one in models.items()
@@ -142,7 +182,8 @@ def verdict(result: dict[str, Any]) -> bool:
     equal = all(
         found["recorded_equals_definition"] and found["plain_equals_definition"] for found in result["equality"].values()
     )
-    return equal and result["difference"].get("bf16", 0.0) <= TOLERANCE_BF16
+    close = all(value <= TOLERANCE_BF16 for name, value in result["difference"].items() if name.startswith("bf16"))
+    return equal and close and result.get("quick_recorded_equals_plain", True)
 
 
 def print_result(result: dict[str, Any]) -> None:
@@ -152,6 +193,8 @@ def print_result(result: dict[str, Any]) -> None:
         print(f"largest difference of scores, {name}: {difference:.1e} of the largest score")
     for name, rate in result["tokens_per_second"].items():
         print(f"{name}: {shown(rate)} tokens/s")
+    if "quick_recorded_equals_plain" in result:
+        print(f"recorded quick steps give the tokens of plain ones: {result['quick_recorded_equals_plain']}")
     print("passed" if verdict(result) else "FAILED")
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 import torch
 
 import glassformer as gf
+from glassformer.foundation import runtime
 from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
@@ -202,6 +204,30 @@ def test_it_writes(trained) -> None:
     two = run.generate(["the cat", "an old"], max_new_tokens=5, temperature=0)
     assert [s.prompt for s in two] == ["the cat", "an old"]
     assert run.generate(max_new_tokens=3)[0].tokens == 3  # an empty prompt begins like a line
+
+
+def test_bf16_that_does_not_work_here_becomes_float32_with_a_sentence(trained, monkeypatch) -> None:
+    said = []
+    monkeypatch.setattr(runtime, "bf16_works", lambda device: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    run, watch = gf.load(trained), SimpleNamespace(say=said.append)
+    assert run.generate("the", max_new_tokens=9, precision="bf16", watch=watch) == run.generate("the", max_new_tokens=9)
+    assert len(said) == 1
+    assert "bf16 was asked for" in said[0]
+    with pytest.raises(UsageError, match="precision='half' cannot be used"):
+        run.generate("the", precision="half")
+
+
+def test_another_checkpoint_or_precision_gets_a_model_of_its_own(trained) -> None:
+    run = gf.load(trained)
+    run.generate("the", max_new_tokens=1)
+    first = run._kept_writer
+    run.generate("a", max_new_tokens=1)
+    assert run._kept_writer is first
+    other = run.directory.steps()[0]
+    run.generate("a", max_new_tokens=1, checkpoint=other)
+    assert run._kept_writer is not first
+    assert run._kept_writer[0] == (other, "float32")
 
 
 def test_it_stops_at_a_string_and_streams(trained) -> None:

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from glassformer.benchmark import machine
-from glassformer.benchmark.generate import OURS, WITHOUT, benchmark_generation
+from glassformer.benchmark.generate import benchmark_generation
 from glassformer.benchmark.peers import Sizes
+from glassformer.benchmark.writing import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
 
@@ -23,21 +24,33 @@ def _small(monkeypatch):
 
 def test_rates_ratios_and_machine_are_all_there(nanogpt):
     pytest.importorskip("transformers")
-    document = benchmark_generation(SIZES, RUNTIME, rows=2, prompt=5, new=6, rounds=3, nanogpt=nanogpt)
-    names = [OURS, WITHOUT, "transformers GPT-2", "nanoGPT"]
+    document = benchmark_generation(Job(SIZES, 2, 5, 6, nanogpt), RUNTIME, rounds=3)
+    names = [OURS, WITHOUT, TRANSFORMERS, NANOGPT]
     assert list(document["tokens_per_second"]) == names
     assert list(document["times_as_fast_as"]) == names[1:]
     assert all(figure["n"] == 3 and 0 < figure["low"] <= figure["high"] for figure in document["tokens_per_second"].values())
     assert document["machine"]["matrix_flops"]["n"] == 3
+    assert "first_job" not in document
     assert document["settings"] == {**vars(SIZES), "rows": 2, "prompt": 5, "new": 6}
 
 
 def test_transformers_is_left_out_beyond_its_context():
-    document = benchmark_generation(SIZES, RUNTIME, rows=1, prompt=10, new=9, rounds=1, without_memory=False)
+    document = benchmark_generation(Job(SIZES, 1, 10, 9), RUNTIME, rounds=1, without_memory=False)
     assert list(document["tokens_per_second"]) == [OURS]
     assert "beyond its context of 16" in document["skipped"][0]
 
 
 def test_a_prompt_longer_than_the_context_is_refused():
     with pytest.raises(UsageError, match="--prompt 17"):
-        benchmark_generation(SIZES, RUNTIME, rows=1, prompt=17, new=1, rounds=1)
+        benchmark_generation(Job(SIZES, 1, 17, 1), RUNTIME, rounds=1)
+
+
+def test_first_jobs_are_done_in_processes_of_their_own(nanogpt):
+    document = benchmark_generation(
+        Job(SIZES, 2, 5, 6, nanogpt), RUNTIME, rounds=1, without_memory=False, transformers=False, first_job=True
+    )
+    first = document["first_job"]
+    assert list(first["tokens_per_second"]) == [OURS, NANOGPT]
+    assert list(first["times_as_fast_as"]) == [NANOGPT]
+    ours, nano = (first["tokens_per_second"][name]["value"] for name in (OURS, NANOGPT))
+    assert first["times_as_fast_as"][NANOGPT]["value"] == pytest.approx(ours / nano)

@@ -23,13 +23,21 @@ def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Names of the columns, and one row for each program or mixer."""
     if document["benchmark"] == "attention":
         return _attention_rows(document)
-    ratios, shares = document["times_as_fast_as"], document.get("share_of_matrix_rate", {})
-    columns = ["program", "tokens/s", "we are times as fast", *(["share of the matrix rate"] if shares else [])]
+    shares, first = document.get("share_of_matrix_rate", {}), document.get("first_job")
+    columns = ["program", "tokens/s", "we are times as fast"]
+    columns += ["share of the matrix rate"] if shares else []
+    columns += ["first job of a process, tokens/s", "we are times as fast"] if first else []
     rows = [
-        [name, shown(rate), shown(ratios[name]) if name in ratios else "", *([shown(shares[name])] if shares else [])]
-        for name, rate in document["tokens_per_second"].items()
+        [name, *_rate_and_ratio(document, name), *([shown(shares[name])] if shares else [])]
+        + (_rate_and_ratio(first, name) if first else [])
+        for name in document["tokens_per_second"]
     ]
     return columns, rows
+
+
+def _rate_and_ratio(document: Mapping[str, Any], name: str) -> list[str]:
+    ratios = document["times_as_fast_as"]
+    return [shown(document["tokens_per_second"][name]), shown(ratios[name]) if name in ratios else ""]
 
 
 def _attention_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

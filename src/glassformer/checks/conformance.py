@@ -266,12 +266,11 @@ def looked_at(model: nn.Module) -> Iterator[None]:
 def _uninitialised_is_nan() -> Iterator[None]:
     """torch fills memory that nobody wrote with NaN, so that it is seen."""
     switch: Any = torch.utils.deterministic
-    was_on, fills = torch.are_deterministic_algorithms_enabled(), switch.fill_uninitialized_memory
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    before, fills = torch.get_deterministic_debug_mode(), switch.fill_uninitialized_memory
+    torch.set_deterministic_debug_mode("warn")
     switch.fill_uninitialized_memory = True
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(was_on, warn_only=warned)
+        torch.set_deterministic_debug_mode(before)
         switch.fill_uninitialized_memory = fills

@@ -46,6 +46,9 @@ def bench_generate(
     precision: Precision = "auto",
     threads: Threads = None,
     memory_only: Annotated[bool, typer.Option("--memory-only", help="Leave out our own speed without memory.")] = False,
+    first_job: Annotated[
+        bool, typer.Option("--first-job", help="Also the first job of a process, in processes of their own.")
+    ] = False,
     transformers: Transformers = True,
     nanogpt: NanoGPT = None,
     json: Json = False,
@@ -53,21 +56,19 @@ def bench_generate(
     """Writing speed: with memory, without, and beside other programs of the same sizes."""
     from glassformer.benchmark.generate import benchmark_generation
     from glassformer.benchmark.peers import Sizes
+    from glassformer.benchmark.writing import Job
     from glassformer.foundation.runtime import choose_runtime
 
     runtime = choose_runtime(device=device, precision=precision, threads=threads)
     sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, bias=bias)
     with watching() as watch:
         document = benchmark_generation(
-            sizes,
+            Job(sizes, rows, prompt, new, nanogpt),
             runtime,
-            rows=rows,
-            prompt=prompt,
-            new=new,
             rounds=rounds,
             without_memory=not memory_only,
             transformers=transformers,
-            nanogpt=nanogpt,
+            first_job=first_job,
             watch=watch,
         )
     _print(document, as_json=json)

@@ -114,8 +114,9 @@ def bf16_works(device_type: str) -> bool:
 
 def be_deterministic() -> None:
     """The same inputs give the same bits on the same build, device and number of threads."""
-    # Not warn_only: with it, torch's attention kernels take their faster, non-deterministic backward pass.
-    torch.use_deterministic_algorithms(True)
+    # Not "warn": with it, torch's attention kernels take their faster, non-deterministic backward pass. And not
+    # use_deterministic_algorithms: it imports torch's compiler, which takes seconds; whoever compiles tells it himself.
+    torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time and changes no result of ours
     torch.backends.cudnn.benchmark = False
 

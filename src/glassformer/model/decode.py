@@ -9,6 +9,7 @@ it. Where a choice is not sure (model/sampling.py) ``next_token`` decides: the t
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,16 @@ import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import Diverged
+from glassformer.model import kernels
 from glassformer.model.memory import Memory
 from glassformer.model.replay import Recorded, can_record
 from glassformer.model.sampling import Sampling, choose
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer
+
+if kernels.AVAILABLE:
+    from glassformer.model.kernels.draw import draw
+    from glassformer.model.quick_step import QuickStep, fits
 
 SLACK, CAUTION = 1e-5, 20.0
 """A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
@@ -130,12 +136,14 @@ class Decoder:
         self.rows: list[_Row] = []
         self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
+        self.said_BN, self.first_B = self.last_B.new_zeros(rows, capacity), torch.zeros_like(self.index_B)
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
         self.recorded = Recorded(WeakMethod(self._step), self._state) if can_record(model) else None
+        self.quick = QuickStep(model) if self.recorded and kernels.AVAILABLE and fits(model) else None
         self.made_for = _circumstances(model, sampling, rows, capacity)
 
     @property
@@ -146,7 +154,7 @@ class Decoder:
 
     @property
     def _state(self) -> list[Tensor]:
-        always = [self.last_B, self.at_B, self.index_B, self.keys_B]
+        always = [self.last_B, self.at_B, self.index_B, self.keys_B, self.said_BN, self.first_B]
         return always if self.seen_BV is None else [*always, self.seen_BV]
 
     def start_anew(self, stride: int) -> None:
@@ -155,6 +163,8 @@ class Decoder:
         self.to_compare = COMPARED if self.exact else 0
         self.slack.fill_(SLACK)
         self.memory.clear()
+        if self.quick:
+            self.quick.refresh(self.model)
         for state in self._state:
             state.zero_()
 
@@ -196,16 +206,17 @@ class Decoder:
         for row in rows[: self.to_compare]:
             self.memory.place_whole(torch.tensor([row], device=self.device))
             self.known[row] = next_scores(self.model, self.rows[row].text, self.memory)
-        waiting = sorted(rows[self.to_compare :], key=lambda row: len(self.rows[row].text.window), reverse=True)
+        waiting = sorted(rows[self.to_compare :], key=lambda row: self.rows[row].text.seen, reverse=True)
         while waiting:
-            length = len(self.rows[waiting[0]].text.window) - 1
+            length = self.rows[waiting[0]].text.seen - 1
             share = max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
                 windows = [self.rows[row].text.window[:-1] for row in together]
-                padded = [window + [0] * (length - len(window)) for window in windows]
+                padded = itertools.chain.from_iterable(window + [0] * (length - len(window)) for window in windows)
+                ids_N = torch.frombuffer(array("q", padded), dtype=torch.long)  # many times as quick as from nested lists
                 self.memory.place_whole(torch.tensor(together, device=self.device))
-                self.model.features(torch.tensor(padded, device=self.device), memory=self.memory)
+                self.model.features(ids_N.to(self.device).view(-1, length), memory=self.memory)
         self.to_compare -= len(self.known)
         for row in rows:
             self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
@@ -226,30 +237,55 @@ class Decoder:
 
     def _run(self) -> Tensor:
         """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
+        self.first_B.copy_(self.index_B)
         texts = [self.rows[row].text for row in self._alive]
-        steps = 1 if self.known else min(self.stride, max(min(text.remaining, text.room) for text in texts))
-        length = max(len(text.ids) - text.start for text in texts) + steps - 1
+        ends = [min(text.remaining, text.room) for text in texts]
+        steps = 1 if self.known else min(self.stride, max(ends))
+        if not self.exact and not texts[0].watched:  # nothing but its end can come between: no look before the first one
+            steps = max(steps, min(ends))
+        step, length = self.recorded or self._step, self._length(texts, steps)
+        for _ in range(steps):
+            step(len(self.rows), length)
+        return self.said_BN[: len(self.rows), :steps]
+
+    def _length(self, texts: list[Text], steps: int) -> int:
+        """How many places of the memory the next steps look at."""
+        if self.quick is not None:  # it looks no further than each row has come, whatever the length
+            return self.capacity
+        length = max(text.seen for text in texts) + steps - 1
         if self.recorded:
             length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
-        step = self.recorded or self._step
-        return torch.stack([step(len(self.rows), min(length, self.capacity)) for _ in range(steps)], dim=1)
+        return min(length, self.capacity)
 
-    def _step(self, rows: int, length: int) -> Tensor:
-        """One token for each of the first ``rows`` rows. Every shape follows from the two numbers."""
+    def _step(self, rows: int, length: int) -> None:
+        """One token for each of the first ``rows`` rows, written into ``said_BN``. Every shape follows from the two numbers."""
+        last_B, at_B, scores_BV = self.last_B[:rows], self.at_B[:rows], self.scores_BV[:rows]
+        if self.quick is not None:
+            self.quick.write_scores(scores_BV, self.model, last_B, at_B, self.memory)
+        else:
+            at_B1 = at_B.unsqueeze(1)
+            self.memory.place(at_B1, length)
+            scores_BV.copy_(self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1])
+        if self.quick is not None and self.sampling.only_draws:
+            state = {"last_B": last_B, "at_B": at_B, "index_B": self.index_B, "first_B": self.first_B, "said_BN": self.said_BN}
+            temperature, end = self.sampling.temperature, self.capacity - 1
+            draw(scores_BV, temperature=temperature, keys_B=self.keys_B, **state, last_place=end, unsure=UNSURE)
+        else:
+            self._choose(rows)
+
+    def _choose(self, rows: int) -> None:
+        """From the scores to the next ids, and the state one step on; a row at its window's end waits there to be read anew."""
         last_B, at_B, index_B, keys_B = self.last_B[:rows], self.at_B[:rows], self.index_B[:rows], self.keys_B[:rows]
-        seen_BV = None if self.seen_BV is None else self.seen_BV[:rows]
-        at_B1 = at_B.unsqueeze(1)
-        self.memory.place(at_B1, length)
-        scores_BV = self.scores_BV[:rows]
-        scores_BV.copy_(self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1])
+        seen_BV, scores_BV = None if self.seen_BV is None else self.seen_BV[:rows], self.scores_BV[:rows]
         choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, keys_B=keys_B, index_B=index_B, slack=self.slack)
         unsure_B = ~choice.sure_B if self.exact else scores_BV.isnan().any(dim=-1)
+        column_B1 = (index_B - self.first_B[:rows]).unsqueeze(1)
+        self.said_BN[:rows].scatter_(1, column_B1, torch.where(unsure_B, UNSURE, choice.ids_B).unsqueeze(1))
         last_B.copy_(choice.ids_B)
-        at_B.add_(1).clamp_(max=self.capacity - 1)  # a row that came to the end of its window waits there to be read anew
+        at_B.add_(1).clamp_(max=self.capacity - 1)
         index_B.add_(1)
         if seen_BV is not None:
             seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
-        return torch.where(unsure_B, UNSURE, choice.ids_B)
 
     def _accept(self, row: int, said: list[int]) -> None:
         """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""

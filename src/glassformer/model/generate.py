@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
@@ -60,18 +61,23 @@ def generate(
         Text(row=row, ids=_prompt_ids(prompt, row, model, start_id), key=derive_seed(seed, "generate"), **rules)
         for row, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
     ]
-    was_training = model.training
-    model.eval()
+    training = [module for module in model.modules() if module.training]
+    _set_training(training, False)
     try:
-        with torch.no_grad(), _plain_writes(model):
+        with torch.no_grad(), _for_writing(model):
             _write(model, texts, sampling, use_memory=use_memory, batch_size=batch_size)
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
             f"Out of memory while writing {len(texts)} texts; use a smaller batch_size than {batch_size}."
         ) from error
     finally:
-        model.train(was_training)
+        _set_training(training, True)
     return [Generated(text.new, text.reason or "length") for text in texts]
+
+
+def _set_training(modules: list[nn.Module], training: bool) -> None:
+    for module in modules:
+        module.training = training
 
 
 def _write(model: Transformer, texts: list[Text], sampling: Sampling, *, use_memory: bool, batch_size: int) -> None:
@@ -97,18 +103,24 @@ def rows_that_fit(model: Transformer, capacity: int) -> int:
 
 
 @contextmanager
-def _plain_writes(model: Transformer) -> Iterator[None]:
-    """On a GPU torch's deterministic mode sorts the places of every indexed write, which costs more than the step.
+def _for_writing(model: Transformer) -> Iterator[None]:
+    """Modes of torch that are wrong for writing on a GPU are off inside.
 
-    The places the memory writes to are distinct, so no order can matter.
+    The deterministic mode sorts the places of every indexed write, which costs more than the step; the places the memory
+    writes to are distinct, so no order can matter. cuDNN's attention makes a plan for every new shape, which takes as long
+    as reading thousands of tokens, and the shapes of texts keep changing.
     """
-    was_on, only_warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    if model.embedding.weight.device.type == "cuda":
-        torch.use_deterministic_algorithms(False)
+    if model.embedding.weight.device.type != "cuda":
+        yield
+        return
+    mode, plans = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
+    torch.set_deterministic_debug_mode("default")
+    torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(was_on, warn_only=only_warns)
+        torch.set_deterministic_debug_mode(mode)
+        torch.backends.cuda.enable_cudnn_sdp(plans)
 
 
 def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: int | None) -> list[int]:

@@ -22,17 +22,30 @@ class LayerMemory:
 
     def extend(self, name: str, new_BHTE: Tensor) -> Tensor:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
-        owner, buffer = self._weak_owner(), self._buffers.get(name)
-        assert owner is not None
-        batch, heads, length, width = new_BHTE.shape
-        if buffer is None:
-            buffer = new_BHTE.new_zeros(owner.rows or batch, heads, owner.capacity, width)
-            self._buffers[name] = buffer
+        owner = self._owner
         if owner.at_BT is None:  # whole rows: the new vectors are all there is
-            buffer[owner.rows_B, :, :length] = new_BHTE
+            self._buffer(name, new_BHTE)[owner.rows_B, :, : new_BHTE.shape[2]] = new_BHTE
             return new_BHTE
-        buffer[:batch].scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
-        return buffer[:batch, :, : owner.length]
+        buffer_BHSE = self.rows_of(name, new_BHTE)
+        buffer_BHSE.scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
+        return buffer_BHSE[:, :, : owner.length]
+
+    def rows_of(self, name: str, like_BHTE: Tensor) -> Tensor:
+        """The memory of as many rows as the given vectors have, [B, H, capacity, E], for whoever writes into it himself."""
+        return self._buffer(name, like_BHTE)[: len(like_BHTE)]
+
+    @property
+    def _owner(self) -> Memory:
+        owner = self._weak_owner()
+        assert owner is not None
+        return owner
+
+    def _buffer(self, name: str, like_BHTE: Tensor) -> Tensor:
+        if name not in self._buffers:
+            batch, heads, _, width = like_BHTE.shape
+            owner = self._owner
+            self._buffers[name] = like_BHTE.new_zeros(owner.rows or batch, heads, owner.capacity, width)
+        return self._buffers[name]
 
     def clear(self) -> None:
         for buffer in self._buffers.values():

@@ -27,24 +27,22 @@ def can_record(model: nn.Module) -> bool:
 class Recorded:
     """``step(rows, length)`` by recordings, one for each pair of arguments. ``state``: all that a step changes."""
 
-    def __init__(self, step: WeakMethod[Callable[[int, int], Tensor]], state: Sequence[Tensor]) -> None:
+    def __init__(self, step: WeakMethod[Callable[[int, int], None]], state: Sequence[Tensor]) -> None:
         self._weak_step, self._state = step, state  # weak: the step's owner owns this, and a ring is freed late
-        self._recordings: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self._recordings: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, rows: int, length: int) -> Tensor:
+    def __call__(self, rows: int, length: int) -> None:
         if (rows, length) not in self._recordings:
             self._recordings[rows, length] = self._record(rows, length)
-        graph, result = self._recordings[rows, length]
-        graph.replay()
-        return result.clone()  # the next replay writes into the same place
+        self._recordings[rows, length].replay()
 
-    def _step(self, rows: int, length: int) -> Tensor:
+    def _step(self, rows: int, length: int) -> None:
         step = self._weak_step()
         assert step is not None
-        return step(rows, length)
+        step(rows, length)
 
-    def _record(self, rows: int, length: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+    def _record(self, rows: int, length: int) -> torch.cuda.CUDAGraph:
         before = [tensor.clone() for tensor in self._state]
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
@@ -56,5 +54,5 @@ class Recorded:
             tensor.copy_(value)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            result = self._step(rows, length)
-        return graph, result
+            self._step(rows, length)
+        return graph

@@ -48,6 +48,11 @@ class Sampling:
         if self.top_p == 1.0:  # all tokens, also those that a rounded sum of probabilities would cut off
             object.__setattr__(self, "top_p", None)
 
+    @property
+    def only_draws(self) -> bool:
+        """Whether nothing but the temperature stands between the scores and the choice."""
+        return self.repetition_penalty == 1.0 and (self.temperature == 0 or (self.top_k is None and self.top_p is None))
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:

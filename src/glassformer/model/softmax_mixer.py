@@ -12,15 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.model import kernels
 from glassformer.model.attention import attention_pattern, attention_scores
 from glassformer.model.dims import Dims
 from glassformer.model.scene import Scene
 from glassformer.model.slots import Mixer
 from glassformer.model.tap import Tap
-
-if kernels.AVAILABLE:
-    from glassformer.model.kernels.decode_attention import decode_attention
 
 
 class SoftmaxMixer(Mixer):
@@ -55,10 +51,6 @@ class SoftmaxMixer(Mixer):
         scale: float | None = None,
     ) -> Tensor:
         """The same by torch's kernel, for scores that are products of queries and keys."""
-        if not self.training and _writes_one_token(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS):
-            assert scene.at_BT is not None
-            factor = 1.0 / math.sqrt(q_BHTE.shape[-1]) if scale is None else scale
-            return decode_attention(q_BHTE, k_BHSE, v_BHSE, scene.at_BT, factor)
         drop = self.pattern_dropout.p if self.training else 0.0
         masked = not scene.plain or bias_BHTS is not None
         if masked and q_BHTE.is_cuda and torch.is_grad_enabled():  # CUDA's kernel for masks has no deterministic backward pass
@@ -85,12 +77,3 @@ class SoftmaxMixer(Mixer):
         factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
         q, k, v = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q, k, v))
         return self.fused_mix(q, k, v, scene, bias_BHTS, scale=factor)[..., :narrow]
-
-
-def _writes_one_token(q: Tensor, k: Tensor, v: Tensor, scene: Scene, bias_BHTS: Tensor | None) -> bool:
-    """Whether this is the step of a text being written, for which there is a kernel of ours."""
-    if not kernels.usable(q) or torch.is_grad_enabled() or q.shape[2] != 1 or q.shape[-1] != v.shape[-1]:
-        return False
-    if scene.at_BT is None or len(scene.at_BT) != len(q) or scene.hidden_BS is not None or bias_BHTS is not None:
-        return False
-    return scene.causal and all(tensor.stride(3) == 1 for tensor in (q, k, v))

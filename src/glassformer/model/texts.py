@@ -54,11 +54,17 @@ class Text:
     @property
     def start(self) -> int:
         """Where its window begins."""
-        return window_start(len(self.ids), self.context)
+        length = len(self.ids)
+        return 0 if length <= self.context else window_start(length, self.context)
 
     @property
     def window(self) -> list[int]:
         return self.ids[self.start :]
+
+    @property
+    def seen(self) -> int:
+        """How many ids its window holds."""
+        return len(self.ids) - self.start
 
     @property
     def remaining(self) -> int:
@@ -67,7 +73,7 @@ class Text:
     @property
     def room(self) -> int:
         """How many ids can be chosen from this window; the last of them makes it move."""
-        return self.context - (len(self.ids) - self.start) + 1
+        return self.context - self.seen + 1
 
     @property
     def watched(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -18,6 +19,20 @@ AVAILABLE = (
     and importlib.util.find_spec("triton") is not None
     and any(shutil.which(compiler) for compiler in (os.environ.get("CC", "gcc"), "gcc", "clang"))  # Triton builds its launcher
 )
+
+
+def wants_operators() -> bool:
+    """Whether a kernel must be called as an operator of torch, which knows its gradient and its place in compiled code. The
+    first such call imports torch's compiler, seconds that a process which only writes or measures need not wait."""
+    return torch.is_grad_enabled() or torch.compiler.is_compiling()
+
+
+@lru_cache
+def chain_link() -> dict[str, bool]:
+    """How a kernel is launched that follows another one of ours: where the GPU can (Hopper and later), it is set up while the
+    one before still runs, and waits for its results itself (CUDA's programmatic dependent launch)."""
+    able = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+    return {"CHAINED": True, "launch_pdl": True} if able else {"CHAINED": False}
 
 
 def usable(x: Tensor) -> bool:

@@ -1,65 +1,77 @@
-"""Attention of one new token per row over the keys and values of a memory: each row reads as far as it has come.
+"""Attention of one new token per row over the keys and values of a memory, to which it adds the token's own.
 
-Torch's kernels for this case want a mask and read the whole memory. Here one program serves one head of one row, and
-nothing depends on shapes that change as texts grow, so one recording of a step serves a whole text.
+Torch's kernels for this case want a mask and read the whole memory. Here one program serves one head of one row and
+reads as far as the row has come; nothing depends on shapes that change as texts grow, so one recording serves a whole text.
 """
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 64
-"""Keys read at a time."""
+from glassformer.model.kernels import chain_link
+
+MANY = 768
+"""Programs that keep a GPU's memory busy, each with one warp; fewer of them must each read more at a time."""
 
 
 @triton.jit
 def _attend(
-    q_ptr, k_ptr, v_ptr, at_ptr, z_ptr, q_row, q_head, k_row, k_head, k_place, v_row, v_head, v_place, z_row, z_head,
-    at_row, keys, width, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, keys_ptr, values_ptr, at_ptr, z_ptr, q_row, q_head, k_row, k_head, v_row, v_head, memory_row,
+    memory_head, heads, width, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
+    if CHAINED:
+        tl.extra.cuda.gdc_wait()
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    end = tl.minimum(tl.load(at_ptr + row * at_row) + 1, keys)  # a query sees the keys up to its own place
+    at = tl.load(at_ptr + row)
     column = tl.arange(0, WIDTH)
     inside = column < width
-    q = tl.load(q_ptr + row * q_row + head * q_head + column, mask=inside, other=0.0).to(tl.float32) * scale
-    highest = tl.full([1], float("-inf"), tl.float32)
-    total = tl.zeros([1], tl.float32)
-    z = tl.zeros([WIDTH], tl.float32)
-    for start in range(0, end, BLOCK):
+    q = tl.load(q_ptr + row * q_row + head * q_head + column, mask=inside, other=0.0)
+    k = tl.load(k_ptr + row * k_row + head * k_head + column, mask=inside, other=0.0)
+    v = tl.load(v_ptr + row * v_row + head * v_head + column, mask=inside, other=0.0)
+    memory = row * memory_row + head * memory_head
+    tl.store(keys_ptr + memory + at * width + column, k, mask=inside)
+    tl.store(values_ptr + memory + at * width + column, v, mask=inside)
+    # The token itself is the first key; those before it come from the memory. A product wants 16 rows: all are the same.
+    factor = scale * 1.4426950408889634  # powers of two are cheaper than those of e
+    highest = tl.zeros([16], tl.float32) + tl.sum(q.to(tl.float32) * k.to(tl.float32), axis=0) * factor
+    total = tl.full([16], 1.0, tl.float32)
+    z = tl.zeros([16, WIDTH], tl.float32) + v.to(tl.float32)[None, :]
+    q = tl.broadcast_to(q[None, :], [16, WIDTH])
+    for start in range(0, at, BLOCK):
         place = start + tl.arange(0, BLOCK)
-        here = (place < end)[:, None] & inside[None, :]
-        k = tl.load(k_ptr + row * k_row + head * k_head + place[:, None] * k_place + column[None, :], mask=here, other=0.0)
-        scores = tl.sum(k.to(tl.float32) * q[None, :], axis=1)
-        scores = tl.where(place < end, scores, float("-inf"))
-        higher = tl.maximum(highest, tl.max(scores, axis=0))
-        shares = tl.exp(scores - higher)
-        v = tl.load(v_ptr + row * v_row + head * v_head + place[:, None] * v_place + column[None, :], mask=here, other=0.0)
-        shrink = tl.exp(highest - higher)
-        total = total * shrink + tl.sum(shares, axis=0)
-        z = z * shrink + tl.sum(v.to(tl.float32) * shares[:, None], axis=0)
+        here = (place < at)[:, None] & inside[None, :]
+        block = memory + place[:, None] * width + column[None, :]
+        # Read once: they should not drive the weights out of the cache.
+        keys = tl.load(keys_ptr + block, mask=here, other=0.0, eviction_policy="evict_first")
+        values = tl.load(values_ptr + block, mask=here, other=0.0, eviction_policy="evict_first")
+        scores = tl.where((place < at)[None, :], tl.dot(q, tl.trans(keys)) * factor, float("-inf"))
+        higher = tl.maximum(highest, tl.max(scores, axis=1))
+        shares, shrink = tl.exp2(scores - higher[:, None]), tl.exp2(highest - higher)
+        total = total * shrink + tl.sum(shares, axis=1)
+        z = tl.dot(shares.to(values.dtype), values, z * shrink[:, None])
         highest = higher
-    tl.store(z_ptr + row * z_row + head * z_head + column, z / total, mask=inside)
+    z = z / total[:, None]
+    if CHAINED:
+        tl.extra.cuda.gdc_launch_dependents()
+    same = tl.arange(0, 16)[:, None]
+    tl.store(z_ptr + (row * heads + head) * width + column[None, :] + same * 0, z, mask=inside[None, :] & (same == 0))
 
 
-@torch.library.custom_op("glassformer::decode_attention", mutates_args=())
-def decode_attention(q_BH1E: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, at_B1: Tensor, scale: float) -> Tensor:
-    """The mean of the values up to each row's own place, [B, H, 1, E], stored so that merging the heads copies nothing."""
-    batch, heads, _, width = q_BH1E.shape
-    if k_BHSE.stride(3) != 1 or v_BHSE.stride(3) != 1 or q_BH1E.stride(3) != 1:
-        raise ValueError("the last dimension of queries, keys and values must be contiguous")
-    z_BH1E = q_BH1E.new_empty(batch, 1, heads, width).transpose(1, 2)
+def decode_attention(
+    q_BHE: Tensor, k_BHE: Tensor, v_BHE: Tensor, keys_BHSE: Tensor, values_BHSE: Tensor, at_B: Tensor, scale: float
+) -> Tensor:
+    """Writes each row's key and value into the memory at its place ``at_B``, and gives the mean of the values up to there."""
+    batch, heads, width = q_BHE.shape
+    assert all(tensor.stride(-1) == 1 for tensor in (q_BHE, k_BHE, v_BHE, at_B))
+    assert keys_BHSE.stride() == values_BHSE.stride()
+    assert keys_BHSE.stride()[2:] == (width, 1)
+    z_BHE = q_BHE.new_empty(batch, heads, width)
+    block, warps = (32, 1) if batch * heads >= MANY else (128, 4)
     _attend[(batch, heads)](
-        q_BH1E, k_BHSE, v_BHSE, at_B1, z_BH1E, q_BH1E.stride(0), q_BH1E.stride(1), *k_BHSE.stride()[:3],
-        *v_BHSE.stride()[:3], z_BH1E.stride(0), z_BH1E.stride(1), at_B1.stride(0), k_BHSE.shape[2], width, scale,
-        WIDTH=triton.next_power_of_2(width), BLOCK=BLOCK, num_warps=4,
+        q_BHE, k_BHE, v_BHE, keys_BHSE, values_BHSE, at_B, z_BHE, *q_BHE.stride()[:2], *k_BHE.stride()[:2],
+        *v_BHE.stride()[:2], *keys_BHSE.stride()[:2], heads, width, scale, WIDTH=triton.next_power_of_2(width), BLOCK=block,
+        num_warps=warps, num_stages=1, **chain_link(),
     )  # fmt: skip
-    return z_BH1E
-
-
-@decode_attention.register_fake
-def _(q_BH1E: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, at_B1: Tensor, scale: float) -> Tensor:
-    batch, heads, _, width = q_BH1E.shape
-    return q_BH1E.new_empty(batch, 1, heads, width).transpose(1, 2)
+    return z_BHE

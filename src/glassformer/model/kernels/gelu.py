@@ -13,11 +13,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from glassformer.model import kernels
+
 BLOCK = 4096
 
 
 @triton.jit
-def _below(x):
+def below(x):
     """The probability that a standard normal number is below ``x``, and exp(-x²/2)."""
     bell = tl.exp(-0.5 * x * x)
     near = 1.0 / (1.0 + 0.2316418882 * tl.abs(x))  # 0.3275911 / sqrt(2)
@@ -33,7 +35,7 @@ def _below(x):
 def _forward(x_ptr, y_ptr, count, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < count, other=0.0).to(tl.float32)
-    probability, _ = _below(x)
+    probability, _ = below(x)
     tl.store(y_ptr + at, x * probability, mask=at < count)
 
 
@@ -42,17 +44,18 @@ def _backward(x_ptr, dy_ptr, dx_ptr, count, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < count, other=0.0).to(tl.float32)
     dy = tl.load(dy_ptr + at, mask=at < count, other=0.0).to(tl.float32)
-    probability, bell = _below(x)
+    probability, bell = below(x)
     tl.store(dx_ptr + at, dy * (probability + 0.3989422804 * x * bell), mask=at < count)  # 1 / sqrt(2 pi)
 
 
-@torch.library.custom_op("glassformer::gelu", mutates_args=())
-def gelu(x: Tensor) -> Tensor:
-    """x times the probability that a standard normal number is below x."""
+def _run_forward(x: Tensor) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
     _forward[(triton.cdiv(x.numel(), BLOCK),)](x, y, x.numel(), BLOCK=BLOCK, num_warps=8)
     return y
+
+
+_gelu = torch.library.custom_op("glassformer::gelu", _run_forward, mutates_args=())
 
 
 @torch.library.custom_op("glassformer::gelu_backward", mutates_args=())
@@ -63,7 +66,7 @@ def gelu_backward(x: Tensor, dy: Tensor) -> Tensor:
     return dx
 
 
-@gelu.register_fake
+@_gelu.register_fake
 def _(x: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
@@ -81,4 +84,10 @@ def _differentiate(ctx: Any, dy: Tensor) -> Tensor:
     return gelu_backward(ctx.saved_tensors[0], dy)
 
 
-gelu.register_autograd(_differentiate, setup_context=_keep)
+_gelu.register_autograd(_differentiate, setup_context=_keep)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x times the probability that a standard normal number is below x."""
+    y: Tensor = (_gelu if kernels.wants_operators() else _run_forward)(x)
+    return y

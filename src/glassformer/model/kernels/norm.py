@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from glassformer.model import kernels
+
 ELEMENTS = 2048
 """Numbers one program holds at a time."""
 PROGRAMS = 1056
@@ -97,8 +99,7 @@ def _blocks(width: int) -> tuple[int, int]:
     return max(1, ELEMENTS // padded), padded
 
 
-@torch.library.custom_op("glassformer::norm", mutates_args=())
-def _norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centred: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _run_forward(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centred: bool) -> tuple[Tensor, Tensor, Tensor]:
     x = x.contiguous()
     width, count = x.shape[-1], x.numel() // x.shape[-1]
     y = torch.empty_like(x)
@@ -109,6 +110,9 @@ def _norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, centred: b
         CENTRED=centred, BIASED=bias is not None, ROWS=rows, WIDTH=padded, num_warps=4,
     )  # fmt: skip
     return y, mean, scale
+
+
+_norm = torch.library.custom_op("glassformer::norm", _run_forward, mutates_args=())
 
 
 @torch.library.custom_op("glassformer::norm_backward", mutates_args=())
@@ -164,5 +168,5 @@ _norm.register_autograd(_differentiate, setup_context=_keep)
 
 def norm(x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, *, centred: bool) -> Tensor:
     """``x`` normalised over its last dimension, in its own dtype; ``centred``: the mean is taken off first (layer norm)."""
-    y: Tensor = _norm(x, weight, bias, eps, centred)[0]
+    y: Tensor = (_norm if kernels.wants_operators() else _run_forward)(x, weight, bias, eps, centred)[0]
     return y

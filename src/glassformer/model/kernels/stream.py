@@ -1,0 +1,175 @@
+"""The residual stream of few rows, and linear maps from it and onto it: each one kernel, norm, bend and sum included.
+
+For the step of a text being written, where each of these alone costs more to start than to run. The norm is taken after
+the product: with the norm's scale multiplied into the matrix, norm(x) W = (x W - mean(x) 1 W) / deviation(x). Mean and
+deviation come from sums that whoever wrote the row has left beside it, piece by piece, always added in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from glassformer.model.kernels import chain_link
+from glassformer.model.kernels.gelu import below
+
+BENDS = {"": 0, "relu": 1, "gelu": 2}
+MANY = 64
+"""Rows up to which more and smaller programs are faster (H200, width 384)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows of the residual stream, and for each the sums and sums of squares of its pieces, [B, 2, P]."""
+
+    x_BD: Tensor
+    sums_B2P: Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NormedMap:
+    """norm(x) -> W norm(x) + b, with the norm's scale and shift in W and b. ``sums_O``: of each row of W, for a norm that
+    takes the mean off (layer norm); None: one that does not (RMS norm)."""
+
+    weight_OI: Tensor
+    bias_O: Tensor | None
+    sums_O: Tensor | None
+    eps: float
+
+
+def after_norm(
+    weight_OI: Tensor, bias_O: Tensor | None, *, scale_I: Tensor, shift_I: Tensor | None, eps: float, centred: bool
+) -> NormedMap:
+    """A map and the norm before it in one; ``centred``: layer norm, otherwise RMS norm."""
+    scaled_OI = weight_OI * scale_I
+    if shift_I is not None:
+        shifted_O = weight_OI.float() @ shift_I.float()
+        bias_O = (shifted_O if bias_O is None else shifted_O + bias_O.float()).to(weight_OI.dtype)
+    sums_O = scaled_OI.float().sum(dim=1) if centred else None
+    return NormedMap(weight_OI=scaled_OI, bias_O=bias_O, sums_O=sums_O, eps=eps)
+
+
+@triton.jit
+def _embed(
+    ids_ptr, at_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+    PIECES: tl.constexpr, CHAINED: tl.constexpr,
+):  # fmt: skip
+    if CHAINED:
+        tl.extra.cuda.gdc_wait()
+    row = tl.program_id(0).to(tl.int64)
+    piece = tl.arange(0, PIECES)
+    column = piece[:, None] * PIECE + tl.arange(0, PIECE)[None, :]
+    x = tl.load(table_ptr + tl.load(ids_ptr + row) * width + column, mask=column < width, other=0.0)
+    if PLACED:
+        x = (x + tl.load(places_ptr + tl.load(at_ptr + row) * width + column, mask=column < width, other=0.0)).to(x.dtype)
+    if CHAINED:
+        tl.extra.cuda.gdc_launch_dependents()
+    tl.store(x_ptr + row * width + column, x, mask=column < width)
+    wide = x.to(tl.float32)
+    tl.store(sums_ptr + row * 2 * pieces + piece, tl.sum(wide, axis=1), mask=piece < pieces)
+    tl.store(sums_ptr + (row * 2 + 1) * pieces + piece, tl.sum(wide * wide, axis=1), mask=piece < pieces)
+
+
+@triton.jit
+def _linear(
+    x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, inputs, outputs, pieces, eps, NORMED: tl.constexpr,
+    CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PIECES: tl.constexpr, CHAINED: tl.constexpr,
+):  # fmt: skip
+    if CHAINED:
+        tl.extra.cuda.gdc_wait()
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    x_rows = x_ptr + row[:, None] * inputs
+    weight_columns = weight_ptr + column.to(tl.int64)[None, :] * inputs
+    y = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for start in range(0, inputs, DEPTH):
+        depth = start + tl.arange(0, DEPTH)
+        x = tl.load(x_rows + depth[None, :], mask=(row < rows)[:, None] & (depth < inputs)[None, :], other=0.0)
+        here = (column < outputs)[None, :] & (depth < inputs)[:, None]
+        y = tl.dot(x, tl.load(weight_columns + depth[:, None], mask=here, other=0.0), y)
+    if NORMED:
+        piece = tl.arange(0, PIECES)[None, :]
+        here = (row < rows)[:, None] & (piece < pieces)
+        sums = sums_ptr + row[:, None] * 2 * pieces + piece
+        mean = tl.sum(tl.load(sums, mask=here, other=0.0), axis=1) / inputs
+        square = tl.sum(tl.load(sums + pieces, mask=here, other=0.0), axis=1) / inputs
+        if CENTRED:
+            y -= mean[:, None] * tl.load(weight_sums_ptr + column, mask=column < outputs, other=0.0)[None, :]
+            square = tl.maximum(square - mean * mean, 0.0)
+        y *= (1.0 / tl.sqrt(square + eps))[:, None]
+    if BIASED:
+        y += tl.load(bias_ptr + column, mask=column < outputs, other=0.0).to(tl.float32)[None, :]
+    if BEND == 1:
+        y = tl.maximum(y, 0.0)
+    if BEND == 2:
+        probability, _ = below(y)
+        y *= probability
+    at = y_ptr + row[:, None] * outputs + column[None, :]
+    here = (row < rows)[:, None] & (column < outputs)[None, :]
+    if CHAINED:
+        tl.extra.cuda.gdc_launch_dependents()
+    if ADDED:
+        before = tl.load(at, mask=here, other=0.0)
+        after = (y + before.to(tl.float32)).to(before.dtype)
+        tl.store(at, after, mask=here)
+        wide = after.to(tl.float32)
+        piece = sums_ptr + row * 2 * pieces + tl.program_id(1)
+        tl.store(piece, tl.sum(wide, axis=1), mask=row < rows)
+        tl.store(piece + pieces, tl.sum(wide * wide, axis=1), mask=row < rows)
+    else:
+        tl.store(at, y, mask=here)
+
+
+def embed(ids_B: Tensor, table_VD: Tensor, at_B: Tensor | None = None, places_TD: Tensor | None = None) -> Stream:
+    """The rows ``ids_B`` of the table, and the rows ``at_B`` of ``places_TD`` added to them."""
+    rows, width = len(ids_B), table_VD.shape[1]
+    piece = tiles(rows, adding=True)[1]
+    pieces = triton.cdiv(width, piece)
+    stream = Stream(table_VD.new_empty(rows, width), table_VD.new_empty(rows, 2, pieces, dtype=torch.float32))
+    places, at = (table_VD, ids_B) if places_TD is None or at_B is None else (places_TD, at_B)
+    assert all(tensor.is_contiguous() for tensor in (ids_B, at, table_VD, places))
+    _embed[(rows,)](
+        ids_B, at, table_VD, places, stream.x_BD, stream.sums_B2P, width, pieces, PLACED=places_TD is not None, PIECE=piece,
+        PIECES=triton.next_power_of_2(pieces), num_warps=4, **chain_link(),
+    )  # fmt: skip
+    return stream
+
+
+def linear_of_normed(stream: Stream, by: NormedMap, *, bend: str = "", out: Tensor | None = None) -> Tensor:
+    """bend(W norm(x) + b), [B, O]; ``out``: where to store it, in its own precision."""
+    y_BO = stream.x_BD.new_empty(len(stream.x_BD), len(by.weight_OI)) if out is None else out
+    _launch(stream.x_BD, by.weight_OI, by.bias_O, by.sums_O, stream.sums_B2P, y_BO, eps=by.eps, bend=bend)
+    return y_BO
+
+
+def add_linear(stream: Stream, z_BI: Tensor, weight_DI: Tensor, bias_D: Tensor | None) -> None:
+    """x += W z + b, in place, and the sums anew."""
+    _launch(z_BI, weight_DI, bias_D, None, stream.sums_B2P, stream.x_BD, adding=True)
+
+
+def _launch(
+    x_BI: Tensor, weight_OI: Tensor, bias_O: Tensor | None, weight_sums_O: Tensor | None, sums_B2P: Tensor, y_BO: Tensor, *,
+    eps: float = 0.0, bend: str = "", adding: bool = False,
+) -> None:  # fmt: skip
+    assert all(tensor.is_contiguous() for tensor in (x_BI, weight_OI, sums_B2P, y_BO))
+    (rows, inputs), outputs, pieces = x_BI.shape, len(weight_OI), sums_B2P.shape[2]
+    row_block, columns, depth, warps, stages = tiles(rows, adding=adding)
+    nothing = weight_OI  # stands for a tensor that is not read
+    _linear[(triton.cdiv(rows, row_block), triton.cdiv(outputs, columns))](
+        x_BI, weight_OI, nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O,
+        sums_B2P, y_BO, rows, inputs, outputs, pieces, eps, NORMED=not adding, CENTRED=weight_sums_O is not None,
+        BIASED=bias_O is not None, BEND=BENDS[bend], ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
+        PIECES=triton.next_power_of_2(pieces), num_warps=warps, num_stages=stages, **chain_link(),
+    )  # fmt: skip
+
+
+def tiles(rows: int, *, adding: bool) -> tuple[int, int, int, int, int]:
+    """Rows, columns and depth of one program's product, its warps, and how many loads it keeps under way."""
+    if rows <= MANY:
+        return (16, 32, 256, 4, 3) if adding else (16, 16, 128, 2, 4)
+    return (64, 16, 128, 4, 4) if adding else (64, 64, 128, 8, 3)

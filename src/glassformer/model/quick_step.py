@@ -1,0 +1,141 @@
+"""The scores of the next token by five kernels a layer: the step of writing for models of the usual parts, in bf16 on CUDA.
+
+The definition is the model's own forward pass with a memory. Which models can take this way, ``fits`` says; all others
+take the forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.model.blocks.pre import PreBlock
+from glassformer.model.feedforwards.plain import Plain
+from glassformer.model.kernels import usable
+from glassformer.model.kernels.decode_attention import decode_attention
+from glassformer.model.kernels.stream import NormedMap, Stream, add_linear, after_norm, embed, linear_of_normed
+from glassformer.model.memory import LayerMemory, Memory
+from glassformer.model.mixers.dot import Dot
+from glassformer.model.norms.layer import LayerNorm
+from glassformer.model.norms.rms import RMSNorm
+from glassformer.model.positions.learned import Learned
+from glassformer.model.positions.sinusoidal import Sinusoidal
+from glassformer.model.slots import LinearHead, Positions
+from glassformer.model.transformer import Attention, Transformer
+
+WIDEST = 1024
+"""The width up to which our products of few rows keep up with the library's."""
+
+
+def fits(model: Transformer) -> bool:
+    """Whether the kernels can stand for this model's parts; positions that turn, merges and inner maps may be any."""
+    return (
+        usable(model.embedding.weight)
+        and not torch.is_autocast_enabled("cuda")
+        and model.dims.width <= WIDEST
+        and all(_block_fits(block) for block in model.blocks)
+        and isinstance(model.final_norm, LayerNorm | RMSNorm)
+        and type(model.positions).bias is Positions.bias
+        and (type(model.positions).embed is Positions.embed or _places(model.positions) is not None)
+        and isinstance(model.head, LinearHead)
+        and type(model.head).forward is LinearHead.forward
+    )
+
+
+def _block_fits(block: nn.Module) -> bool:
+    if not isinstance(block, PreBlock) or not isinstance(block.attention, Attention):
+        return False
+    mixer, norms = block.attention.mixer, (block.attention_norm, block.feedforward_norm)
+    return (
+        isinstance(mixer, Dot)
+        and mixer.fused
+        and type(mixer.qkv) is type(block.attention.output) is nn.Linear  # an adapted map is more than its weight
+        and all(isinstance(norm, LayerNorm | RMSNorm) for norm in norms)
+    )
+
+
+class QuickStep:
+    """The step, with the maps that follow a norm made ready. Keeps no hold of the model: its owner may live as long."""
+
+    def __init__(self, model: Transformer) -> None:
+        self._maps = list(_maps_after_norms(model))
+
+    def refresh(self, model: Transformer) -> None:
+        """Takes over weights that may have changed since; recordings find the maps where they were."""
+        for old, new in zip(self._maps, _maps_after_norms(model)):
+            for kept, value in ((old.weight_OI, new.weight_OI), (old.bias_O, new.bias_O), (old.sums_O, new.sums_O)):
+                if kept is not None and value is not None:
+                    kept.copy_(value)
+
+    def write_scores(self, scores_BV: Tensor, model: Transformer, last_B: Tensor, at_B: Tensor, memory: Memory) -> None:
+        """Reads each row's last id at its place, adds it to the memory, and stores the scores of the next one."""
+        maps = iter(self._maps)
+        stream = embed(last_B, model.embedding.weight, at_B, _places(model.positions))
+        for block, of_layer in zip(model.blocks, memory.layers):
+            assert isinstance(block, PreBlock)
+            assert isinstance(block.attention, Attention)
+            _add_attention(stream, next(maps), block.attention, model.positions, at_B.unsqueeze(1), of_layer)
+            if _is_two_maps(block.feedforward):
+                inner_BI = linear_of_normed(stream, next(maps), bend=block.feedforward.kind)
+                add_linear(stream, inner_BI, block.feedforward.down.weight, block.feedforward.down.bias)
+            else:
+                x_B1D = stream.x_BD.unsqueeze(1)
+                x_BD = (x_B1D + block.feedforward(block.feedforward_norm(x_B1D))).squeeze(1)
+                stream = embed(torch.arange(len(x_BD), device=x_BD.device), x_BD)
+        linear_of_normed(stream, next(maps), out=scores_BV)
+
+
+def _places(positions: Positions) -> Tensor | None:
+    """What the positions add to a token's vector, by place."""
+    if isinstance(positions, Learned):
+        return positions.table.weight
+    return positions.table_TD if isinstance(positions, Sinusoidal) else None
+
+
+def _add_attention(
+    stream: Stream, qkv: NormedMap, attention: Attention, positions: Positions, at_B1: Tensor, memory: LayerMemory
+) -> None:
+    assert isinstance(attention.mixer, Dot)
+    heads = attention.mixer.heads
+    q_BHTE, k_BHTE, v_BHTE = (part.unflatten(1, (heads, 1, -1)) for part in linear_of_normed(stream, qkv).chunk(3, dim=1))
+    q_BHTE, k_BHTE = positions.rotate(q_BHTE, at_B1), positions.rotate(k_BHTE, at_B1)
+    z_BHE = decode_attention(
+        q_BHTE.squeeze(2),
+        k_BHTE.squeeze(2),
+        v_BHTE.squeeze(2),
+        memory.rows_of("key", k_BHTE),
+        memory.rows_of("value", v_BHTE),
+        at_B1.squeeze(1),
+        1.0 / math.sqrt(q_BHTE.shape[-1]),
+    )
+    merged_BD = attention.merge(z_BHE.unsqueeze(2)).squeeze(1)
+    add_linear(stream, merged_BD, attention.output.weight, attention.output.bias)
+
+
+def _is_two_maps(feedforward: nn.Module) -> TypeGuard[Plain]:
+    return isinstance(feedforward, Plain) and type(feedforward.up) is type(feedforward.down) is nn.Linear
+
+
+def _maps_after_norms(model: Transformer) -> Iterator[NormedMap]:
+    """In the order in which the step takes them."""
+    for block in model.blocks:
+        assert isinstance(block, PreBlock)
+        assert isinstance(block.attention, Attention)
+        assert isinstance(block.attention.mixer, Dot)
+        yield _after(block.attention_norm, block.attention.mixer.qkv.weight, block.attention.mixer.qkv.bias)
+        if _is_two_maps(block.feedforward):
+            yield _after(block.feedforward_norm, block.feedforward.up.weight, block.feedforward.up.bias)
+    assert isinstance(model.head, LinearHead)
+    yield _after(model.final_norm, model.head.weight, model.head.bias)
+
+
+def _after(norm: nn.Module, weight_OI: Tensor, bias_O: Tensor | None) -> NormedMap:
+    assert isinstance(norm, LayerNorm | RMSNorm)
+    assert norm.eps is not None
+    centred = isinstance(norm, LayerNorm)
+    shift_I = norm.bias if isinstance(norm, LayerNorm) else None
+    return after_norm(weight_OI, bias_O, scale_I=norm.weight, shift_I=shift_I, eps=norm.eps, centred=centred)

@@ -1,0 +1,32 @@
+"""The draw by one kernel is the draw of model/sampling.py, and the state moves on as the step without kernels moves it."""
+
+from __future__ import annotations
+
+PROGRAM = """
+from glassformer.model.kernels.draw import draw
+from glassformer.model.sampling import Sampling, choose
+generator = torch.Generator().manual_seed(0)
+for vocabulary, rows in [(65, 40), (1, 3), (2500, 9)]:
+    for temperature in [0.0, 1.0, 0.7]:
+        scores = (3 * torch.randn(rows, vocabulary, generator=generator)).to(device)
+        keys = torch.randint(-2**62, 2**62, (rows,), generator=generator).to(device)
+        index = torch.randint(0, 2**20, (rows,), generator=generator).to(device)
+        expected = choose(scores, Sampling(temperature=temperature), seen_BV=None, keys_B=keys, index_B=index).ids_B
+        scores[1, vocabulary // 2] = float("nan")
+        index_before, first, at = index.clone(), index - 2, torch.arange(rows, device=device) + 5
+        last, said = torch.full((rows,), -7, device=device), torch.full((rows, 6), -7, device=device)
+        draw(scores, temperature=temperature, keys_B=keys, index_B=index, last_B=last, at_B=at, first_B=first, said_BN=said,
+             last_place=8, unsure=-1)
+        fine = torch.arange(rows, device=device) != 1
+        assert torch.equal(last[fine], expected[fine]), (vocabulary, temperature)
+        assert 0 <= last[1] < vocabulary
+        assert torch.equal(said[fine, 2], expected[fine])
+        assert said[1, 2] == -1
+        assert (said[:, [0, 1, 3, 4, 5]] == -7).all()
+        assert torch.equal(index, index_before + 1)
+        assert at.tolist() == [min(row + 6, 8) for row in range(rows)]
+"""
+
+
+def test_draws_what_sampling_draws(run_with_kernels) -> None:
+    assert run_with_kernels(PROGRAM) == ""

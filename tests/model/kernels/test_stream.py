@@ -1,0 +1,60 @@
+"""The stream's kernels equal torch's operations one after the other, for sizes that fill no tile."""
+
+from __future__ import annotations
+
+import pytest
+
+START = """
+from glassformer.model.kernels.stream import Stream, add_linear, after_norm, embed, linear_of_normed
+generator = torch.Generator().manual_seed(0)
+dtype, tolerance = (torch.bfloat16, 3e-2) if device == "cuda" else (torch.float32, 1e-4)
+def drawn(*shape):
+    return torch.randn(*shape, generator=generator).to(device, dtype)
+def check(found, expected, dtype=dtype):
+    assert found.dtype == dtype
+    assert_close(found.float(), expected, rtol=tolerance, atol=tolerance * expected.abs().max().item())
+def check_sums(stream):
+    x = stream.x_BD.float()
+    assert_close(stream.sums_B2P.sum(-1), torch.stack([x.sum(-1), (x * x).sum(-1)], dim=-1), rtol=1e-4, atol=1e-3)
+rows, inputs, outputs = ROWS, 150, 70
+table, places = drawn(12, inputs), drawn(9, inputs) + 3
+ids, at = (torch.randint(size, (rows,), generator=generator).to(device) for size in (12, 9))
+stream = embed(ids, table, at, places)
+x = stream.x_BD.float()
+"""
+EMBEDS = """
+check(stream.x_BD, table.float()[ids] + places.float()[at])
+check_sums(stream)
+alone = embed(ids, table)
+assert torch.equal(alone.x_BD, table[ids])
+check_sums(alone)
+"""
+MAPS = """
+weight, bias, scale, shift = drawn(outputs, inputs) / 12, drawn(outputs), drawn(inputs), drawn(inputs)
+wide = [tensor.float() for tensor in (weight, bias, scale, shift)]
+normed = {"scale_I": scale, "shift_I": shift, "eps": 1e-3, "centred": True}
+layer, rms = F.layer_norm(x, (inputs,), wide[2], wide[3], 1e-3), F.rms_norm(x, (inputs,), wide[2], 1e-3)
+plain = after_norm(weight, None, scale_I=scale, shift_I=None, eps=1e-3, centred=False)
+check(linear_of_normed(stream, plain), rms @ wide[0].T)
+check(linear_of_normed(stream, after_norm(weight, None, **normed)), layer @ wide[0].T)
+both = after_norm(weight, bias, **normed)
+expected = layer @ wide[0].T + wide[1]
+check(linear_of_normed(stream, both, bend="gelu"), F.gelu(expected))
+check(linear_of_normed(stream, both, bend="relu"), F.relu(expected))
+out = torch.empty(rows, outputs, device=device)
+assert linear_of_normed(stream, both, out=out) is out
+check(out, expected, torch.float32)
+"""
+SUMS = """
+for bias in (drawn(inputs), None):
+    z, weight, before = drawn(rows, outputs), drawn(inputs, outputs) / 8, stream.x_BD.float().clone()
+    add_linear(stream, z, weight, bias)
+    check(stream.x_BD, before + F.linear(z.float(), weight.float(), None if bias is None else bias.float()))
+    check_sums(stream)
+"""
+
+
+@pytest.mark.parametrize("rows", [1, 19, 70, 270])
+@pytest.mark.parametrize("program", [EMBEDS, MAPS, SUMS], ids=["embeds", "maps", "sums"])
+def test_equals_torchs_operations(run_with_kernels, program, rows) -> None:
+    assert run_with_kernels(START.replace("ROWS", str(rows)) + program) == ""

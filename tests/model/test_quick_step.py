@@ -1,0 +1,93 @@
+"""The quick step gives the scores of the forward pass with a memory, leaves the same memory, and writes the same texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PROGRAM = """
+import glassformer.model.quick_step as quick_step
+from glassformer.model import decode
+from glassformer.model.config import ModelConfig
+from glassformer.model.kernels.draw import draw
+from glassformer.model.memory import Memory
+from glassformer.model.sampling import Sampling
+from glassformer.model.texts import Text
+from glassformer.model.transformer import build_model
+torch.set_grad_enabled(False)
+quick_step.usable = lambda weight: True
+dtype, tolerance = (torch.bfloat16, 4e-2) if device == "cuda" else (torch.float32, 1e-4)
+config = {"width": 36, "layers": 2, "heads": 3, "context": 14} | CHOICES
+model = build_model(ModelConfig.model_validate(config), 23, seed=1).eval()
+for parameter in model.parameters():
+    parameter.mul_(4.0)
+model = model.to(device, dtype)
+"""
+SCORES = """
+assert quick_step.fits(model)
+memories = [Memory(layers=2, capacity=14, rows=6) for _ in range(2)]
+quick = quick_step.QuickStep(model)
+for parameter in model.parameters():
+    parameter.mul_(1.25)  # as training would change them
+quick.refresh(model)
+rows = 5
+ids = torch.randint(23, (rows, 14), generator=torch.Generator().manual_seed(0)).to(device)
+shifts = torch.tensor([0, 1, 2, 0, 3], device=device)  # rows that do not stand at the same place
+for memory in memories:
+    memory.place_whole(torch.arange(rows, device=device))
+    model.features(ids[:, :4], memory=memory)
+for step in range(9):
+    at = 1 + shifts + step
+    last = ids.gather(1, at.unsqueeze(1))
+    memories[0].place(at.unsqueeze(1), 14)
+    expected = model(last, at_BT=at.unsqueeze(1), memory=memories[0])[:, -1].float()
+    scores = torch.empty(rows, 23, device=device)
+    quick.write_scores(scores, model, last[:, 0], at, memories[1])
+    assert_close(scores, expected, rtol=tolerance, atol=tolerance * expected.abs().max().item())
+for layers in zip(*(memory.layers for memory in memories)):
+    for name in ("key", "value"):
+        one, other = (layer._buffers[name].float() for layer in layers)
+        assert_close(one, other, rtol=tolerance, atol=tolerance * one.abs().max().item())
+assert expected.std() > 0.1
+"""
+TEXTS = """
+def write(quick, sampling):
+    texts = [Text(row=row, ids=[row], key=9 + row, context=14, max_new_tokens=20 + row) for row in range(5)]
+    decoder = decode.Decoder(model, sampling, rows=3, capacity=14, stride=4)
+    decoder.exact, decoder.to_compare, decoder.quick = False, 0, quick_step.QuickStep(model) if quick else None
+    decoder.write(iter(texts))
+    return [text.new for text in texts]
+decode.draw = draw
+for sampling in [Sampling(), Sampling(temperature=0), Sampling(temperature=0.8, top_k=5)]:
+    assert write(True, sampling) == write(False, sampling)
+"""
+FITTING = [
+    {},
+    {"bias": False, "norm": "rms", "positions": "rotary", "head": "untied", "feedforward": "relu"},
+    {"feedforward": "gated", "merge": "shift", "positions": "sinusoidal"},
+]
+OTHERS = [
+    {"block": "post"},
+    {"positions": "alibi"},
+    {"mixer": "average"},
+    {"norm": "none"},
+    {"mixer": {"kind": "dot", "fused": False}},
+]
+
+
+@pytest.mark.parametrize("choices", FITTING, ids=json.dumps)
+def test_equals_the_forward_pass_with_a_memory(run_with_kernels, choices) -> None:
+    assert run_with_kernels(PROGRAM.replace("CHOICES", repr(choices)) + SCORES) == ""
+
+
+def test_writes_the_texts_that_the_forward_pass_writes(run_with_kernels) -> None:
+    assert (
+        run_with_kernels("import sys\nsys.exit(0) if device == 'cuda' else None\n" + PROGRAM.replace("CHOICES", "{}") + TEXTS)
+        == ""
+    )
+
+
+@pytest.mark.parametrize("choices", OTHERS, ids=json.dumps)
+def test_models_of_other_parts_do_not_fit(run_with_kernels, choices) -> None:
+    assert run_with_kernels(PROGRAM.replace("CHOICES", repr(choices)) + "assert not quick_step.fits(model)") == ""
