@@ -117,6 +117,14 @@ def test_difference_of_infinities_and_nan() -> None:
     assert relative(torch.tensor([4.0, 2.0]), torch.tensor([4.0, 1.0])) == 0.25
 
 
+def test_distances_of_scores_in_bf16_are_kept_in_float32() -> None:
+    first = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]], dtype=torch.bfloat16)
+    second = torch.tensor([[[1.0, 2.0], [3.0, 4.03125]]], dtype=torch.bfloat16)
+    assert differing(first, second).tolist() == [[0.0, 0.03125]]
+    assert differing(first, second).dtype == difference(first, second).dtype == torch.float32
+    assert differing(first.double(), second.double()).dtype == torch.float64
+
+
 def test_differing_is_the_largest_distance_at_each_place() -> None:
     first = torch.tensor([[[1.0, 2.0], [3.0, torch.nan], [torch.inf, 0.0]], [[1.0, 1.0], [5.0, 1.0], [0.0, torch.nan]]])
     second = torch.tensor([[[1.0, 2.0], [3.0, torch.nan], [torch.inf, 0.5]], [[1.0, 4.0], [3.0, 2.0], [0.0, 0.0]]])

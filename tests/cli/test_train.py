@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from glassformer.foundation.runtime import bf16_works
 from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -99,3 +100,14 @@ def test_bf16_on_a_machine_without_it_is_said(cli, tiny_file, tmp_path, monkeypa
     assert answer.code == 0
     assert "bf16 was asked for, but bf16 products do not work on this cpu" in answer.err
     assert RunDirectory(tmp_path / "run").read_environment()["precision"] == "float32"
+
+
+def test_bf16_passes_the_checks_trains_and_writes_where_the_machine_has_it(cli, tiny_file, tmp_path) -> None:
+    if not bf16_works("cpu"):
+        pytest.skip("bf16 products do not work on this CPU (tried in a child process)")
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", "--set", "training.precision=bf16")
+    assert answer.code == 0
+    assert RunDirectory(tmp_path / "run").read_environment()["precision"] == "bf16"
+    words = ["--max-new-tokens", 30, "--json"]
+    rounded = cli("generate", tmp_path / "run", "the", "--precision", "bf16", *words).json["samples"][0]
+    assert rounded["tokens"] == cli("generate", tmp_path / "run", "the", *words).json["samples"][0]["tokens"] == 30

@@ -200,7 +200,7 @@ def _look(module: Any, inputs: Any, output: Any) -> None:
 
 def differing(first: Tensor, second: Tensor) -> Tensor:
     """The largest distance at each place, [B, T]; places that are equal bit by bit, as nearly all are, cost one look."""
-    change_BT = torch.zeros(first.shape[:-1], dtype=first.dtype, device=first.device)
+    change_BT = torch.zeros(first.shape[:-1], dtype=_at_least_float32(first), device=first.device)
     unequal_BT = (first != second).any(-1)
     if unequal_BT.any():
         change_BT[unequal_BT] = difference(first[unequal_BT], second[unequal_BT]).amax(-1)
@@ -209,9 +209,15 @@ def differing(first: Tensor, second: Tensor) -> Tensor:
 
 def difference(first: Tensor, second: Tensor) -> Tensor:
     """Elementwise distance; equal infinities and NaN in both are equal, NaN in one is infinitely far."""
-    distance = (first - second).abs()
+    wide = _at_least_float32(first)
+    distance = (first.to(wide) - second.to(wide)).abs()
     distance = distance.masked_fill(first == second, 0.0)
     return torch.where(distance.isnan(), torch.where(first.isnan() & second.isnan(), 0.0, torch.inf), distance)
+
+
+def _at_least_float32(scores: Tensor) -> torch.dtype:
+    """Of scores in bf16 too the distance is a number of at least 24 bits."""
+    return torch.promote_types(scores.dtype, torch.float32)
 
 
 def largest(scores: Tensor) -> float:
