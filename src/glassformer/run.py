@@ -194,9 +194,12 @@ class Run:
 
     def _loaded(self, which: str | int) -> tuple[Transformer, int]:
         checkpoint = self.checkpoint(which)
+        return self._model_of(checkpoint), checkpoint.step
+
+    def _model_of(self, checkpoint: Checkpoint) -> Transformer:
         model = build_model(self.recipe.model, self.tokenizer.size, seed=self.recipe.seed)
         load_weights(model, checkpoint.model, f"step {checkpoint.step}")
-        return model.eval(), checkpoint.step
+        return model.eval()
 
     def untrained(self) -> Transformer:
         """The model as it was before the first step."""
@@ -336,9 +339,10 @@ class Run:
         kind, remarks = choose_precision(precision, device)
         for remark in remarks:
             watch.say(remark)
-        made_for = (self.checkpoint(checkpoint).step, kind)
+        found = self.checkpoint(checkpoint)
+        made_for = (found.step, kind)
         if self._kept_writer is None or self._kept_writer[0] != made_for:
-            model = self.model_at(checkpoint).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
+            model = self._model_of(found).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
             self._kept_writer = (made_for, model)
         return self._kept_writer[1]
 

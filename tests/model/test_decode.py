@@ -25,6 +25,7 @@ from glassformer.model.decode import (
     rounds_as_float32,
 )
 from glassformer.model.memory import Memory
+from glassformer.model.replay import WARM_UP
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer, build_model
@@ -274,3 +275,12 @@ def test_nothing_keeps_a_model_or_its_memory_alive(recording):
     del mine
     gc.collect()
     assert len(recording) == 0
+
+
+def test_steps_taken_while_recording_have_room_in_the_shortest_window():
+    model = build_model(ModelConfig(width=12, layers=1, heads=3, context=1), VOCABULARY, seed=1).eval()
+    decoder = Decoder(model, Sampling(), rows=2, capacity=1)
+    with torch.no_grad():
+        for _ in range(WARM_UP):
+            decoder._step(2, 1)
+    assert decoder.index_B.tolist() == [WARM_UP, WARM_UP]

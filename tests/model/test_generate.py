@@ -158,3 +158,18 @@ def test_every_mixer_writes_the_same_with_and_without_memory(name, settings):
 def test_all_positions_write_the_same_with_and_without_memory(name):
     model, prompts = make_model(context=12, positions=name), make_prompts([1, 7, 12, 20])
     assert generate(model, prompts, max_new_tokens=15) == generate(model, prompts, use_memory=False, max_new_tokens=15)
+
+
+@pytest.mark.parametrize("merge", ["reweight", "reweight_sequence"])
+def test_a_part_that_breaks_the_cache_is_written_by_the_definition_where_rounding_is_not_watched(merge):
+    model = build_model(ModelConfig(width=12, layers=2, heads=3, context=9, merge=merge), 23, seed=1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8.0)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # as in bf16: no exactness is promised
+    try:
+        together = generate(model, [[1], [2, 3]], max_new_tokens=20)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert together == generate(model, [[1], [2, 3]], max_new_tokens=20, use_memory=False)

@@ -6,6 +6,7 @@ process takes is measured in processes of their own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,7 +46,9 @@ def benchmark_generation(
             skipped.append(str(error))
     if job.nanogpt is not None:
         programs[NANOGPT] = program_for(NANOGPT, job, runtime)
-    first = {name: [first_job_rate(name, job, runtime) for _ in range(rounds)] for name in programs if first_job}
+    first = {}
+    if first_job:
+        first = measure({name: partial(first_job_rate, name, job, runtime) for name in programs}, rounds=rounds, watch=watch)
     for program in programs.values():
         program()
     meters = {name: timed(program, runtime.device) for name, program in programs.items()}

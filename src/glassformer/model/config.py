@@ -22,6 +22,7 @@ from glassformer.model.slots import (
     MergeConfig,
     MixerConfig,
     NormConfig,
+    PartConfig,
     PositionsConfig,
 )
 
@@ -61,11 +62,16 @@ class ModelConfig(Config):
                 f"the {self.positions.enters}, which this mixer does not use; choose positions that act through one of "
                 f"{sorted(self.mixer.takes - {'nothing'})}, or none."
             )
-        for part in (self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head):
+        for part in self.parts:
             objection = part.objection(self.dims(vocabulary=1))  # no part's fit depends on the vocabulary
             if objection:
                 raise ValueError(objection)
         return self
+
+    @property
+    def parts(self) -> tuple[PartConfig, ...]:
+        """The choice in every slot."""
+        return self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head
 
     def dims(self, vocabulary: int) -> Dims:
         """The sizes every part is built with."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from glassformer.foundation.errors import Diverged
 from glassformer.model import kernels
 from glassformer.model.memory import Memory
-from glassformer.model.replay import Recorded, can_record
+from glassformer.model.replay import WARM_UP, Recorded, can_record
 from glassformer.model.sampling import Sampling, choose
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer
@@ -136,7 +136,8 @@ class Decoder:
         self.rows: list[_Row] = []
         self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
-        self.said_BN, self.first_B = self.last_B.new_zeros(rows, capacity), torch.zeros_like(self.index_B)
+        # A run of steps is at most as long as the window; recording one takes some steps more.
+        self.said_BN, self.first_B = self.last_B.new_zeros(rows, max(capacity, WARM_UP)), torch.zeros_like(self.index_B)
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
         self.seen_BV: Tensor | None = None
@@ -241,7 +242,7 @@ class Decoder:
         texts = [self.rows[row].text for row in self._alive]
         ends = [min(text.remaining, text.room) for text in texts]
         steps = 1 if self.known else min(self.stride, max(ends))
-        if not self.exact and not texts[0].watched:  # nothing but its end can come between: no look before the first one
+        if self.quick is not None and not texts[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
         step, length = self.recorded or self._step, self._length(texts, steps)
         for _ in range(steps):

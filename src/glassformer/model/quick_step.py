@@ -6,6 +6,7 @@ take the forward pass.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import TypeGuard
@@ -14,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.blocks.pre import PreBlock
-from glassformer.model.feedforwards.plain import Plain
+from glassformer.model.feedforwards.plain import GELU, Plain
 from glassformer.model.kernels import usable
-from glassformer.model.kernels.decode_attention import decode_attention
+from glassformer.model.kernels.decode_attention import WIDEST_HEAD, decode_attention
 from glassformer.model.kernels.stream import NormedMap, Stream, add_linear, after_norm, embed, linear_of_normed
+from glassformer.model.lookup import Lookup
 from glassformer.model.memory import LayerMemory, Memory
 from glassformer.model.mixers.dot import Dot
 from glassformer.model.norms.layer import LayerNorm
@@ -25,37 +27,50 @@ from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.positions.learned import Learned
 from glassformer.model.positions.sinusoidal import Sinusoidal
 from glassformer.model.slots import LinearHead, Positions
+from glassformer.model.tap import Tap
 from glassformer.model.transformer import Attention, Transformer
 
 WIDEST = 1024
-"""The width up to which our products of few rows keep up with the library's."""
+"""The width up to which our products of few rows were seen to be faster than the forward pass (LAB.md)."""
+BENDS: dict[type[nn.Module], str] = {nn.ReLU: "relu", GELU: "gelu"}
 
 
 def fits(model: Transformer) -> bool:
     """Whether the kernels can stand for this model's parts; positions that turn, merges and inner maps may be any."""
+    tensors = itertools.chain(model.parameters(), (buffer for buffer in model.buffers() if buffer.is_floating_point()))
     return (
-        usable(model.embedding.weight)
+        all(usable(tensor) for tensor in tensors)
         and not torch.is_autocast_enabled("cuda")
         and model.dims.width <= WIDEST
+        and model.dims.head_width <= WIDEST_HEAD
         and all(_block_fits(block) for block in model.blocks)
         and isinstance(model.final_norm, LayerNorm | RMSNorm)
+        and type(model.embedding) is Lookup
         and type(model.positions).bias is Positions.bias
         and (type(model.positions).embed is Positions.embed or _places(model.positions) is not None)
         and isinstance(model.head, LinearHead)
         and type(model.head).forward is LinearHead.forward
+        and _passed_over(model.embedded, model.final)
     )
 
 
 def _block_fits(block: nn.Module) -> bool:
     if not isinstance(block, PreBlock) or not isinstance(block.attention, Attention):
         return False
-    mixer, norms = block.attention.mixer, (block.attention_norm, block.feedforward_norm)
+    attention, mixer = block.attention, block.attention.mixer
     return (
         isinstance(mixer, Dot)
         and mixer.fused
-        and type(mixer.qkv) is type(block.attention.output) is nn.Linear  # an adapted map is more than its weight
-        and all(isinstance(norm, LayerNorm | RMSNorm) for norm in norms)
+        and type(mixer.qkv) is type(attention.output) is nn.Linear  # an adapted map is more than its weight
+        and all(isinstance(norm, LayerNorm | RMSNorm) for norm in (block.attention_norm, block.feedforward_norm))
+        and _passed_over(block.before, block.middle, block.after, attention.heads, attention.merged)
+        and _passed_over(mixer.query, mixer.key, mixer.value)
     )
+
+
+def _passed_over(*taps: nn.Module) -> bool:
+    """Whether these places are what they were built as; somebody may have put a module of his own there."""
+    return all(type(tap) is Tap for tap in taps)
 
 
 class QuickStep:
@@ -80,7 +95,7 @@ class QuickStep:
             assert isinstance(block.attention, Attention)
             _add_attention(stream, next(maps), block.attention, model.positions, at_B.unsqueeze(1), of_layer)
             if _is_two_maps(block.feedforward):
-                inner_BI = linear_of_normed(stream, next(maps), bend=block.feedforward.kind)
+                inner_BI = linear_of_normed(stream, next(maps), bend=BENDS[type(block.feedforward.bend)])
                 add_linear(stream, inner_BI, block.feedforward.down.weight, block.feedforward.down.bias)
             else:
                 x_B1D = stream.x_BD.unsqueeze(1)
@@ -112,12 +127,18 @@ def _add_attention(
         at_B1.squeeze(1),
         1.0 / math.sqrt(q_BHTE.shape[-1]),
     )
-    merged_BD = attention.merge(z_BHE.unsqueeze(2)).squeeze(1)
+    merged_BD = attention.merge(z_BHE.unsqueeze(2)).squeeze(1).contiguous()
     add_linear(stream, merged_BD, attention.output.weight, attention.output.bias)
 
 
 def _is_two_maps(feedforward: nn.Module) -> TypeGuard[Plain]:
-    return isinstance(feedforward, Plain) and type(feedforward.up) is type(feedforward.down) is nn.Linear
+    """Whether it is two linear maps with a bend between them that a kernel knows."""
+    return (
+        isinstance(feedforward, Plain)
+        and type(feedforward.up) is type(feedforward.down) is nn.Linear
+        and type(feedforward.bend) in BENDS
+        and _passed_over(feedforward.neurons)
+    )
 
 
 def _maps_after_norms(model: Transformer) -> Iterator[NormedMap]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 PROGRAM = """
 from glassformer.model.attention import attend
+from glassformer.model.kernels import decode_attention as module
 from glassformer.model.kernels.decode_attention import decode_attention
-rows, heads, capacity, width = 5, 3, 150, 20
+module.MANY_PROGRAMS = MANY
+rows, heads, capacity, width = 5, 3, 150, WIDTH
 generator = torch.Generator().manual_seed(0)
 def drawn(*shape):
     return torch.randn(*shape, generator=generator).to(device)
@@ -28,5 +32,7 @@ for dtype, tolerance in [(torch.bfloat16, 2e-2) if device == "cuda" else (torch.
 """
 
 
-def test_equals_the_definition_and_extends_the_memory(run_with_kernels) -> None:
-    assert run_with_kernels(PROGRAM) == ""
+@pytest.mark.parametrize("width", [5, 20, 64])
+@pytest.mark.parametrize("many", [1, 1000], ids=["one warp each", "few programs"])
+def test_equals_the_definition_and_extends_the_memory(run_with_kernels, width, many) -> None:
+    assert run_with_kernels(PROGRAM.replace("MANY\n", f"{many}\n").replace("WIDTH", str(width))) == ""

@@ -68,7 +68,7 @@ class Plain(nn.Module):
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.kind, self.bend = bend, {"relu": nn.ReLU, "gelu": GELU}[bend]()
+        self.bend = {"relu": nn.ReLU, "gelu": GELU}[bend]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:

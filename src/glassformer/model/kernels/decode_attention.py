@@ -12,8 +12,10 @@ from torch import Tensor
 
 from glassformer.model.kernels import chain_link
 
-MANY = 768
+MANY_PROGRAMS = 768
 """Programs that keep a GPU's memory busy, each with one warp; fewer of them must each read more at a time."""
+WIDEST_HEAD = 256
+"""Keys and values of wider heads do not fit in a processor's shared memory."""
 
 
 @triton.jit
@@ -68,10 +70,11 @@ def decode_attention(
     assert keys_BHSE.stride() == values_BHSE.stride()
     assert keys_BHSE.stride()[2:] == (width, 1)
     z_BHE = q_BHE.new_empty(batch, heads, width)
-    block, warps = (32, 1) if batch * heads >= MANY else (128, 4)
+    block, warps = (32, 1) if batch * heads >= MANY_PROGRAMS else (128, 4)
+    padded = max(16, triton.next_power_of_2(width))  # the least that a product of tensor cores takes
     _attend[(batch, heads)](
         q_BHE, k_BHE, v_BHE, keys_BHSE, values_BHSE, at_B, z_BHE, *q_BHE.stride()[:2], *k_BHE.stride()[:2],
-        *v_BHE.stride()[:2], *keys_BHSE.stride()[:2], heads, width, scale, WIDTH=triton.next_power_of_2(width), BLOCK=block,
-        num_warps=warps, num_stages=1, **chain_link(),
+        *v_BHE.stride()[:2], *keys_BHSE.stride()[:2], heads, width, scale, WIDTH=padded, BLOCK=block, num_warps=warps,
+        num_stages=1, **chain_link(),
     )  # fmt: skip
     return z_BHE

@@ -3,6 +3,7 @@
 For the step of a text being written, where each of these alone costs more to start than to run. The norm is taken after
 the product: with the norm's scale multiplied into the matrix, norm(x) W = (x W - mean(x) 1 W) / deviation(x). Mean and
 deviation come from sums that whoever wrote the row has left beside it, piece by piece, always added in the same order.
+Where a row's mean is more than some 300 times its deviation this loses more than bf16 does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from glassformer.model.kernels import chain_link
 from glassformer.model.kernels.gelu import below
 
 BENDS = {"": 0, "relu": 1, "gelu": 2}
-MANY = 64
+FEW_ROWS = 64
 """Rows up to which more and smaller programs are faster (H200, width 384)."""
 
 
@@ -48,7 +49,7 @@ def after_norm(
     scaled_OI = weight_OI * scale_I
     if shift_I is not None:
         shifted_O = weight_OI.float() @ shift_I.float()
-        bias_O = (shifted_O if bias_O is None else shifted_O + bias_O.float()).to(weight_OI.dtype)
+        bias_O = shifted_O if bias_O is None else shifted_O + bias_O.float()
     sums_O = scaled_OI.float().sum(dim=1) if centred else None
     return NormedMap(weight_OI=scaled_OI, bias_O=bias_O, sums_O=sums_O, eps=eps)
 
@@ -170,6 +171,6 @@ def _launch(
 
 def tiles(rows: int, *, adding: bool) -> tuple[int, int, int, int, int]:
     """Rows, columns and depth of one program's product, its warps, and how many loads it keeps under way."""
-    if rows <= MANY:
+    if rows <= FEW_ROWS:
         return (16, 32, 256, 4, 3) if adding else (16, 16, 128, 2, 4)
     return (64, 16, 128, 4, 4) if adding else (64, 64, 128, 8, 3)
