@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from glassformer import verify_resume as module
-from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.runs.directory import RunDirectory
 from glassformer.verify_resume import ResumeProof, verify_resume
 
@@ -86,7 +86,39 @@ def test_a_run_too_short_to_be_killed_is_no_proof(tiny, tmp_path, monkeypatch) -
         verify_resume(tiny, kills=1, folder=tmp_path)
 
 
-def test_more_kills_than_steps_in_between_are_refused(tiny, monkeypatch) -> None:
-    pretend(monkeypatch, [{"model": "a"}])
-    with pytest.raises(GlassformerError, match="A run of 6 steps cannot be killed 6 times in between; verify a longer one"):
-        verify_resume(tiny, kills=6)
+@pytest.mark.parametrize(
+    ("steps", "kills", "remedy"),
+    [
+        (6, 6, "use --kills 5 or fewer, or set training.steps=7 or more."),
+        (6, 9, "use --kills 5 or fewer, or set training.steps=10 or more."),
+        (1, 2, "set training.steps=3 or more."),
+    ],
+)
+def test_more_kills_than_the_recipe_has_steps_for_are_refused_untrained(
+    tiny, tmp_path, monkeypatch, steps: int, kills: int, remedy: str
+) -> None:
+    done = pretend(monkeypatch, [{"model": "a"}])
+    with pytest.raises(UsageError) as refusal:
+        verify_resume(tiny, set={"training.steps": steps}, kills=kills, folder=tmp_path)
+    asked = f"--kills {kills} is too many for a run of training.steps={steps}"
+    assert str(refusal.value) == f"{asked}: each kill takes a step of its own before the last one; {remedy}"
+    assert done == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_as_many_kills_as_there_are_steps_in_between_are_tried(tiny, monkeypatch) -> None:
+    done = pretend(monkeypatch, [{"model": "a"}, {"model": "a"}])
+    assert verify_resume(tiny, kills=5).same
+    assert done == ["unbroken", *(["kill broken-1"] * 5), "broken-1"]
+
+
+@pytest.mark.parametrize("longer", [{"training.epochs": 2}, {"training.steps": 90, "evaluation.patience": 1}])
+def test_kills_that_only_the_run_shows_to_be_too_many_are_refused_after_it(tiny, monkeypatch, longer) -> None:
+    done = pretend(monkeypatch, [{"model": "a"}])  # ends at step 6, by its text or by its patience
+    with pytest.raises(GlassformerError) as refusal:
+        verify_resume(tiny, set=longer, kills=6)
+    assert str(refusal.value) == (
+        "--kills 6 is too many for a run that ended at step 6: each kill takes a step of its own before the last one; "
+        "use --kills 5 or fewer, or make the run longer."
+    )
+    assert done == ["unbroken"]

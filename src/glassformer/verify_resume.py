@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
@@ -52,6 +52,9 @@ def verify_resume(
     """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at steps drawn from ``seed``."""
     load_plugins(plugins)
     recipe = load_recipe(source, set or {})
+    steps = recipe.training.steps
+    if steps is not None and steps <= kills:
+        raise UsageError(_too_many(kills, steps, f"of training.steps={steps}", f"set training.steps={kills + 1} or more"))
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
         file = Path(place) / "recipe.yaml"
         file.write_text(dump_yaml(recipe.plain()), encoding="utf-8")
@@ -62,8 +65,8 @@ def verify_resume(
         last = whole.steps()[-1]
         expected = sums_of(whole, last)
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")
-        if last <= kills:
-            raise GlassformerError(f"A run of {last} steps cannot be killed {kills} times in between; verify a longer one.")
+        if last <= kills:  # the text or the patience ended it, which no recipe says beforehand
+            raise GlassformerError(_too_many(kills, last, f"that ended at step {last}", "make the run longer"))
         chance = random.Random(seed)
         broken = []
         for number in range(1, times + 1):
@@ -76,6 +79,14 @@ def verify_resume(
             watch.say(f"Run {number}: killed at steps {moments}, resumed, {'same bits' if sums == expected else 'OTHER BITS'}.")
             watch.progress("verifying", number, times)
     return ResumeProof(all(run["same"] for run in broken), expected, broken)
+
+
+def _too_many(kills: int, steps: int, run: str, longer: str) -> str:
+    """Why ``kills`` do not fit into a run of ``steps``, and what to do."""
+    fewer = f"use --kills {steps - 1} or fewer, or " if steps > 1 else ""
+    return (
+        f"--kills {kills} is too many for a run {run}: each kill takes a step of its own before the last one; {fewer}{longer}."
+    )
 
 
 def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> list[str]:

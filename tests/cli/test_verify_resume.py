@@ -30,3 +30,10 @@ def test_the_verdict(cli, tiny_file, monkeypatch, same: bool) -> None:
     document = cli("verify-resume", tiny_file, "--json")
     assert document.json["same"] is same
     assert document.code == (0 if same else 3)
+
+
+def test_more_kills_than_steps_are_a_wrong_flag(cli, tiny_file, monkeypatch) -> None:
+    monkeypatch.setattr("glassformer.verify_resume._train", lambda *arguments: pytest.fail("something was trained"))
+    answer = cli("verify-resume", tiny_file, "--kills", 6)
+    assert answer.code == 2
+    assert answer.sentence.startswith("Error: --kills 6 is too many for a run of training.steps=6: ")

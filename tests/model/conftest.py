@@ -26,7 +26,7 @@ def run_with_kernels():
         outcome = subprocess.run(
             [sys.executable, "-c", start + program], env=surroundings, capture_output=True, text=True, timeout=300, check=False
         )
-        return outcome.stderr if outcome.returncode else ""
+        return (outcome.stderr or f"exit code {outcome.returncode}") if outcome.returncode else ""  # a crash says nothing
 
     return run
 

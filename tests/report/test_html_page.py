@@ -43,7 +43,7 @@ def make_page(text: str = "plain", **settings) -> Page:
         FigureBlock(curves, text, text),
         FigureBlock(cost_by_part({"mixer": 3.0}, unit="bytes"), tainted=text),
         KeyValues({text: text, "n": 12345, "none": None}, text),
-        Verdicts([Verdict(text, "not decided", text), Verdict("b", text, text)]),
+        Verdicts([Verdict(text, "not decided", text), Verdict("b", text, text, before=text)]),
         Listing(text, text),
         Fold(text, [Heading("third"), Paragraph(text)]),
     ]
@@ -124,6 +124,15 @@ def test_taint_is_beside_what_it_taints() -> None:
     assert re.search(
         r'<section class="tainted">.*sees the future.*<th class="number" scope="col">a</th>.*</section>', page, re.DOTALL
     )
+
+
+def test_a_verdicts_sentence_goes_on_after_its_name() -> None:
+    page = render(
+        Page("t", [Verdicts([Verdict("t5", "worse", "loses."), Verdict("a", "same", "ties.", before="Tried later:")])])
+    )
+    first, second = re.findall(r"<li><span[^>]*>(.*?)</li>", page)
+    assert first == "worse</span> <strong>t5</strong> loses."
+    assert second == "same</span> Tried later: <strong>a</strong> ties."
 
 
 def test_the_same_page_gives_the_same_text() -> None:

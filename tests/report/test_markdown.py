@@ -33,7 +33,7 @@ def test_by_hand() -> None:
             Heading("Part"),
             Table(["name", "loss"], [["a", Estimate(2.0, 1.5, 2.5, 7)]], caption="Cap", note="Note", tainted="leaks"),
             KeyValues({"steps": 2000}),
-            Verdicts([Verdict("alibi", "better", "by 0.1")]),
+            Verdicts([Verdict("alibi", "better", "wins by 0.1"), Verdict("t5", "worse", "loses.", before="Tried later:")]),
             Banner("Look", "note"),
             Fold("More", [Paragraph("inside")]),
         ],
@@ -41,8 +41,8 @@ def test_by_hand() -> None:
     )
     assert render_markdown(page) == (
         "# A page\n\n## Part\n\n> **Tainted: leaks**\n\n**Cap**\n\n| name | loss |\n| --- | ---: |\n"
-        "| a | 2.000 \\[1.500, 2.500\\] |\n\nNote\n\n- steps: 2,000\n\n- **alibi: better.** by 0.1\n\n> **Look**\n\n"
-        "### More\n\ninside\n\n---\n\nend\n"
+        "| a | 2.000 \\[1.500, 2.500\\] |\n\nNote\n\n- steps: 2,000\n\n- *better:* **alibi** wins by 0.1\n"
+        "- *worse:* Tried later: **t5** loses.\n\n> **Look**\n\n### More\n\ninside\n\n---\n\nend\n"
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
 
+from glassformer.report.html_page import render
 from glassformer.report.page import FigureBlock, Table, Verdicts
 from glassformer.study.report import cost_points, study_page, variant_curve, what_would_change, write_report
 from glassformer.study.study import Study
@@ -39,18 +41,37 @@ def test_everything_the_issue_names_is_on_the_page(study):
 
 def test_page_and_markdown_are_written_and_need_nothing_else(study):
     file = write_report(study)
-    html = file.read_text(encoding="utf-8")
-    assert "A study &amp; its &lt;reason&gt;." in html
-    assert not re.search(r"<script|https?://(?!www\.w3\.org)|<all>", html)
-    assert html.count("<svg") == 3
+    page = file.read_text(encoding="utf-8")
+    assert "A study &amp; its &lt;reason&gt;." in page
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)|<all>", page)
+    assert page.count("<svg") == 3
     text = study.directory.markdown_file.read_text(encoding="utf-8")
-    assert "- **alibi: better.**" in text
+    assert "- *better:* **alibi** is better than the baseline" in text
     assert "glassformer compare" in text
     pictures = re.findall(r"\]\((figures/[^)]+)\)", text)
     assert len(pictures) == 3
     assert all((study.folder / picture).is_file() for picture in pictures)
     other = write_report(study, study.folder / "elsewhere.html")
-    assert other.read_text(encoding="utf-8") == html
+    assert other.read_text(encoding="utf-8") == page
+
+
+def test_every_verdict_names_its_variant_once(made_up, tmp_path):
+    later = [{"name": "a", "set": {"model.positions": "a"}, "exploratory": True}]
+    planned = [{"name": name, "set": {"model.positions": name}} for name in ("alibi", "t5", "cheat")]
+    losses = {"base": BASE, "alibi": BETTER, "t5": NOISY[:2], "cheat": BETTER, "a": SAME}
+    study = made_up.study(tmp_path / "study", losses, changes=planned + later, leaks={"cheat": "sees all."}, allow_leaks=True)
+    told = [re.sub("<[^>]*>", "", item) for item in re.findall(r"<li><span.*?</li>", render(study_page(study)))]
+    assert [re.sub(r"[:,].*", "", item) for item in told] == [
+        "better alibi is better than the baseline",
+        "not decided t5 is not decided",
+        "invalid cheat is invalid",
+        "same Exploratory",
+    ]
+    assert "same Exploratory, added after the plan: a is the same as the baseline" in told[3]
+    whole = [html.escape(f"{verdict.verdict} {verdict.sentence}") for verdict in study.verdicts]
+    assert told == whole  # the page leaves nothing out, and the sentence that stands alone still has its name
+    assert all(verdict.variant in verdict.plain()["sentence"] for verdict in study.verdicts)
+    assert str(study).count("[better] alibi is better than the baseline") == 1
 
 
 def test_every_seed_is_a_dot(study):

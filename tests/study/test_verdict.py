@@ -192,8 +192,19 @@ class TestSeveralChanges:
         first, second = decide(base(), [planned, later], FIXED)
         assert first.evidence.p_corrected == one(planned).evidence.p_corrected
         assert second.evidence.p_corrected == pytest.approx(2 * second.evidence.p)
-        assert second.sentence.startswith("Exploratory, added after the plan: ")
+        assert second.sentence.startswith("Exploratory, added after the plan: later is ")
         assert second.plain()["exploratory"]
+
+    @pytest.mark.parametrize("name", ["alibi", "is", "Exploratory", "a", "alibi (r = 2)"])
+    @pytest.mark.parametrize("exploratory", [False, True])
+    @pytest.mark.parametrize("seeds", [8, 3])
+    def test_the_sentence_parts_around_the_name(self, name, exploratory, seeds):
+        trials = change(name, -0.1, 0.03, exploratory=exploratory)
+        verdict = one(Trials(name, trials.values[:seeds], exploratory=exploratory))
+        before, after = verdict.around_name()
+        assert before == ("Exploratory, added after the plan:" if exploratory and seeds == 8 else "")
+        assert after.startswith("is better than the" if seeds == 8 else "is not decided: 3 of the 8 seeds")
+        assert f"{before} {name} {after}".strip() == verdict.sentence
 
     @settings(max_examples=6, deadline=None)
     @given(st.permutations(range(8)), st.permutations(range(M)), st.permutations(range(3)))

@@ -113,7 +113,7 @@ class _Writer:
     def _verdicts(self, block: Verdicts) -> str:
         items = "".join(
             f'<li><span class="verdict {_word_class(item.verdict)}">{_text(item.verdict)}</span> '
-            f"<strong>{_text(item.name)}</strong> {_text(item.sentence)}</li>"
+            f"{_text(item.before + ' ' if item.before else '')}<strong>{_text(item.name)}</strong> {_text(item.sentence)}</li>"
             for item in block.items
         )
         return f'<ul class="verdicts">{items}</ul>'

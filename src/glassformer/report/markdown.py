@@ -89,7 +89,11 @@ class _Writer:
 
     @block.register
     def _verdicts(self, block: Verdicts) -> str:
-        return "\n".join(f"- **{_text(i.name)}: {_text(i.verdict)}.** {_text(i.sentence)}" for i in block.items)
+        told = (
+            (i.verdict, " ".join(filter(None, [_text(i.before), f"**{_text(i.name)}**", _text(i.sentence)])))
+            for i in block.items
+        )
+        return "\n".join(f"- *{_text(verdict)}:* {sentence}" for verdict, sentence in told)
 
     @block.register
     def _listing(self, block: Listing) -> str:

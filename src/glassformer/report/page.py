@@ -77,11 +77,15 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``verdict``: better, worse, same, not decided or invalid; any other word is shown as it is."""
+    """A word about ``name``, and a sentence that goes on after the name (and may begin with ``before``), which is said once.
+
+    ``verdict``: better, worse, same, not decided or invalid; any other word is shown as it is.
+    """
 
     name: str
     verdict: str
     sentence: str
+    before: str = ""
 
 
 @dataclass(frozen=True)

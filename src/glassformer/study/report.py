@@ -71,7 +71,10 @@ def _base_name(study: Study) -> str:
 
 
 def _verdicts(study: Study) -> list[Block]:
-    items = [Verdict(one.variant, one.verdict, one.sentence) for one in study.verdicts]
+    items = []
+    for one in study.verdicts:
+        before, after = one.around_name()
+        items.append(Verdict(one.variant, one.verdict, after, before))
     return [Heading("Verdicts"), Verdicts(items), *_what_would_change_it(study), *(Paragraph(note) for note in study.notes)]
 
 

@@ -60,6 +60,12 @@ class Verdict:
     def difference(self) -> Estimate:
         return self.evidence.difference if self.evidence else Estimate(None, reason=self.reason)
 
+    def around_name(self) -> tuple[str, str]:
+        """The sentence before and after the variant's name, for a place that shows the name in its own way."""
+        marked = self.sentence.startswith(f"{wording.EXPLORATORY} {self.variant} ")
+        before = wording.EXPLORATORY if marked else ""
+        return before, self.sentence.removeprefix(before).lstrip().removeprefix(self.variant).lstrip()
+
     def plain(self) -> dict[str, Any]:
         """The JSON form of the contract, and more."""
         nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).plain()}

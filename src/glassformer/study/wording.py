@@ -23,6 +23,8 @@ _PROBLEMS = {
     Problem.NOT_ABOVE_TRIVIAL: "{it} is not above the trivial baseline",
     Problem.MISSING: "{it} has no result",
 }
+EXPLORATORY = "Exploratory, added after the plan:"
+"""What the sentence of a change that the plan did not have begins with."""
 
 
 def number(value: float, half_width: float | None = None) -> str:
@@ -147,7 +149,7 @@ class Story:
             text = self._only_here_text()
         else:
             text = f"{self.name} is not decided: {measured}, {self.corrected}; {self._what_next()}"
-        return ("Exploratory, added after the plan: " if self.exploratory else "") + text + "."
+        return f"{EXPLORATORY} {text}." if self.exploratory else f"{text}."
 
     def _same_text(self) -> str:
         e = self.evidence

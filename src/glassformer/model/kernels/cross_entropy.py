@@ -1,7 +1,8 @@
 """Cross-entropy of each row of a table of scores: one kernel reads the table once, one writes its gradient.
 
-Columns from ``vocabulary`` on are spare (they make the table's width a round number) and count for nothing. Every row is
-one program, so sums are always formed in the same order.
+Columns from ``vocabulary`` on are spare (they make the table's width a round number) and count for nothing. A target there
+or beyond makes its row's loss and gradient NaN, so that training ends as diverged. Every row is one program, so sums are
+always formed in the same order.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def _forward(scores_ptr, targets_ptr, loss_ptr, total_ptr, vocabulary, stride, B
     log_total = top + tl.log(tl.sum(total * tl.exp(highest - top), axis=0))
     target = tl.load(targets_ptr + row)
     counts = target >= 0
-    score = tl.load(scores_ptr + row * stride + target, mask=counts, other=0.0).to(tl.float32)
+    known = counts & (target < vocabulary)  # a kernel cannot raise: what is beyond is not read, and its loss is not a number
+    score = tl.load(scores_ptr + row * stride + target, mask=known, other=float("nan")).to(tl.float32)
     tl.store(loss_ptr + row, tl.where(counts, log_total - score, 0.0))
     tl.store(total_ptr + row, log_total)
 
@@ -45,6 +47,7 @@ def _backward(scores_ptr, targets_ptr, total_ptr, dloss_ptr, dscores_ptr, vocabu
     target = tl.load(targets_ptr + row)
     log_total = tl.load(total_ptr + row)
     dloss = tl.where(target >= 0, tl.load(dloss_ptr + row), 0.0)
+    dloss = tl.where(target < vocabulary, dloss, float("nan"))
     for start in range(0, width, BLOCK):
         column = start + tl.arange(0, BLOCK)
         scores = tl.load(scores_ptr + row * stride + column, mask=column < vocabulary, other=float("-inf")).to(tl.float32)
@@ -103,6 +106,6 @@ _cross_entropy.register_autograd(_differentiate, setup_context=_keep)
 
 
 def cross_entropy(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> Tensor:
-    """The loss of each row in nats, float32 [N]; 0 where the target is negative."""
+    """The loss of each row in nats, float32 [N]; 0 where the target is negative, NaN where it is no id of the vocabulary."""
     loss_N: Tensor = _cross_entropy(scores_NW, targets_N, vocabulary)[0]
     return loss_N
