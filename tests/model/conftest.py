@@ -19,9 +19,9 @@ def run_with_kernels():
     if importlib.util.find_spec("triton") is None:
         pytest.skip(WITHOUT_TRITON)
 
-    def run(program: str) -> str:
+    def run(program: str, *, interpreted: bool = True) -> str:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        surroundings = os.environ | ({} if device == "cuda" else {"TRITON_INTERPRET": "1"})
+        surroundings = os.environ | ({"TRITON_INTERPRET": "1"} if device == "cpu" and interpreted else {})
         start = f"import torch, torch.nn.functional as F\nfrom torch.testing import assert_close\ndevice = {device!r}\n"
         outcome = subprocess.run(
             [sys.executable, "-c", start + program], env=surroundings, capture_output=True, text=True, timeout=300, check=False
