@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 
 import pytest
@@ -30,7 +31,10 @@ def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
     assert set(proof.unbroken) == {"model.safetensors", "optimizer.safetensors"}
     assert proof.broken[0]["sha256"] == proof.unbroken
     assert said[0].startswith("Unbroken run: 400 steps in ")
-    assert said[1].endswith("resumed, same bits.")
+    assert said[1].endswith(", same bits.")
+    saved = proof.broken[0]["resumed_from_steps"]
+    assert saved[-1] > 0
+    assert all(step % 7 == 0 for step in saved)
     assert list(tmp_path.iterdir()) == []  # nothing stays behind
     assert json.loads(json.dumps(proof.plain())) == proof.plain()
 
@@ -73,7 +77,9 @@ def test_plugins_are_known_before_the_recipe_is_read(tiny, tmp_path, monkeypatch
     )
     pretend(monkeypatch, [{"model": "a"}, {"model": "a"}])
     assert verify_resume(tiny, set={"training.schedule": "of-a-test"}, plugins=[plugin]) == ResumeProof(
-        True, {"model": "a"}, [{"killed_at_steps": [3, 3], "sha256": {"model": "a"}, "same": True}]
+        True,
+        {"model": "a"},
+        [{"killed_at_steps": [3, 3], "resumed_from_steps": [6, 6], "sha256": {"model": "a"}, "same": True}],
     )
     from glassformer.training.slots import SCHEDULES
 
@@ -122,3 +128,26 @@ def test_kills_that_only_the_run_shows_to_be_too_many_are_refused_after_it(tiny,
         "use --kills 5 or fewer, or make the run longer."
     )
     assert done == ["unbroken"]
+
+
+@pytest.mark.parametrize(("steps", "every"), [(6, 5), (6, 9)])
+def test_checkpoints_too_seldom_to_resume_from_are_refused_untrained(tiny, tmp_path, monkeypatch, steps, every) -> None:
+    done = pretend(monkeypatch, [{"model": "a"}])
+    with pytest.raises(UsageError, match=f"checkpoint.every={every} saves too seldom .* of training.steps=6: a killed one"):
+        verify_resume(tiny, set={"training.steps": steps, "checkpoint.every": every}, kills=1, folder=tmp_path)
+    assert done == []
+
+
+def test_a_run_that_ended_before_a_checkpoint_was_due_is_no_proof(tiny, monkeypatch) -> None:
+    pretend(monkeypatch, [{"model": "a"}])  # it ends at step 6
+    with pytest.raises(GlassformerError, match="checkpoint.every=5 saves too seldom .* that ended at step 6"):
+        verify_resume(tiny, set={"training.steps": 100, "checkpoint.every": 5}, kills=1)
+
+
+def test_one_kill_falls_behind_the_first_checkpoint() -> None:
+    for seed in range(200):
+        targets = module._targets(random.Random(seed), 3, 8, 12)
+        assert targets == sorted(set(targets))
+        assert len(targets) == 3
+        assert targets[0] >= 1
+        assert 8 < targets[-1] < 12

@@ -52,9 +52,11 @@ def verify_resume(
     """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at steps drawn from ``seed``."""
     load_plugins(plugins)
     recipe = load_recipe(source, set or {})
-    steps = recipe.training.steps
+    steps, every = recipe.training.steps, recipe.checkpoint.every
     if steps is not None and steps <= kills:
         raise UsageError(_too_many(kills, steps, f"of training.steps={steps}", f"set training.steps={kills + 1} or more"))
+    if steps is not None and every is not None and every >= steps - 1:
+        raise UsageError(_too_seldom(every, f"of training.steps={steps}"))
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
         file = Path(place) / "recipe.yaml"
         file.write_text(dump_yaml(recipe.plain()), encoding="utf-8")
@@ -67,18 +69,38 @@ def verify_resume(
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")
         if last <= kills:  # the text or the patience ended it, which no recipe says beforehand
             raise GlassformerError(_too_many(kills, last, f"that ended at step {last}", "make the run longer"))
+        first_saved = every or max(1, last // 10)
+        if first_saved >= last - 1:
+            raise GlassformerError(_too_seldom(first_saved, f"that ended at step {last}"))
         chance = random.Random(seed)
         broken = []
         for number in range(1, times + 1):
             run = RunDirectory(Path(place) / f"broken-{number}")
-            targets = sorted(chance.sample(range(1, last), kills))
-            moments = [_kill_at(file, run, plugins, step=target) for target in targets]
+            moments, resumed_from = [], []
+            for target in _targets(chance, kills, first_saved, last):
+                moments.append(_kill_at(file, run, plugins, step=target))
+                resumed_from.append(max(run.steps(), default=0))
             _train(file, run, plugins)
             sums = sums_of(run, run.steps()[-1])
-            broken.append({"killed_at_steps": moments, "sha256": sums, "same": sums == expected})
-            watch.say(f"Run {number}: killed at steps {moments}, resumed, {'same bits' if sums == expected else 'OTHER BITS'}.")
+            facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from}
+            broken.append({**facts, "sha256": sums, "same": sums == expected})
+            verdict = "same bits" if sums == expected else "OTHER BITS"
+            watch.say(f"Run {number}: killed at steps {moments}, resumed from steps {resumed_from}, {verdict}.")
             watch.progress("verifying", number, times)
     return ResumeProof(all(run["same"] for run in broken), expected, broken)
+
+
+def _targets(chance: random.Random, kills: int, first_saved: int, last: int) -> list[int]:
+    """Steps at which to kill, in order; one of them lies behind the first checkpoint, or no run would be resumed."""
+    late = chance.randrange(first_saved + 1, last)
+    return sorted([late, *chance.sample([step for step in range(1, last) if step != late], kills - 1)])
+
+
+def _too_seldom(every: int, run: str) -> str:
+    return (
+        f"checkpoint.every={every} saves too seldom to prove anything about a run {run}: a killed one would start over; "
+        "set checkpoint.every to a tenth of the steps."
+    )
 
 
 def _too_many(kills: int, steps: int, run: str, longer: str) -> str:
