@@ -140,7 +140,7 @@ def test_checkpoints_too_seldom_to_resume_from_are_refused_untrained(tiny, tmp_p
 
 def test_a_run_that_ended_before_a_checkpoint_was_due_is_no_proof(tiny, monkeypatch) -> None:
     pretend(monkeypatch, [{"model": "a"}])  # it ends at step 6
-    with pytest.raises(GlassformerError, match="checkpoint.every=5 saves too seldom .* that ended at step 6"):
+    with pytest.raises(GlassformerError, match=r"checkpoint.every=5 saves too seldom .* that ended at step 6"):
         verify_resume(tiny, set={"training.steps": 100, "checkpoint.every": 5}, kills=1)
 
 
