@@ -97,9 +97,11 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
 @torch.inference_mode()
 def largest_difference(model: Transformer, *, rows: int, length: int, quick: bool = False) -> float:
     """Scores of the next token step by step with a memory, against the whole text at once; relative to the largest score."""
-    from glassformer.model.quick_step import QuickStep
+    quick_step = None
+    if quick:
+        from glassformer.model.quick_step import QuickStep  # needs Triton, which builds of torch for CPUs lack
 
-    quick_step = QuickStep(model) if quick else None
+        quick_step = QuickStep(model)
     device = model.embedding.weight.device
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
     whole_BTV = model(ids_BT).float()
