@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from glassformer.benchmark.table import heading, markdown, shown
+from glassformer.benchmark.table import heading, markdown, rows_of, shown
 
 SOURCE = Path(__file__).parents[2] / "src"
 FIGURE = {"value": 2.0, "low": 1.0, "high": 3.0, "n": 3}
@@ -87,3 +87,17 @@ def test_saved_documents_are_printed_without_torch(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == markdown(TRAIN) + "\n"
+
+
+def test_first_jobs_have_columns_of_their_own():
+    figure = {"value": 10.0, "low": 8.0, "high": 12.0, "n": 2}
+    compared = {"tokens_per_second": {"glassformer": figure, "nanoGPT": figure}, "times_as_fast_as": {"nanoGPT": figure}}
+    first = {
+        "tokens_per_second": {"glassformer": figure | {"value": 9.0}, "nanoGPT": figure},
+        "times_as_fast_as": {"nanoGPT": figure},
+    }
+    columns, rows = rows_of({"benchmark": "generate", **compared, "first_job": first})
+    assert columns[3:] == ["first job of a process, tokens/s", "we are times as fast"]
+    assert rows[0] == ["glassformer", "10 (8 to 12)", "", "9 (8 to 12)", ""]
+    assert rows[1] == ["nanoGPT", *["10 (8 to 12)"] * 4]
+    assert rows_of({"benchmark": "generate", **compared})[0] == columns[:3]
