@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,43 +12,60 @@ from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 
+if TYPE_CHECKING:
+    from glassformer.study.study import Study  # imported late when it runs: it takes a while
+
+
+Recipe = Annotated[
+    str, typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with.")
+]
+Vary = Annotated[list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own.")]
+Cross = Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="Runs of each variant (8 unless told).")]
+Looks = Annotated[
+    str | None, typer.Option("--looks", metavar="N,N", help="Judge at these numbers of seeds; stop when decided.")
+]
+MaxSeeds = Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Looks up to N seeds.")]
+Metric = Annotated[str | None, typer.Option("--metric", help="loss, or bits_per_byte where tokenizers differ.")]
+Margin = Annotated[float | None, typer.Option("--margin", help="The smallest difference that matters (0.01).")]
+Effect = Annotated[float | None, typer.Option("--effect", help="The difference you expect, for the seeds needed.")]
+Match = Annotated[
+    Literal["parameters", "flops"] | None, typer.Option("--match", help="Equal size, by the feed-forward's inner width.")
+]
+Tune = Annotated[list[str] | None, typer.Option("--tune", metavar="KEY=A,B", help="A grid each variant may choose from first.")]
+TuneSeeds = Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds of their own for --tune.")]
+BudgetHours = Annotated[float | None, typer.Option("--budget-hours", help="The most hours, all runs added up.")]
+On = Annotated[Literal["local", "ray", "inline"], typer.Option("--on", help="Processes here, or a Ray cluster.")]
+Address = Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")]
+GpuShare = Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core; on GPUs four on each).")
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")]
+AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")]
+
 
 def command(
-    recipe: Annotated[
-        str,
-        typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with."),
-    ],
-    vary: Annotated[
-        list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own.")
-    ] = None,
-    cross: Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")] = False,
-    seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", help="Runs of each variant (8 unless told).")] = None,
-    looks: Annotated[
-        str | None, typer.Option("--looks", metavar="N,N", help="Judge at these numbers of seeds; stop when decided.")
-    ] = None,
-    max_seeds: Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Looks up to N seeds.")] = None,
-    metric: Annotated[str | None, typer.Option("--metric", help="loss, or bits_per_byte where tokenizers differ.")] = None,
-    margin: Annotated[float | None, typer.Option("--margin", help="The smallest difference that matters (0.01).")] = None,
-    effect: Annotated[float | None, typer.Option("--effect", help="The difference you expect, for the seeds needed.")] = None,
-    match: Annotated[
-        Literal["parameters", "flops"] | None, typer.Option("--match", help="Equal size, by the feed-forward's inner width.")
-    ] = None,
-    tune: Annotated[
-        list[str] | None, typer.Option("--tune", metavar="KEY=A,B", help="A grid each variant may choose from first.")
-    ] = None,
-    tune_seeds: Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds of their own for --tune.")] = 2,
-    budget_hours: Annotated[float | None, typer.Option("--budget-hours", help="The most hours, all runs added up.")] = None,
-    on: Annotated[Literal["local", "ray", "inline"], typer.Option("--on", help="Processes here, or a Ray cluster.")] = "local",
-    address: Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")] = None,
-    gpu_share: Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core; on GPUs four on each).")
-    ] = None,
-    out_: Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")] = None,
+    recipe: Recipe,
+    vary: Vary = None,
+    cross: Cross = False,
+    seeds: Seeds = None,
+    looks: Looks = None,
+    max_seeds: MaxSeeds = None,
+    metric: Metric = None,
+    margin: Margin = None,
+    effect: Effect = None,
+    match: Match = None,
+    tune: Tune = None,
+    tune_seeds: TuneSeeds = 2,
+    budget_hours: BudgetHours = None,
+    on: On = "local",
+    address: Address = None,
+    gpu_share: GpuShare = None,
+    jobs: Jobs = None,
+    out_: Out = None,
     set_: Set = None,
-    allow_leaks: Annotated[
-        bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")
-    ] = False,
+    allow_leaks: AllowLeaks = False,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -85,7 +102,11 @@ def command(
         page = study.report()
     if json:
         print_json({**study.plain(), "report": str(page)})
-        return
+    else:
+        _print(study, page)
+
+
+def _print(study: Study, page: Path) -> None:
     out().print(str(study), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
     say(f"Again: glassformer report {study.folder}")
