@@ -28,13 +28,16 @@ class Generated:
 
 def window_start(length: int, context: int) -> int:
     """The first id the model sees of a text of ``length`` ids."""
+    if length <= context:
+        return 0
     stride = max(1, context // 2)
-    return max(0, -(-(length - context) // stride) * stride)
+    return -(-(length - context) // stride) * stride
 
 
 @dataclass(kw_only=True)
 class Text:
-    """A prompt and what has been written after it. ``key`` is what its randomness is derived from."""
+    """A prompt and what has been written after it. ``key`` is what its randomness is derived from, ``start`` where its
+    window begins."""
 
     row: int
     ids: list[int]
@@ -46,16 +49,12 @@ class Text:
     on_token: OnToken | None = None
     new: list[int] = field(default_factory=list)
     reason: Reason | None = None
+    start: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.start = window_start(len(self.ids), self.context)
         if self.max_new_tokens == 0:
             self.reason = "length"
-
-    @property
-    def start(self) -> int:
-        """Where its window begins."""
-        length = len(self.ids)
-        return 0 if length <= self.context else window_start(length, self.context)
 
     @property
     def window(self) -> list[int]:
@@ -90,6 +89,7 @@ class Text:
             taken = tokens[: self.remaining]
             self.ids += taken
             self.new += taken
+            self.start = window_start(len(self.ids), self.context)
             self.reason = "length" if self.remaining == 0 else None
 
     def accept(self, token: int) -> None:
@@ -99,6 +99,7 @@ class Text:
             return
         self.ids.append(token)
         self.new.append(token)
+        self.start = window_start(len(self.ids), self.context)
         if self.on_token is not None:
             self.on_token(self.row, token)
         if self.stop is not None and self.stop(self.row, self.new):
