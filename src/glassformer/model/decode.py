@@ -183,7 +183,11 @@ class Decoder:
             said_BN = self._run().cpu()
             doubtful_B = (said_BN == UNSURE).any(dim=1)  # much quicker than looking through each row's list
             for row, (said, doubtful) in enumerate(zip(said_BN.tolist(), doubtful_B.tolist())):
-                self._accept(row, said, doubtful)
+                if doubtful or row in self.known:
+                    self._accept_doubtful(row, said)
+                else:
+                    text = self.rows[row].text
+                    text.accept_all(said[: text.room])
 
     def _turn_over(self, texts: Iterator[Text]) -> list[int]:
         """Ended texts leave, waiting ones enter. The rows that are being written; none when all is."""
@@ -298,13 +302,12 @@ class Decoder:
         if seen_BV is not None:
             seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
 
-    def _accept(self, row: int, said: list[int], doubtful: bool) -> None:
-        """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token, if any."""
+    def _accept_doubtful(self, row: int, said: list[int]) -> None:
+        """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""
         one, known_1V = self.rows[row], self.known.pop(row, None)
-        if known_1V is not None:
-            said, doubtful = [UNSURE], True
+        said = said if known_1V is None else [UNSURE]
         taken = said[: one.text.room]
-        if not doubtful or UNSURE not in taken:
+        if UNSURE not in taken:
             one.text.accept_all(taken)
             return
         one.text.accept_all(taken[: taken.index(UNSURE)])

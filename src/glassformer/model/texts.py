@@ -37,7 +37,7 @@ def window_start(length: int, context: int) -> int:
 @dataclass(kw_only=True)
 class Text:
     """A prompt and what has been written after it. ``key`` is what its randomness is derived from, ``start`` where its
-    window begins."""
+    window begins, ``watched`` whether anybody looks at single ids."""
 
     row: int
     ids: list[int]
@@ -50,8 +50,10 @@ class Text:
     new: list[int] = field(default_factory=list)
     reason: Reason | None = None
     start: int = field(init=False)
+    watched: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.watched = bool(self.stop_ids) or self.stop is not None or self.on_token is not None
         self.start = window_start(len(self.ids), self.context)
         if self.max_new_tokens == 0:
             self.reason = "length"
@@ -73,11 +75,6 @@ class Text:
     def room(self) -> int:
         """How many ids can be chosen from this window; the last of them makes it move."""
         return self.context - self.seen + 1
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody looks at single ids."""
-        return bool(self.stop_ids) or self.stop is not None or self.on_token is not None
 
     def accept_all(self, tokens: list[int]) -> None:
         """Adds ids up to its end; those beyond it are dropped."""
