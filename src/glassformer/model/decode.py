@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakMethod, ref
@@ -40,6 +40,9 @@ READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
 LENGTH_UNIT = 128
 """Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
+LATE_STEPS = 32
+"""The last steps of a long run: while the device takes them, the host looks at the tokens of those before. Enough of them
+for a look at the ids of hundreds of rows, few enough to leave little to look at when all are taken."""
 UNSURE = -1
 """Stands for a token that the definition must decide."""
 KEPT_BYTES = 1 << 30
@@ -128,6 +131,21 @@ def _circumstances(model: Transformer, sampling: Sampling, rows: int, capacity: 
     return sampling, rows, capacity, rounds_as_float32(model), modes, tensors, states
 
 
+def _fetch(block: Tensor) -> Callable[[], Tensor]:
+    """Begins to copy to the host. The call it returns waits for the copy, not for what the device was told after it."""
+    copy = block.to("cpu", non_blocking=True)
+    if not block.is_cuda:
+        return lambda: copy
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def wait() -> Tensor:
+        copied.synchronize()
+        return copy
+
+    return wait
+
+
 class Decoder:
     """A batch of texts and its state on the device: last id, its place in the window, index of the next id, ids seen."""
 
@@ -180,14 +198,8 @@ class Decoder:
         while alive := self._turn_over(texts):
             self._read([row for row in alive if self.rows[row].start != self.rows[row].text.start])
             self._bring_in_step([row for row in alive if not self.rows[row].in_step])
-            said_BN = self._run().cpu()
-            doubtful_B = (said_BN == UNSURE).any(dim=1)  # much quicker than looking through each row's list
-            for row, (said, doubtful) in enumerate(zip(said_BN.tolist(), doubtful_B.tolist())):
-                if doubtful or row in self.known:
-                    self._accept_doubtful(row, said)
-                else:
-                    text = self.rows[row].text
-                    text.accept_all(said[: text.room])
+            for said_BN in self._run():
+                self._accept(said_BN)
 
     def _turn_over(self, texts: Iterator[Text]) -> list[int]:
         """Ended texts leave, waiting ones enter. The rows that are being written; none when all is."""
@@ -250,8 +262,9 @@ class Decoder:
         for row in rows:
             self.rows[row].in_step = True
 
-    def _run(self) -> Tensor:
-        """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
+    def _run(self) -> Iterator[Tensor]:
+        """The next ids of every row on the host, [B, N], ``UNSURE`` where the definition must decide; of a long run those of
+        the first steps and then the others."""
         self.first_B.copy_(self.index_B)
         texts = [self.rows[row].text for row in self._alive]
         ends = [min(text.remaining, text.room) for text in texts]
@@ -259,9 +272,16 @@ class Decoder:
         if self.quick is not None and not texts[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
         step, length = self.recorded or self._step, self._length(texts, steps)
-        for _ in range(steps):
-            step(len(self.rows), length)
-        return self.said_BN[: len(self.rows), :steps]
+        said_BN = self.said_BN[: len(self.rows), :steps]
+        # Not where a row may come to its end before the others: what it says after that is nothing to look at.
+        long = not self.exact and 2 * LATE_STEPS <= steps <= min(ends)
+        pieces = []
+        for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
+            for _ in range(begin, end):
+                step(len(self.rows), length)
+            pieces.append(_fetch(said_BN[:, begin:end]))
+        for fetched in pieces:
+            yield fetched()
 
     def _length(self, texts: list[Text], steps: int) -> int:
         """How many places of the memory the next steps look at."""
@@ -301,6 +321,17 @@ class Decoder:
         index_B.add_(1)
         if seen_BV is not None:
             seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
+
+    def _accept(self, said_BN: Tensor) -> None:
+        """Takes what the rows said; not of a row whose text went another way in the meantime."""
+        doubtful_B = (said_BN == UNSURE).any(dim=1)  # much quicker than looking through each row's list
+        for row, (one, said, doubtful) in enumerate(zip(self.rows, said_BN.tolist(), doubtful_B.tolist())):
+            if not one.in_step:
+                continue
+            if doubtful or row in self.known:
+                self._accept_doubtful(row, said)
+            else:
+                one.text.accept_all(said)
 
     def _accept_doubtful(self, row: int, said: list[int]) -> None:
         """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""

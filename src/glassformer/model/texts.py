@@ -77,13 +77,13 @@ class Text:
         return self.context - self.seen + 1
 
     def accept_all(self, tokens: list[int]) -> None:
-        """Adds ids up to its end; those beyond it are dropped."""
+        """Adds ids chosen from this window, up to the window's end or the text's; those beyond are dropped."""
         if self.watched:
-            for token in tokens:
+            for token in tokens[: self.room]:
                 if self.reason is None:
                     self.accept(token)
         elif self.reason is None:
-            taken = tokens[: self.remaining]
+            taken = tokens[: min(self.remaining, self.room)]
             self.ids += taken
             self.new += taken
             self.start = window_start(len(self.ids), self.context)
