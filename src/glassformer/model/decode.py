@@ -87,7 +87,7 @@ def rounds_as_float32(model: Transformer) -> bool:
     return weight.dtype == torch.float64 or (weight.dtype == torch.float32 and full)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Row:
     """A text in its row. ``start``: the window the memory holds. ``in_step``: the device knows the text's end."""
 

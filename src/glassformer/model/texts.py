@@ -34,7 +34,7 @@ def window_start(length: int, context: int) -> int:
     return -(-(length - context) // stride) * stride
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Text:
     """A prompt and what has been written after it. ``key`` is what its randomness is derived from, ``start`` where its
     window begins, ``watched`` whether anybody looks at single ids."""
