@@ -137,7 +137,7 @@ def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: i
             )
         ids = [start_id]
     vocabulary = model.dims.vocabulary
-    if not (0 <= min(ids) and max(ids) < vocabulary):
+    if min(ids) < 0 or max(ids) >= vocabulary:
         unknown = next(token for token in ids if not 0 <= token < vocabulary)
         known = f"the ids 0 to {vocabulary - 1}"
         raise DataError(f"Prompt {row + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer.")
