@@ -223,6 +223,57 @@ def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, recor
     assert decoder_for(model, Sampling(), **settings) is not first
 
 
+@pytest.fixture
+def long_runs(monkeypatch):
+    """As in bf16: only scores that are no numbers are doubtful. Runs of four steps and more are looked at in two pieces."""
+    monkeypatch.setattr(decode, "rounds_as_float32", lambda model: False)
+    monkeypatch.setattr(decode, "LATE_STEPS", 2)
+
+
+def texts_of_one_length(number: int) -> list[Text]:
+    return [
+        Text(row=row, ids=[row, row + 1], key=7 + row, context=CONTEXT, max_new_tokens=45 + row % 2) for row in range(number)
+    ]
+
+
+def test_the_first_ids_of_a_long_run_are_looked_at_while_the_last_are_written(model, long_runs, monkeypatch):
+    """Room for 17, then 9, 9, 9 ids, and one or two more: each run but the last is told in two pieces, after all its steps."""
+    heard, step, accept = [], Decoder._step, Decoder._accept
+    monkeypatch.setattr(Decoder, "_step", lambda self, *shape: (heard.append("step"), step(self, *shape)))
+    monkeypatch.setattr(Decoder, "_accept", lambda self, said: (heard.append(said.shape[1]), accept(self, said)))
+    expected = write_by_definition(model, texts_of_one_length(3), Sampling())
+    assert write(model, texts_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
+    runs = [heard.index(15), heard.index(7)]
+    assert heard[: runs[0] + 2] == ["step"] * 17 + [15, 2]
+    assert heard[runs[0] + 2 : runs[1] + 2] == ["step"] * 9 + [7, 2]
+    assert [said for said in heard if said != "step"] == [15, 2, 7, 2, 7, 2, 7, 2, 2]
+
+
+@pytest.mark.parametrize("doubts", [[5], [5, 16], [16], [2, 25]])
+def test_a_row_that_went_another_way_is_not_heard_until_it_is_in_step(model, long_runs, monkeypatch, doubts):
+    """Row 1 is doubtful at those of its ids, whether in the piece that is looked at early or late; what it says next is
+    wrong, and the rest of the run follows from it."""
+    choose_all = Decoder._choose
+
+    def doubt(self, rows):
+        choose_all(self, rows)
+        index, first = int(self.index_B[1]) - 1, int(self.first_B[1])
+        if index in doubts and rows > 1:
+            self.said_BN[1, index - first] = decode.UNSURE
+            self.last_B[1] = (self.last_B[1] + 1) % VOCABULARY
+
+    monkeypatch.setattr(Decoder, "_choose", doubt)
+    expected = write_by_definition(model, texts_of_one_length(3), Sampling())
+    assert write(model, texts_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
+
+
+def test_rows_that_stay_where_they_are_are_not_copied(model, monkeypatch):
+    moved = []
+    monkeypatch.setattr(Memory, "keep_rows", lambda self, rows: moved.append(rows.tolist()))
+    write(model, make_texts(2, new=4)[:1], Sampling(), rows=3)
+    assert moved == []
+
+
 def test_who_takes_the_decoder_has_it_alone(model, recording):
     """A text written while another is being written (from a callback, or another thread) gets one of its own."""
     settings = {"rows": 2, "capacity": CONTEXT, "stride": 1}

@@ -110,6 +110,7 @@ def test_an_empty_prompt_begins_with_the_start_mark_or_is_refused():
         ({"batch_size": 0}, UsageError, "batch_size=0"),
         ({"seeds": [1, 2]}, UsageError, "2 seeds do not fit 1 prompts"),
         ({"temperature": -1.0}, UsageError, "temperature=-1"),
+        ({"prompts": [[1], [2, -3, VOCABULARY]]}, DataError, "Prompt 2 holds the id -3"),
         ({"prompts": [[1, VOCABULARY]]}, DataError, f"id {VOCABULARY}, but this model knows the ids 0 to {VOCABULARY - 1}"),
     ],
 )

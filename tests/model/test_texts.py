@@ -89,3 +89,13 @@ def test_many_ids_are_taken_up_to_the_end(rules):
     assert (text.reason, text.new, text.ids) == ("length", [7, 8, 9], [5, 6, 7, 8, 9])
     text.accept_all([12])
     assert text.new == [7, 8, 9]
+
+
+@pytest.mark.parametrize("rules", [{}, {"on_token": lambda row, token: None}])
+def test_many_ids_are_taken_up_to_the_windows_end(rules):
+    """Ids 5, 6 leave room for three in a window of 4: the last of them makes it move, and what follows saw another one."""
+    text = make_text(max_new_tokens=50, **rules)
+    text.accept_all([7, 8, 9, 10, 11])
+    assert (text.ids, text.start, text.window, text.reason) == ([5, 6, 7, 8, 9], 2, [7, 8, 9], None)
+    text.accept_all([1, 2, 3])
+    assert (text.ids, text.start) == ([5, 6, 7, 8, 9, 1, 2], 4)

@@ -11,5 +11,5 @@ import hashlib
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
     """A 63-bit seed for one purpose. Different purposes give unrelated numbers."""
-    text = "/".join(str(part) for part in (seed, *purpose))
+    text = "/".join(map(str, (seed, *purpose)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

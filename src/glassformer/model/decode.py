@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakMethod, ref
@@ -40,6 +40,9 @@ READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
 LENGTH_UNIT = 128
 """Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
+LATE_STEPS = 32
+"""The last steps of a long run: while the device takes them, the host looks at the tokens of those before. Enough of them
+for a look at the ids of hundreds of rows, few enough to leave little to look at when all are taken."""
 UNSURE = -1
 """Stands for a token that the definition must decide."""
 KEPT_BYTES = 1 << 30
@@ -84,7 +87,7 @@ def rounds_as_float32(model: Transformer) -> bool:
     return weight.dtype == torch.float64 or (weight.dtype == torch.float32 and full)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Row:
     """A text in its row. ``start``: the window the memory holds. ``in_step``: the device knows the text's end."""
 
@@ -120,10 +123,27 @@ def keep(decoder: Decoder) -> None:
 
 def _circumstances(model: Transformer, sampling: Sampling, rows: int, capacity: int) -> tuple[Any, ...]:
     """All that a recording is made of: it reads every tensor of the model at its address."""
-    tensors = tuple(tensor.data_ptr() for tensor in itertools.chain(model.parameters(), model.buffers()))
-    modules = tuple((id(module), module.training) for module in model.modules())
+    modules = list(model.modules())  # once: walking through the model costs as much as all else here
+    held = itertools.chain.from_iterable((*module._parameters.values(), *module._buffers.values()) for module in modules)
+    tensors = tuple(tensor.data_ptr() for tensor in held if tensor is not None)
+    states = tuple((id(module), module.training) for module in modules)
     modes = (torch.is_autocast_enabled(model.embedding.weight.device.type), torch.is_inference_mode_enabled())
-    return sampling, rows, capacity, rounds_as_float32(model), modes, tensors, modules
+    return sampling, rows, capacity, rounds_as_float32(model), modes, tensors, states
+
+
+def _fetch(block: Tensor) -> Callable[[], Tensor]:
+    """Begins to copy to the host. The call it returns waits for the copy, not for what the device was told after it."""
+    copy = block.to("cpu", non_blocking=block.is_cuda)
+    if not block.is_cuda:
+        return lambda: copy
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def wait() -> Tensor:
+        copied.synchronize()
+        return copy
+
+    return wait
 
 
 class Decoder:
@@ -171,36 +191,42 @@ class Decoder:
 
     @property
     def _alive(self) -> list[int]:
-        return [row for row, one in enumerate(self.rows) if not one.ended]
+        return [row for row, one in enumerate(self.rows) if one.text.reason is None]
 
     def write(self, texts: Iterator[Text]) -> None:
         """Writes all texts to their ends, as many at a time as there are rows."""
-        while self._turn_over(texts):
-            self._read([row for row in self._alive if self.rows[row].start != self.rows[row].text.start])
-            self._bring_in_step([row for row in self._alive if not self.rows[row].in_step])
-            for row, said in enumerate(self._run().tolist()):
-                self._accept(row, said)
+        while alive := self._turn_over(texts):
+            self._read([row for row in alive if self.rows[row].start != self.rows[row].text.start])
+            self._bring_in_step([row for row in alive if not self.rows[row].in_step])
+            for said_BN in self._run():
+                self._accept(said_BN)
 
-    def _turn_over(self, texts: Iterator[Text]) -> bool:
-        """Ended texts leave, waiting ones enter. False when all is written."""
+    def _turn_over(self, texts: Iterator[Text]) -> list[int]:
+        """Ended texts leave, waiting ones enter. The rows that are being written; none when all is."""
         waiting = (_Row(text) for text in texts if text.reason is None)
-        for row, one in enumerate(self.rows):
-            if one.ended:
-                self.rows[row] = next(waiting, one)
+        ended = [row for row, one in enumerate(self.rows) if one.ended]
+        for row, one in zip(ended, waiting):
+            self.rows[row] = one
         self.rows += itertools.islice(waiting, self.max_rows - len(self.rows))
         alive = self._alive
         # Another number of rows needs another recording: worth it only when the batch has become half as large.
         if len(alive) <= (len(self.rows) // 2 if self.recorded else len(self.rows) - 1):
             late = [row for row in alive if row >= len(alive)]  # they take the free places, so that few rows move
             self._keep([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
-        return bool(alive)
+        return self._alive
 
     def _keep(self, order: list[int]) -> None:
-        rows_B = torch.tensor(order, dtype=torch.long, device=self.device)
-        self.memory.keep_rows(rows_B)
-        for state in self._state:
-            state[: len(order)] = state[rows_B]
+        if order != list(range(len(order))):
+            rows_B = self._on_device(order)
+            self.memory.keep_rows(rows_B)
+            for state in self._state:
+                state[: len(order)] = state[rows_B]
         self.rows = [self.rows[row] for row in order]
+
+    def _on_device(self, values: Iterable[int]) -> Tensor:
+        """The numbers in one copy, which on CUDA does not wait for what the device is doing."""
+        numbers_N = torch.frombuffer(array("q", values), dtype=torch.long)  # many times as quick as a tensor of lists
+        return numbers_N.to(self.device, non_blocking=self.device.type == "cuda")
 
     def _read(self, rows: list[int]) -> None:
         """Puts all but the last id of each window into the memory, in passes of rows of similar length."""
@@ -213,11 +239,12 @@ class Decoder:
             share = max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
-                windows = [self.rows[row].text.window[:-1] for row in together]
-                padded = itertools.chain.from_iterable(window + [0] * (length - len(window)) for window in windows)
-                ids_N = torch.frombuffer(array("q", padded), dtype=torch.long)  # many times as quick as from nested lists
-                self.memory.place_whole(torch.tensor(together, device=self.device))
-                self.model.features(ids_N.to(self.device).view(-1, length), memory=self.memory)
+                padded: list[int] = []
+                for text in (self.rows[row].text for row in together):
+                    padded += text.ids[text.start : -1]
+                    padded += [0] * (length - text.seen + 1)
+                self.memory.place_whole(self._on_device(together))
+                self.model.features(self._on_device(padded).view(-1, length), memory=self.memory)
         self.to_compare -= len(self.known)
         for row in rows:
             self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
@@ -227,17 +254,17 @@ class Decoder:
         if not rows:
             return
         texts = [self.rows[row].text for row in rows]
-        where = torch.tensor(rows, device=self.device)
-        values = [(text.ids[-1], len(text.ids) - text.start - 1, len(text.new), text.key) for text in texts]
-        last, at, index, keys = torch.tensor(values, device=self.device).unbind(dim=1)
+        values = [(row, text.ids[-1], text.seen - 1, len(text.new), text.key) for row, text in zip(rows, texts)]
+        where, last, at, index, keys = self._on_device(itertools.chain.from_iterable(values)).view(-1, 5).unbind(dim=1)
         self.last_B[where], self.at_B[where], self.index_B[where], self.keys_B[where] = last, at, index, keys
         if self.seen_BV is not None:
             self.seen_BV[where] = seen_ids(texts, self.seen_BV.shape[1]).to(self.device)
         for row in rows:
             self.rows[row].in_step = True
 
-    def _run(self) -> Tensor:
-        """The next ids of every row, [B, N], ``UNSURE`` where the definition must decide."""
+    def _run(self) -> Iterator[Tensor]:
+        """The next ids of every row on the host, [B, N], ``UNSURE`` where the definition must decide; of a long run those of
+        the first steps and then the others."""
         self.first_B.copy_(self.index_B)
         texts = [self.rows[row].text for row in self._alive]
         ends = [min(text.remaining, text.room) for text in texts]
@@ -245,9 +272,16 @@ class Decoder:
         if self.quick is not None and not texts[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
         step, length = self.recorded or self._step, self._length(texts, steps)
-        for _ in range(steps):
-            step(len(self.rows), length)
-        return self.said_BN[: len(self.rows), :steps]
+        said_BN = self.said_BN[: len(self.rows), :steps]
+        # Not where a row may come to its end before the others: what it says after that is nothing to look at.
+        long = not self.exact and 2 * LATE_STEPS <= steps <= min(ends)
+        pieces = []
+        for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
+            for _ in range(begin, end):
+                step(len(self.rows), length)
+            pieces.append(_fetch(said_BN[:, begin:end]))
+        for fetched in pieces:
+            yield fetched()
 
     def _length(self, texts: list[Text], steps: int) -> int:
         """How many places of the memory the next steps look at."""
@@ -288,7 +322,18 @@ class Decoder:
         if seen_BV is not None:
             seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
 
-    def _accept(self, row: int, said: list[int]) -> None:
+    def _accept(self, said_BN: Tensor) -> None:
+        """Takes what the rows said; not of a row whose text went another way in the meantime."""
+        doubtful_B = (said_BN == UNSURE).any(dim=1)  # much quicker than looking through each row's list
+        for row, (one, said, doubtful) in enumerate(zip(self.rows, said_BN.tolist(), doubtful_B.tolist())):
+            if not one.in_step:
+                continue
+            if doubtful or row in self.known:
+                self._accept_doubtful(row, said)
+            else:
+                one.text.accept_all(said)
+
+    def _accept_doubtful(self, row: int, said: list[int]) -> None:
         """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""
         one, known_1V = self.rows[row], self.known.pop(row, None)
         said = said if known_1V is None else [UNSURE]

@@ -136,12 +136,11 @@ def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: i
                 f"Prompt {row + 1} is empty, and this model has no start mark to begin from; give at least one token."
             )
         ids = [start_id]
-    out_of_range = [token for token in ids if not 0 <= token < model.dims.vocabulary]
-    if out_of_range:
-        known = f"the ids 0 to {model.dims.vocabulary - 1}"
-        raise DataError(
-            f"Prompt {row + 1} holds the id {out_of_range[0]}, but this model knows {known}; use the run's own tokenizer."
-        )
+    vocabulary = model.dims.vocabulary
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        unknown = next(token for token in ids if not 0 <= token < vocabulary)
+        known = f"the ids 0 to {vocabulary - 1}"
+        raise DataError(f"Prompt {row + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer.")
     return ids
 
 

@@ -51,11 +51,9 @@ class LayerMemory:
         for buffer in self._buffers.values():
             buffer.zero_()
 
-    def keep_rows(self, rows_B: Tensor) -> None:
-        moved_to = torch.arange(len(rows_B), device=rows_B.device)
-        moved_to = moved_to[moved_to != rows_B]
+    def move_rows(self, to_N: Tensor, from_N: Tensor) -> None:
         for buffer in self._buffers.values():
-            buffer[moved_to] = buffer[rows_B[moved_to]]
+            buffer[to_N] = buffer[from_N]
 
 
 class Memory:
@@ -83,5 +81,8 @@ class Memory:
 
     def keep_rows(self, rows_B: Tensor) -> None:
         """Row ``rows_B[i]`` becomes row i; every row not named leaves. Only rows that change place are copied."""
+        to_N = torch.arange(len(rows_B), device=rows_B.device)
+        to_N = to_N[to_N != rows_B]  # waits for the device, so it is asked once for all layers
+        from_N = rows_B[to_N]
         for layer in self.layers:
-            layer.keep_rows(rows_B)
+            layer.move_rows(to_N, from_N)

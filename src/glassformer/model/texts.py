@@ -28,13 +28,16 @@ class Generated:
 
 def window_start(length: int, context: int) -> int:
     """The first id the model sees of a text of ``length`` ids."""
+    if length <= context:
+        return 0
     stride = max(1, context // 2)
-    return max(0, -(-(length - context) // stride) * stride)
+    return -(-(length - context) // stride) * stride
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Text:
-    """A prompt and what has been written after it. ``key`` is what its randomness is derived from."""
+    """A prompt and what has been written after it. ``key`` is what its randomness is derived from, ``start`` where its
+    window begins, ``watched`` whether anybody looks at single ids."""
 
     row: int
     ids: list[int]
@@ -46,16 +49,14 @@ class Text:
     on_token: OnToken | None = None
     new: list[int] = field(default_factory=list)
     reason: Reason | None = None
+    start: int = field(init=False)
+    watched: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.watched = bool(self.stop_ids) or self.stop is not None or self.on_token is not None
+        self.start = window_start(len(self.ids), self.context)
         if self.max_new_tokens == 0:
             self.reason = "length"
-
-    @property
-    def start(self) -> int:
-        """Where its window begins."""
-        length = len(self.ids)
-        return 0 if length <= self.context else window_start(length, self.context)
 
     @property
     def window(self) -> list[int]:
@@ -75,21 +76,17 @@ class Text:
         """How many ids can be chosen from this window; the last of them makes it move."""
         return self.context - self.seen + 1
 
-    @property
-    def watched(self) -> bool:
-        """Whether anybody looks at single ids."""
-        return bool(self.stop_ids) or self.stop is not None or self.on_token is not None
-
     def accept_all(self, tokens: list[int]) -> None:
-        """Adds ids up to its end; those beyond it are dropped."""
+        """Adds ids chosen from this window, up to the window's end or the text's; those beyond are dropped."""
         if self.watched:
-            for token in tokens:
+            for token in tokens[: self.room]:
                 if self.reason is None:
                     self.accept(token)
         elif self.reason is None:
-            taken = tokens[: self.remaining]
+            taken = tokens[: min(self.remaining, self.room)]
             self.ids += taken
             self.new += taken
+            self.start = window_start(len(self.ids), self.context)
             self.reason = "length" if self.remaining == 0 else None
 
     def accept(self, token: int) -> None:
@@ -99,6 +96,7 @@ class Text:
             return
         self.ids.append(token)
         self.new.append(token)
+        self.start = window_start(len(self.ids), self.context)
         if self.on_token is not None:
             self.on_token(self.row, token)
         if self.stop is not None and self.stop(self.row, self.new):
