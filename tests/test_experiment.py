@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,6 +60,20 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(tiny, tmp_p
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         train(tiny, out=tmp_path / name, seed=seed)
     assert last_sums(tmp_path / "a") == last_sums(tmp_path / "b") != last_sums(tmp_path / "c")
+
+
+def test_a_process_that_compiles_nothing_does_not_import_torchs_compiler(tiny, tmp_path) -> None:
+    """It is a second and more of every process; checks, steps, evaluation and saving do without."""
+    program = (
+        "import json, sys, glassformer as gf\n"
+        "run = gf.train(json.loads(sys.argv[1]), out=sys.argv[2])\n"
+        "run.evaluate()\n"
+        "assert run.status == 'finished'\n"
+        "sys.exit(str({'torch._dynamo', 'torch._inductor', 'sympy'} & set(sys.modules) or ''))\n"
+    )
+    words = [sys.executable, "-c", program, json.dumps(tiny), str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
 
 
 def test_going_on_to_more_steps(tiny, tmp_path) -> None:
