@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,6 +62,20 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(tiny, tmp_p
     assert last_sums(tmp_path / "a") == last_sums(tmp_path / "b") != last_sums(tmp_path / "c")
 
 
+def test_a_process_that_compiles_nothing_does_not_import_torchs_compiler(tiny, tmp_path) -> None:
+    """It is a second and more of every process; checks, steps, evaluation and saving do without."""
+    program = (
+        "import json, sys, glassformer as gf\n"
+        "run = gf.train(json.loads(sys.argv[1]), out=sys.argv[2])\n"
+        "run.evaluate()\n"
+        "assert run.status == 'finished'\n"
+        "sys.exit(str({'torch._dynamo', 'torch._inductor', 'sympy'} & set(sys.modules) or ''))\n"
+    )
+    words = [sys.executable, "-c", program, json.dumps(tiny), str(tmp_path / "run")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
 def test_going_on_to_more_steps(tiny, tmp_path) -> None:
     """With a schedule that does not look at the end, going on is the same as having meant to from the start."""
     tiny["training"]["schedule"] = "constant"
@@ -70,6 +86,20 @@ def test_going_on_to_more_steps(tiny, tmp_path) -> None:
     assert run.recipe.training.steps == 10
     steps = [record["step"] for record in run.metrics() if "loss" in record]
     assert steps == list(range(1, 11))
+
+
+def test_without_its_optimizer_a_run_cannot_go_on_but_another_can_begin_from_it(tiny, tmp_path) -> None:
+    """To begin again from the first step, as where all is damaged, would throw good weights away."""
+    train(tiny, out=tmp_path / "run")
+    for file in (tmp_path / "run").rglob("optimizer.safetensors"):
+        file.unlink()
+    before = state_of_folder(tmp_path / "run")
+    for steps in (6, 9):
+        with pytest.raises(RunError, match=r"step-6/optimizer\.safetensors is missing.* Copy the file back .*init_from="):
+            train(tiny, set={"training.steps": steps}, out=tmp_path / "run", resume=True)
+    assert state_of_folder(tmp_path / "run") == before
+    run = train(tiny, set={"init_from": str(tmp_path / "run"), "training.steps": 1}, out=tmp_path / "new")
+    assert run.status == "finished"
 
 
 def test_resuming_a_finished_run_changes_nothing(tiny, tmp_path) -> None:

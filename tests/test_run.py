@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 import torch
@@ -66,23 +65,41 @@ def test_no_best_was_kept(tiny, tmp_path, unchecked) -> None:
         run.checkpoint("best")
 
 
+class Listener:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    def progress(self, *arguments: object) -> None: ...
+
+
+def test_a_run_copied_without_its_optimizer_is_read_from_its_weights(copy, trained) -> None:
+    """The figures and the text of the whole run; that something is missing is said once a checkpoint, not once a look."""
+    for file in copy.rglob("optimizer.safetensors"):
+        file.unlink()
+    listener = Listener()
+    run, whole = load(copy, watch=listener), load(trained)
+    assert run.evaluate().metrics == whole.evaluate().metrics
+    assert run.generate("a", max_new_tokens=5, seed=1) == whole.generate("a", max_new_tokens=5, seed=1)
+    (sentence,) = listener.said
+    assert sentence.startswith(f"{RunDirectory(copy).checkpoint(12) / 'optimizer.safetensors'} is missing. The weights")
+    assert run.checkpoint(8).step == 8
+    assert run.checkpoint("best").step == whole.checkpoint("best").step
+    assert len(listener.said) == len({8, 12, run.checkpoint("best").step})
+
+
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(copy) -> None:
     file = RunDirectory(copy).checkpoint(12) / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
 
-    class Listener:
-        said: ClassVar[list[str]] = []
-
-        def say(self, sentence: str) -> None:
-            self.said.append(sentence)
-
-        def progress(self, *arguments: object) -> None: ...
-
-    run = load(copy, watch=Listener())
+    listener = Listener()
+    run = load(copy, watch=listener)
     assert run.checkpoint("last").step == 8
-    assert f"{file} is damaged" in Listener.said[0]
+    assert f"{file} is damaged" in listener.said[0]
     with pytest.raises(RunError, match="is damaged"):
         run.checkpoint(12)
 

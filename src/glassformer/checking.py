@@ -17,6 +17,7 @@ from glassformer.data.prepare import prepare
 from glassformer.experiment import fresh_or_saved_model, tokenizer_to_use
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
 from glassformer.recipe import Recipe, load_recipe
 from glassformer.run import load
@@ -32,6 +33,7 @@ def check(
     vocabulary: int | None = None,
     context: int | None = None,
     quick: bool = True,
+    watch: Watcher = SILENT,
 ) -> CheckReport:
     """The laws, on the actual model: ``passed``, and ``findings`` that say where each broken law is broken.
 
@@ -39,18 +41,20 @@ def check(
     [B, T] to scores [B, T, V], a Hugging Face model or its folder. The other arguments are those of ``check_model``.
     """
     load_plugins(plugins)
-    model, runtime = resolve(target, set or {})
+    model, runtime = resolve(target, set or {}, watch)
     return check_model(model, causal=causal, vocabulary=vocabulary, context=context, runtime=runtime, quick=quick)
 
 
-def resolve(target: Target | Recipe | Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Target, Runtime | None]:
+def resolve(
+    target: Target | Recipe | Mapping[str, Any], changes: Mapping[str, Any], watch: Watcher = SILENT
+) -> tuple[Target, Runtime | None]:
     """What the words name, and what it is trained in."""
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
         return callable_in_file(target), None
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
-        run = load(target)
+        run = load(target, watch=watch)
         return run.model, _runtime(run.recipe)
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         _refuse_changes(str(target), changes)

@@ -33,7 +33,7 @@ from glassformer.measuring import LanguageRuler, write_predictions
 from glassformer.model.generate import generate
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe
-from glassformer.runs.checkpoint import Checkpoint, load_checkpoint, newest_good
+from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import last_validation_loss, standing_of
 from glassformer.runs.records import MetricsLog
@@ -124,6 +124,7 @@ class Run:
 
     def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
         self.directory, self._watch = directory, watch
+        self._said: set[str] = set()
         self._rulers: dict[tuple[int, bool], LanguageRuler] = {}
         self._kept_writer: tuple[tuple[int, str], Transformer] | None = None
 
@@ -167,10 +168,10 @@ class Run:
         return MetricsLog(self.directory.metrics_file).read()
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
-        """``last``, ``best``, or a step."""
+        """``last``, ``best``, or a step. Of a run copied without its optimizer files, the weights alone; that is said."""
         steps = self.directory.steps()
         if which == "last":
-            found = newest_good(self.directory, self._watch.say)
+            found = newest_to_read(self.directory, self._say_once)
             if found is None:
                 raise RunError(f"{self.folder} has no whole checkpoint yet.")
             return found
@@ -179,7 +180,12 @@ class Run:
             raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
         if int(step) not in steps:
             raise RunError(f"{self.folder} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
-        return load_checkpoint(self.directory.checkpoint(int(step)))
+        return load_to_read(self.directory.checkpoint(int(step)), self._say_once)
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._watch.say(sentence)
 
     def _best_step(self) -> int:
         best: int | None = self.checkpoint("last").state.get("best_step")

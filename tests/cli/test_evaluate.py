@@ -30,6 +30,20 @@ def test_another_checkpoint(cli, trained) -> None:
     assert cli("evaluate", trained, "--checkpoint", "newest").code == 2
 
 
+def test_a_run_copied_without_its_optimizer(cli, trained, tmp_path) -> None:
+    """The same document on stdout; one line more on stderr. Nothing of this is forgiven to an optimizer that is damaged."""
+    shutil.copytree(trained, tmp_path / "run")
+    files = sorted((tmp_path / "run").rglob("optimizer.safetensors"))
+    for file in files:
+        file.unlink()
+    answer = cli("evaluate", tmp_path / "run", "--json")
+    assert (answer.code, answer.json) == (0, cli("evaluate", trained, "--json").json)
+    assert " ".join(answer.err.split()).count("optimizer.safetensors is missing. The weights beside it are whole") == 1
+    for file in files:
+        file.write_bytes(b"x")
+    assert cli("evaluate", tmp_path / "run").code == 1
+
+
 def test_opening_test_is_recorded(cli, trained, tmp_path) -> None:
     shutil.copytree(trained, tmp_path / "run")
     assert cli("evaluate", tmp_path / "run", "--split", "test", "--json").code == 0

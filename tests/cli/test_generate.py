@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 FEW = ("--max-new-tokens", 8)
 
 
@@ -13,6 +15,15 @@ def test_a_text_streams(cli, trained) -> None:
     assert len(answer.out) == len("the cat") + 8 + 1
     assert cli("generate", trained, "the cat", *FEW).out == answer.out  # the same seed
     assert cli("generate", trained, "the cat", *FEW, "--seed", 3).out != answer.out
+
+
+def test_nothing_of_a_text_that_cannot_begin_is_written(cli, trained, tmp_path) -> None:
+    """Nor does the prompt stand before what is said while the run is read."""
+    shutil.copytree(trained, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    answer = cli("generate", tmp_path / "run", "the cat", *FEW)
+    assert (answer.code, answer.out) == (1, "")
+    assert cli("generate", trained, "the cat", "--max-new-tokens", 0).out == "the cat\n"
 
 
 def test_as_json(cli, trained) -> None:

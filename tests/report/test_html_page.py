@@ -93,6 +93,28 @@ def test_text_stays_text(hostile: str) -> None:
     assert "$title" in hostile
 
 
+def test_code_is_code_in_sentences_and_text_elsewhere() -> None:
+    page = render(make_page("run `a<b> & c`, or ` not"))
+    code = "run <code>a&lt;b&gt; &amp; c</code>, or ` not"
+    for sentence in ("<p>{}</p>", "<caption>{}</caption>", "<figcaption>{}</figcaption>", '<p class="small">{}</p>'):
+        assert sentence.format(code) in page, sentence
+    assert page.count(f"</strong>{code}</p>") == 4  # two banners, two taints
+    assert page.count(f"</strong> {code}</li>") == 2
+    plain = "run `a&lt;b&gt; &amp; c`, or ` not"
+    for name in ("<title>{}</title>", '<h2 id="part-1">{}</h2>', "<td>{}</td>", "<dt>{}</dt>", "<summary>{}</summary>"):
+        assert name.format(plain) in page, name
+    assert f'<pre tabindex="0">{plain}</pre>' in page
+
+
+def test_code_cannot_become_markup() -> None:
+    page = render(make_page(f"`{HOSTILE}`"))
+    assert "<script" not in page
+    assert "<code>&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; $title \ufffd</code>" in page
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+
+
 def test_nothing_points_outside(hostile: str) -> None:
     pointers = re.findall(r'(?:href|src|action)="([^"]*)"', hostile) + re.findall(r"url\(([^)]*)\)", hostile)
     assert pointers

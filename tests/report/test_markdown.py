@@ -47,10 +47,22 @@ def test_by_hand() -> None:
 
 
 def test_characters_mean_themselves() -> None:
-    text = render_markdown(Page("a|b", [Paragraph("<i> *x* _y_ `z`\n# no heading"), Table(["a|b"], [["c|d"]])]))
+    text = render_markdown(Page("a|b", [Paragraph("<i> *x* _y_ ` z\n# no heading"), Table(["a|b"], [["c|d"]])]))
     assert r"# a\|b" in text
-    assert r"\<i\> \*x\* \_y\_ \`z\` \# no heading" in text
+    assert r"\<i\> \*x\* \_y\_ \` z \# no heading" in text
     assert r"| c\|d |" in text
+
+
+def test_code_stays_code_in_sentences_and_is_text_elsewhere() -> None:
+    said = "run\n`a *b*  <i>` or ` *not*"
+    page = Page(said, [Paragraph(said), Banner(said, "note"), Verdicts([Verdict(said, "same", said)]), Table(["a"], [[said]])])
+    title, paragraph, banner, verdict, *_, row = render_markdown(page).strip().split("\n\n")
+    assert paragraph == "run `a *b* <i>` or \\` \\*not\\*"
+    assert banner == f"> **{paragraph}**"
+    plain = "run \\`a \\*b\\* \\<i\\>\\` or \\` \\*not\\*"
+    assert title == f"# {plain}"
+    assert verdict == f"- *same:* **{plain}** {paragraph}"
+    assert row.endswith(f"| {plain} |")
 
 
 def test_a_listing_cannot_end_early() -> None:

@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.foundation.errors import DamagedCheckpoint, DiskFull
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerMissing
 from glassformer.runs import checkpoint as module
 from glassformer.runs.checkpoint import (
     Checkpoint,
     discard_after,
     load_checkpoint,
+    load_to_read,
     newest_good,
+    newest_to_read,
     prune,
     save_checkpoint,
     sums_of,
@@ -111,6 +113,86 @@ def test_the_one_before_a_damaged_one_is_used(run) -> None:
     assert "step-5/state.json is missing" in said[1]
     shutil.rmtree(run.checkpoint(3))
     assert newest_good(run, said.append) is None
+
+
+def without_optimizer(run: RunDirectory, *steps: int) -> None:
+    for step in steps:
+        (run.checkpoint(step) / "optimizer.safetensors").unlink()
+
+
+def test_without_any_optimizer_file_the_newest_weights_are_read_and_that_is_said_once(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 3, 5, 9)
+    said: list[str] = []
+    found = newest_to_read(run, said.append)
+    assert found is not None
+    assert (found.step, dict(found.optimizer), found.state["stale"]) == (9, {}, 2)
+    assert torch.equal(found.model["b"], made(9).model["b"])
+    missing = run.checkpoint(9) / "optimizer.safetensors"
+    assert said == [f"{missing} is missing. The weights beside it are whole and are read, but training cannot go on from them."]
+    assert load_to_read(run.checkpoint(5), said.append).step == 5
+    assert str(run.checkpoint(5)) in said[1]
+
+
+def test_without_any_optimizer_file_training_on_is_refused_with_the_remedy(run) -> None:
+    for step in (3, 5):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 3, 5)
+    said: list[str] = []
+    with pytest.raises(OptimizerMissing) as caught:
+        newest_good(run, said.append)
+    assert said == []  # nothing about a checkpoint that is not used
+    assert str(caught.value).startswith(f"{run.checkpoint(5)}/optimizer.safetensors is missing, and {run.root} cannot train on")
+    assert f"--set init_from={run.root} --out NEW" in str(caught.value)
+    with pytest.raises(OptimizerMissing):
+        load_checkpoint(run.checkpoint(5))
+
+
+@pytest.mark.parametrize("find", [newest_good, newest_to_read])
+def test_a_whole_checkpoint_goes_before_newer_ones_without_optimizer(run, find) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 5, 9)
+    said: list[str] = []
+    found = find(run, said.append)
+    assert (found.step, found.optimizer["a/step"].item()) == (3, 3)
+    files = [run.checkpoint(step) / "optimizer.safetensors" for step in (9, 5)]
+    assert said == [f"{file} is missing. Using the checkpoint before it." for file in files]
+
+
+@pytest.mark.parametrize("harm", ["model.safetensors", "state.json", "manifest.json", "optimizer.safetensors"])
+def test_only_an_absent_optimizer_is_forgiven(run, harm: str) -> None:
+    """Not weights that are damaged besides, not an optimizer file that is there and wrong, nor a link that leads nowhere."""
+    folder = save_checkpoint(run, made(7))
+    if harm == "optimizer.safetensors":
+        flip(folder / harm, -3)
+    else:
+        without_optimizer(run, 7)
+        flip(folder / harm, 0)
+    for _ in range(2):
+        with pytest.raises(DamagedCheckpoint) as caught:
+            load_to_read(folder, pytest.fail)
+        assert not isinstance(caught.value, OptimizerMissing)
+        assert newest_to_read(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
+        if harm == "optimizer.safetensors":
+            (folder / harm).unlink()
+            (folder / harm).symlink_to(folder / "nowhere")
+
+
+def test_what_is_wrong_with_newer_ones_is_said_before_weights_alone_are_read(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 5)
+    flip(run.checkpoint(9) / "model.safetensors", -1)
+    flip(run.checkpoint(3) / "model.safetensors", -1)
+    said: list[str] = []
+    found = newest_to_read(run, said.append)
+    assert found is not None
+    assert found.step == 5
+    assert len(said) == 2
+    assert "step-9/model.safetensors is damaged" in said[0]
+    assert "step-5/optimizer.safetensors is missing. The weights" in said[1]
 
 
 def test_manifests_that_say_nonsense(run) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.console import out, print_json
+from glassformer.cli.console import out, print_json, remarks
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import CheckFailed
 
@@ -35,6 +35,7 @@ def command(
         vocabulary=vocabulary,
         context=context,
         quick=not thorough,
+        watch=remarks(),
     )
     if json:
         print_json(report.plain())

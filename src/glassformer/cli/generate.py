@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, final
 
 import typer
 
@@ -40,9 +40,7 @@ def command(
         raise UsageError("PROMPT and --prompts are both given; give one of them.")
     texts = [prompt or ""] if prompts is None else _lines(prompts)
     loaded = load(run, plugins=plugin or (), watch=remarks())
-    stream = not json and len(texts) == 1 and samples == 1
-    if stream:
-        sys.stdout.write(texts[0])
+    stream = _Stream(texts[0]) if not json and len(texts) == 1 and samples == 1 else None
     results = loaded.generate(
         [text for text in texts for _ in range(samples)],
         max_new_tokens=max_new_tokens,
@@ -55,21 +53,29 @@ def command(
         checkpoint=checkpoint,
         precision=precision,
         watch=remarks(),
-        on_text=_write if stream else None,
+        on_text=stream,
     )
     if json:
         print_json({"samples": [sample.plain() for sample in results]})
-    elif stream:
-        sys.stdout.write("\n")
+    elif stream is not None:
+        stream("\n")
     else:
         for number, sample in enumerate(results, start=1):
             heading = "" if SETTINGS.quiet else f"--- {number}\n"
             sys.stdout.write(f"{heading}{sample.prompt}{sample.text}\n")
 
 
-def _write(piece: str) -> None:
-    sys.stdout.write(piece)
-    sys.stdout.flush()
+@final
+class _Stream:
+    """Writes a text as it comes. The prompt waits for the first piece: what is said while a run is read stands before it."""
+
+    def __init__(self, prompt: str) -> None:
+        self._waiting = prompt
+
+    def __call__(self, piece: str) -> None:
+        sys.stdout.write(self._waiting + piece)
+        sys.stdout.flush()
+        self._waiting = ""
 
 
 def _lines(file: Path) -> list[str]:

@@ -30,5 +30,5 @@ def command(
     from glassformer.run_report import write_report
 
     with watching() as watch:
-        file = write_report(load(run, plugins=plugin or ()), out_, watch=watch)
+        file = write_report(load(run, plugins=plugin or (), watch=watch), out_, watch=watch)
     print_json({"report": str(file)}) if json else out().print(str(file), markup=False)

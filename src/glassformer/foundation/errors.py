@@ -56,6 +56,10 @@ class DamagedCheckpoint(RunError):
     """Bytes of a checkpoint are not the bytes that were written."""
 
 
+class OptimizerMissing(DamagedCheckpoint):
+    """A checkpoint has no optimizer file, and every other byte is right: enough to read the run, not to train on."""
+
+
 class DiskFull(RunError):
     """There is no room to write; what was durable before stays."""
 

@@ -30,6 +30,7 @@ from glassformer.report.page import (
     Table,
     Verdicts,
     cell_text,
+    spans,
 )
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -71,13 +72,13 @@ class _Writer:
 
     @block.register
     def _paragraph(self, block: Paragraph) -> str:
-        return f"<p>{_text(block.text)}</p>"
+        return f"<p>{_sentence(block.text)}</p>"
 
     @block.register
     def _banner(self, block: Banner) -> str:
         word = {"taint": "Tainted: ", "warning": "", "note": ""}[block.kind]
         role = "note" if block.kind == "note" else "alert"
-        return f'<p class="banner {block.kind}" role="{role}"><strong>{word}</strong>{_text(block.text)}</p>'
+        return f'<p class="banner {block.kind}" role="{role}"><strong>{word}</strong>{_sentence(block.text)}</p>'
 
     @block.register
     def _table(self, block: Table) -> str:
@@ -89,8 +90,8 @@ class _Writer:
             + "</tr>"
             for place, row in enumerate(block.rows)
         )
-        caption = f"<caption>{_text(block.caption)}</caption>" if block.caption else ""
-        note = f'<p class="small">{_text(block.note)}</p>' if block.note else ""
+        caption = f"<caption>{_sentence(block.caption)}</caption>" if block.caption else ""
+        note = f'<p class="small">{_sentence(block.note)}</p>' if block.note else ""
         table = (
             f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{note}'
         )
@@ -100,12 +101,12 @@ class _Writer:
     def _figure(self, block: FigureBlock) -> str:
         self.figures += 1
         svg = inline_svg(block.figure, label=block.alt or block.caption, prefix=f"figure{self.figures}-")
-        caption = f"<figcaption>{_text(block.caption)}</figcaption>" if block.caption else ""
+        caption = f"<figcaption>{_sentence(block.caption)}</figcaption>" if block.caption else ""
         return self._marked(f'<figure><div class="picture">{svg}</div>{caption}</figure>', block.tainted)
 
     @block.register
     def _key_values(self, block: KeyValues) -> str:
-        caption = f'<p class="small">{_text(block.caption)}</p>' if block.caption else ""
+        caption = f'<p class="small">{_sentence(block.caption)}</p>' if block.caption else ""
         pairs = "".join(f"<div><dt>{_text(name)}</dt><dd>{_cell(value)}</dd></div>" for name, value in block.values.items())
         return f'{caption}<dl class="facts">{pairs}</dl>'
 
@@ -113,14 +114,15 @@ class _Writer:
     def _verdicts(self, block: Verdicts) -> str:
         items = "".join(
             f'<li><span class="verdict {_word_class(item.verdict)}">{_text(item.verdict)}</span> '
-            f"{_text(item.before + ' ' if item.before else '')}<strong>{_text(item.name)}</strong> {_text(item.sentence)}</li>"
+            f"{_sentence(item.before + ' ' if item.before else '')}<strong>{_text(item.name)}</strong> "
+            f"{_sentence(item.sentence)}</li>"
             for item in block.items
         )
         return f'<ul class="verdicts">{items}</ul>'
 
     @block.register
     def _listing(self, block: Listing) -> str:
-        caption = f"<figcaption>{_text(block.caption)}</figcaption>" if block.caption else ""
+        caption = f"<figcaption>{_sentence(block.caption)}</figcaption>" if block.caption else ""
         return f'<figure class="listing"><pre tabindex="0">{_text(block.text)}</pre>{caption}</figure>'
 
     @block.register
@@ -160,6 +162,10 @@ def _headings(sections: Sequence[Block]) -> list[str]:
 
 def _text(text: str) -> str:
     return html.escape(printable(text))
+
+
+def _sentence(text: str) -> str:
+    return "".join(f"<code>{_text(part)}</code>" if code else _text(part) for part, code in spans(text))
 
 
 def _cell(cell: Cell) -> str:

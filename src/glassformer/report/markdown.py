@@ -25,6 +25,7 @@ from glassformer.report.page import (
     Table,
     Verdicts,
     cell_text,
+    spans,
 )
 
 
@@ -57,25 +58,25 @@ class _Writer:
 
     @block.register
     def _paragraph(self, block: Paragraph) -> str:
-        return _text(block.text)
+        return _sentence(block.text)
 
     @block.register
     def _banner(self, block: Banner) -> str:
         word = {"taint": "Tainted: ", "warning": "", "note": ""}[block.kind]
-        return f"> **{word}{_text(block.text)}**"
+        return f"> **{word}{_sentence(block.text)}**"
 
     @block.register
     def _table(self, block: Table) -> str:
         numeric = block.numeric_columns()
         lines = [_row(block.header), _row(["---:" if n else "---" for n in numeric], plain=True)]
         lines += [_row([cell_text(cell) for cell in row]) for row in block.rows]
-        caption = f"**{_text(block.caption)}**" if block.caption else ""
-        return self._marked("\n\n".join(filter(None, [caption, "\n".join(lines), _text(block.note)])), block.tainted)
+        caption = f"**{_sentence(block.caption)}**" if block.caption else ""
+        return self._marked("\n\n".join(filter(None, [caption, "\n".join(lines), _sentence(block.note)])), block.tainted)
 
     @block.register
     def _figure(self, block: FigureBlock) -> str:
         self.figures += 1
-        caption = _text(block.caption)
+        caption = _sentence(block.caption)
         if self.folder is None:
             return self._marked(f"*Figure {self.figures}: {caption or _text(block.alt)}*", block.tainted)
         file = save_figure(block.figure, self.folder / f"figure-{self.figures}.svg")
@@ -85,12 +86,12 @@ class _Writer:
     @block.register
     def _key_values(self, block: KeyValues) -> str:
         lines = [f"- {_text(name)}: {_text(cell_text(value))}" for name, value in block.values.items()]
-        return "\n\n".join(filter(None, [_text(block.caption), "\n".join(lines)]))
+        return "\n\n".join(filter(None, [_sentence(block.caption), "\n".join(lines)]))
 
     @block.register
     def _verdicts(self, block: Verdicts) -> str:
         told = (
-            (i.verdict, " ".join(filter(None, [_text(i.before), f"**{_text(i.name)}**", _text(i.sentence)])))
+            (i.verdict, " ".join(filter(None, [_sentence(i.before), f"**{_text(i.name)}**", _sentence(i.sentence)])))
             for i in block.items
         )
         return "\n".join(f"- *{_text(verdict)}:* {sentence}" for verdict, sentence in told)
@@ -99,7 +100,7 @@ class _Writer:
     def _listing(self, block: Listing) -> str:
         longest = max((len(run) for run in re.findall(r"`+", block.text)), default=0)
         fence = "`" * max(3, longest + 1)
-        return "\n\n".join(filter(None, [_text(block.caption), f"{fence}\n{printable(block.text)}\n{fence}"]))
+        return "\n\n".join(filter(None, [_sentence(block.caption), f"{fence}\n{printable(block.text)}\n{fence}"]))
 
     @block.register
     def _fold(self, block: Fold) -> str:
@@ -115,4 +116,17 @@ def _row(cells: Sequence[str], *, plain: bool = False) -> str:
 
 def _text(text: str) -> str:
     """One line in which no character means anything but itself."""
-    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(printable(text).split()))
+    return _escaped(_one_line(text))
+
+
+def _sentence(text: str) -> str:
+    """The same, but code stays code: between its backticks Markdown gives no character a meaning."""
+    return "".join(f"`{part}`" if code else _escaped(part) for part, code in spans(_one_line(text)))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

@@ -1,17 +1,21 @@
 """What a page is made of: paragraphs, tables, figures, verdicts. Data only; ``html_page`` and ``markdown`` write it.
 
-Text is text, never markup. Any table or figure can be marked as tainted, with the reason, and every writer shows it.
+Text is text, never markup; only in sentences (paragraphs, banners, verdicts, captions, notes) is what stands between two
+backticks shown as code. Any table or figure can be marked as tainted, with the reason, and every writer shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from matplotlib.figure import Figure
 
 from glassformer.foundation.estimate import Estimate
+
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
 Cell = str | int | float | Estimate | None
 """What a table may hold. None is shown as a dash."""
@@ -122,6 +126,13 @@ class Page:
     footer: str = ""
     tainted: str | None = None
     language: str = field(default="en", kw_only=True)
+
+
+def spans(sentence: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a sentence in order, each with whether it is code: it stood between single backticks, which are gone."""
+    for place, part in enumerate(_CODE.split(sentence)):  # what the pattern holds stands at the odd places
+        if part:
+            yield part, place % 2 == 1
 
 
 def cell_text(cell: Cell) -> str:

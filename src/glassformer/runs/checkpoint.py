@@ -2,6 +2,7 @@
 
 A checkpoint is a folder of safetensors and JSON with a manifest of sha256 sums. It is written beside its place, made
 durable, and renamed; a reader finds the whole folder or none. A damaged one is named, and the one before it is used.
+A run copied without its optimizer files has weights to read and cannot train on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, RunError
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerMissing, RunError
 from glassformer.foundation.files import read_json, room_on_disk, sha256_of_file, sync_folder, write_json
 from glassformer.runs.directory import RunDirectory
 
@@ -27,7 +28,7 @@ MODEL, OPTIMIZER, STATE, MANIFEST = "model.safetensors", "optimizer.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to go on from ``step``."""
+    """Everything a run needs to go on from ``step``; read without its optimizer file, all but that."""
 
     step: int
     model: Mapping[str, Tensor]
@@ -72,38 +73,86 @@ def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
 def load_checkpoint(folder: Path) -> Checkpoint:
     """Reads one checkpoint after comparing every byte with the manifest."""
     verify_checkpoint(folder)
+    return _read(folder, optimizer=True)
+
+
+def load_to_read(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
+    """The same to look at and not to train on: a missing optimizer file is said and done without."""
+    try:
+        return load_checkpoint(folder)
+    except OptimizerMissing as error:
+        warn(f"{error} The weights beside it are whole and are read, but training cannot go on from them.")
+        return _read(folder, optimizer=False)
+
+
+def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
     state = read_json(folder / STATE)
     try:
-        model, optimizer = load_file(folder / MODEL), load_file(folder / OPTIMIZER)
+        model, memory = load_file(folder / MODEL), load_file(folder / OPTIMIZER) if optimizer else {}
     except (SafetensorError, OSError) as error:
         raise DamagedCheckpoint(f"{folder} cannot be read ({error}).") from error
-    return Checkpoint(step=state["step"], model=model, optimizer=optimizer, state=state)
+    return Checkpoint(step=state["step"], model=model, optimizer=memory, state=state)
 
 
 def verify_checkpoint(folder: Path) -> None:
-    """Raises ``DamagedCheckpoint`` naming the file when a byte is missing or different."""
+    """Raises ``DamagedCheckpoint`` naming the file when a byte is missing or different.
+
+    It is an ``OptimizerMissing`` when that file is not there at all and everything else is right.
+    """
     if not (folder / MANIFEST).is_file():
         raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a whole checkpoint.")
     try:
         sums = dict(read_json(folder / MANIFEST)["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
         raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).") from error
-    for name in (MODEL, OPTIMIZER, STATE):
+    no_optimizer = OPTIMIZER in sums and not os.path.lexists(folder / OPTIMIZER)
+    for name in (MODEL, STATE) if no_optimizer else (MODEL, OPTIMIZER, STATE):
         file = folder / name
         if not file.is_file():
             raise DamagedCheckpoint(f"{file} is missing.")
         if sha256_of_file(file) != sums.get(name):
             raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.")
+    if no_optimizer:
+        raise OptimizerMissing(f"{folder / OPTIMIZER} is missing.")
 
 
 def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint whose bytes are whole; damaged ones are said and passed over."""
+    """The newest checkpoint whose bytes are whole; damaged ones are said and passed over.
+
+    Where none is whole, but one lacks nothing except its optimizer file, ``OptimizerMissing`` says what may be done: to
+    begin again would throw good weights away.
+    """
+    found, without = _newest(run, warn)
+    if found is None and without is not None:
+        raise OptimizerMissing(
+            f"{without / OPTIMIZER} is missing, and {run.root} cannot train on without it. Copy the file back from where the "
+            f"run was made, or begin a new run from these weights with --set init_from={run.root} --out NEW."
+        )
+    return found
+
+
+def newest_to_read(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
+    """The same to look at and not to train on: where none is whole, the newest that lacks only its optimizer file."""
+    found, without = _newest(run, warn)
+    return load_to_read(without, warn) if found is None and without is not None else found
+
+
+def _newest(run: RunDirectory, warn: Callable[[str], None]) -> tuple[Checkpoint | None, Path | None]:
+    """The newest whole checkpoint, and the newest that lacks only its optimizer file. Says what is wrong with newer ones."""
+    without: Path | None = None
+    later: list[str] = []  # of those older than ``without``: to be said only if one before them is used
     for step in reversed(run.steps()):
         try:
-            return load_checkpoint(run.checkpoint(step))
+            found = load_checkpoint(run.checkpoint(step))
         except DamagedCheckpoint as error:
-            warn(f"{error} Using the checkpoint before it.")
-    return None
+            if without is None and isinstance(error, OptimizerMissing):
+                without = run.checkpoint(step)
+            (warn if without is None else later.append)(f"{error} Using the checkpoint before it.")
+        else:
+            for sentence in later:
+                warn(sentence)
+            return found, without
+    return None, without
 
 
 def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:

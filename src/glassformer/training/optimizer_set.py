@@ -1,4 +1,4 @@
-"""One or several torch optimizers as one: stepped together, scheduled together, saved by parameter name."""
+"""One or several optimizers as one: stepped together, scheduled together, saved by parameter name."""
 
 from __future__ import annotations
 

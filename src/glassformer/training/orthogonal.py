@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+
+from glassformer.training.optimizer import PlainOptimizer
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial a x + b x³ + c x⁵, which drives singular values towards 1 (Jordan et al. 2024)."""
@@ -35,35 +37,30 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
 
 
 @final
-class Orthogonal(torch.optim.Optimizer):
+class Orthogonal(PlainOptimizer):
     """Muon's part of the optimizer. ``lr`` may be a tensor, as a recorded step needs it."""
 
     def __init__(self, matrices: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float) -> None:
-        super().__init__(matrices, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "capturable": False})
+        super().__init__([{"params": list(matrices)}], lr=lr, momentum=momentum, weight_decay=weight_decay, capturable=False)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            by_shape: dict[tuple[torch.Size, torch.device], list[nn.Parameter]] = defaultdict(list)
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    by_shape[matrix.shape, matrix.device].append(matrix)
-            for matrices in by_shape.values():
-                self._step(group, matrices)
+    def change(self, group: dict[str, Any], weights: list[Tensor], gradients: list[Tensor]) -> None:
+        by_shape: dict[tuple[torch.Size, torch.device], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for matrix, gradient in zip(weights, gradients):
+            by_shape[matrix.shape, matrix.device].append((matrix, gradient))
+        for pairs in by_shape.values():
+            self._change(group, [matrix for matrix, _ in pairs], [gradient for _, gradient in pairs])
 
-    def _step(self, group: dict[str, Any], matrices: list[nn.Parameter]) -> None:
-        weights: list[Tensor] = list(matrices)
-        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+    def _change(self, group: dict[str, Any], matrices: list[Tensor], gradients: list[Tensor]) -> None:
         momenta = [self._momentum(matrix) for matrix in matrices]
         torch._foreach_lerp_(momenta, gradients, 1.0 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
         on_gpu = matrices[0].device.type == "cuda"
         changes_NRC = orthogonalised(torch.stack(ahead).to(torch.bfloat16 if on_gpu else matrices[0].dtype))
         rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(matrices[0].shape))
-        torch._foreach_mul_(weights, 1.0 - group["lr"] * group["weight_decay"])
-        torch._foreach_sub_(weights, list((changes_NRC.to(matrices[0].dtype) * rate).unbind()))
+        torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(matrices, list((changes_NRC.to(matrices[0].dtype) * rate).unbind()))
 
-    def _momentum(self, matrix: nn.Parameter) -> Tensor:
+    def _momentum(self, matrix: Tensor) -> Tensor:
         state = self.state[matrix]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(matrix)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import torch
 from pydantic import Field
 from torch import nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.training.optimizer import Optimizer
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 """How much of a running mean is kept at each step."""
 
 
 class OptimizerConfig(VariantConfig):
-    """A rule for changing weights. ``build`` gets the parameters by name and gives torch optimizers that share the work."""
+    """A rule for changing weights. ``build`` gets the parameters by name and gives optimizers that share the work."""
 
-    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:
+    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> Sequence[Optimizer]:
         raise NotImplementedError
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:

@@ -1,4 +1,4 @@
-"""AdamW: one step worked out on paper."""
+"""AdamW as a choice: one step worked out on paper, settings."""
 
 from __future__ import annotations
 

@@ -24,3 +24,25 @@ def test_two_steps_by_hand() -> None:
 def test_nesterov_without_momentum_is_refused() -> None:
     with pytest.raises(ConfigError, match="nesterov"):
         SGDConfig.parse({"nesterov": True, "momentum": 0.0})
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.0}, {"nesterov": True}], ids=str)
+def test_equals_torch_bit_for_bit(settings: dict[str, object]) -> None:
+    """With decay, and a bias whose first gradient comes late."""
+    rng = torch.Generator().manual_seed(2)
+    config, values = SGDConfig.parse(settings), {"w": torch.randn(3, 5, generator=rng), "b": torch.randn(7, generator=rng)}
+    ours, theirs = ({name: nn.Parameter(value.clone()) for name, value in values.items()} for _ in range(2))
+    (mine,) = config.build(ours, lr=0.1, weight_decay=0.3)
+    groups = [{"params": [theirs["w"]], "weight_decay": 0.3}, {"params": [theirs["b"]], "weight_decay": 0.0}]
+    torchs = torch.optim.SGD(groups, lr=0.1, momentum=config.momentum, nesterov=config.nesterov)
+    for step in range(4):
+        for name in ("w", "b")[: 1 + (step > 1)]:
+            ours[name].grad = torch.randn(values[name].shape, generator=rng)
+            theirs[name].grad = ours[name].grad.clone()
+        mine.step()
+        torchs.step()
+    for name in values:
+        assert torch.equal(ours[name], theirs[name]), name
+        kept, expected = mine.state[ours[name]], torchs.state[theirs[name]]
+        assert kept.keys() == expected.keys() == ({"momentum_buffer"} if config.momentum else set())
+        assert all(torch.equal(kept[key], expected[key]) for key in kept)

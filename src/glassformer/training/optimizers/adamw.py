@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, final
 
-import torch
 from pydantic import Field, Strict
 from torch import nn
 
+from glassformer.training.adamw import AdamW
 from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
 
 
@@ -20,10 +20,8 @@ class AdamWConfig(OptimizerConfig):
     betas: Annotated[tuple[Share, Share], Strict(False)] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
 
-    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:
-        fused = all(parameter.device.type in ("cpu", "cuda") for parameter in parameters.values())
-        groups = decay_groups(parameters, weight_decay)
-        return [torch.optim.AdamW(groups, lr=lr, betas=self.betas, eps=self.eps, fused=fused)]
+    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[AdamW]:
+        return [AdamW(decay_groups(parameters, weight_decay), lr=lr, betas=self.betas, eps=self.eps)]
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
         return 2 * parameter.numel() + 1  # two moments, and how many steps were taken

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, final
 
-import torch
 from pydantic import Field, Strict
 from torch import nn
 
+from glassformer.training.adamw import AdamW
+from glassformer.training.optimizer import Optimizer
 from glassformer.training.orthogonal import Orthogonal
 from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
 
@@ -27,17 +28,15 @@ class MuonConfig(OptimizerConfig):
     lr_factor: float = Field(default=1.0, gt=0)
     """Muon's rate as a multiple of ``training.lr``."""
 
-    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[torch.optim.Optimizer]:
+    def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[Optimizer]:
         matrices = [parameter for name, parameter in parameters.items() if for_muon(name, parameter)]
         others = {name: parameter for name, parameter in parameters.items() if not for_muon(name, parameter)}
-        optimizers: list[torch.optim.Optimizer] = []
+        optimizers: list[Optimizer] = []
         if matrices:
             rate = lr * self.lr_factor
             optimizers.append(Orthogonal(matrices, lr=rate, momentum=self.momentum, weight_decay=weight_decay))
         if others:
-            fused = all(parameter.device.type in ("cpu", "cuda") for parameter in others.values())
-            groups = decay_groups(others, weight_decay)
-            optimizers.append(torch.optim.AdamW(groups, lr=lr, betas=self.betas, eps=self.eps, fused=fused))
+            optimizers.append(AdamW(decay_groups(others, weight_decay), lr=lr, betas=self.betas, eps=self.eps))
         return optimizers
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
