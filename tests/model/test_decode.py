@@ -89,12 +89,13 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
     shapes = []
 
     class Run:
-        def __init__(self, step, state):
+        def __init__(self, step, state, together):
             self.step = step
 
-        def __call__(self, rows, length):
+        def __call__(self, rows, length, steps):
             shapes.append((rows, length))
-            return self.step()(rows, length)
+            for _ in range(steps):
+                self.step()(rows, length)
 
     monkeypatch.setattr(decode, "Recorded", Run)
     monkeypatch.setattr(decode, "can_record", lambda model: True)
@@ -187,11 +188,12 @@ def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(merge
 class PlainRecording:
     """Stands for recordings where there is no GPU: steps are simply taken."""
 
-    def __init__(self, step, state) -> None:
+    def __init__(self, step, state, together) -> None:
         self.step = step
 
-    def __call__(self, rows: int, length: int) -> torch.Tensor:
-        return self.step()(rows, length)
+    def __call__(self, rows: int, length: int, steps: int) -> None:
+        for _ in range(steps):
+            self.step()(rows, length)
 
 
 @pytest.fixture
@@ -328,10 +330,12 @@ def test_nothing_keeps_a_model_or_its_memory_alive(recording):
     assert len(recording) == 0
 
 
-def test_steps_taken_while_recording_have_room_in_the_shortest_window():
-    model = build_model(ModelConfig(width=12, layers=1, heads=3, context=1), VOCABULARY, seed=1).eval()
-    decoder = Decoder(model, Sampling(), rows=2, capacity=1)
+@pytest.mark.parametrize("context", [1, 4])
+def test_steps_taken_while_the_last_one_is_recorded_have_room(context):
+    model = build_model(ModelConfig(width=12, layers=1, heads=3, context=context), VOCABULARY, seed=1).eval()
+    decoder = Decoder(model, Sampling(), rows=2, capacity=context)
+    steps = context - 1 + WARM_UP
     with torch.no_grad():
-        for _ in range(WARM_UP):
-            decoder._step(2, 1)
-    assert decoder.index_B.tolist() == [WARM_UP, WARM_UP]
+        for _ in range(steps):
+            decoder._step(2, context)
+    assert decoder.index_B.tolist() == [steps, steps]

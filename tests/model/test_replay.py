@@ -57,30 +57,52 @@ def graphs(monkeypatch):
 def test_replays_on_a_gpu_what_the_step_does():
     plain, counter = Counter("cuda"), Counter("cuda")
     recorded = Recorded(WeakMethod(counter.step), [counter.total, counter.result])
-    calls = [(1, 3), (1, 3), (2, 3), (1, 5), (1, 3)]
-    for rows, length in calls:
-        recorded(rows, length)
+    for rows, length in [(1, 3), (1, 3), (2, 3), (1, 5), (1, 3)]:
+        recorded(rows, length, 1)
         plain.step(rows, length)
         assert counter.result.tolist() == plain.result.tolist()
     assert counter.runs == 3 * (WARM_UP + 1)  # three pairs of arguments
 
 
-def test_replays_what_the_step_does(graphs):
-    plain, counter = Counter(), Counter()
-    recorded = Recorded(WeakMethod(counter.step), [counter.total, counter.result])
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_replays_on_a_gpu_several_steps_at_once():
+    plain, counter = Counter("cuda"), Counter("cuda")
+    recorded = Recorded(WeakMethod(counter.step), [counter.total, counter.result], together=4)
+    for steps in (3, 9, 4):
+        recorded(2, 3, steps)
+        for _ in range(steps):
+            plain.step(2, 3)
+        assert counter.result.tolist() == plain.result.tolist()
+    assert counter.runs == (WARM_UP + 1) + (WARM_UP + 4)
 
-    def attach(rows: int, length: int):
-        graph = original(rows, length)
-        graph.run = lambda: counter.step(rows, length)
+
+@pytest.mark.parametrize(("together", "recordings"), [(1, 3), (2, 5), (9, 3)])
+def test_replays_what_the_step_does(graphs, together, recordings):
+    plain, counter = Counter(), Counter()
+    recorded = Recorded(WeakMethod(counter.step), [counter.total, counter.result], together=together)
+    replayed = []
+
+    def attach(rows: int, length: int, steps: int):
+        graph = original(rows, length, steps)
+
+        def run() -> None:
+            replayed.append(steps)
+            for _ in range(steps):
+                counter.step(rows, length)
+
+        graph.run = run
         return graph
 
     original, recorded._record = recorded._record, attach
     graphs.counter = counter
-    for rows, length in [(1, 3), (1, 3), (2, 3), (1, 5), (1, 3)]:
-        recorded(rows, length)
-        plain.step(rows, length)
+    for rows, length, steps in [(1, 3, 1), (1, 3, 5), (2, 3, 4), (1, 5, 3), (1, 3, 2)]:
+        replayed.clear()
+        recorded(rows, length, steps)
+        for _ in range(steps):
+            plain.step(rows, length)
         assert counter.result.tolist() == plain.result.tolist()
-    assert len(recorded._recordings) == 3
+        assert len(replayed) == steps // together + steps % together
+    assert len(recorded._recordings) == recordings
 
 
 def test_only_a_model_on_cuda_that_nobody_looks_into_is_recorded(monkeypatch):

@@ -50,7 +50,7 @@ def program_for(name: str, job: Job, runtime: Runtime) -> Program:
 
 
 def _ours(job: Job, runtime: Runtime, *, use_memory: bool) -> Program:
-    model = build_model(job.sizes.ours(), job.sizes.vocabulary, seed=0).to(runtime.device, _dtype(runtime))
+    model = build_model(job.sizes.ours(), job.sizes.vocabulary, seed=0).to(runtime.device, _dtype(runtime)).eval()
     prompts = job.prompts(runtime).tolist()
 
     def program() -> float:

@@ -12,6 +12,7 @@ import itertools
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakMethod, ref
 
@@ -21,7 +22,7 @@ from torch import Tensor
 from glassformer.foundation.errors import Diverged
 from glassformer.model import kernels
 from glassformer.model.memory import Memory
-from glassformer.model.replay import WARM_UP, Recorded, can_record
+from glassformer.model.replay import WARM_UP, Recorded, can_record, record
 from glassformer.model.sampling import Sampling, choose
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer
@@ -43,6 +44,8 @@ LENGTH_UNIT = 128
 LATE_STEPS = 32
 """The last steps of a long run: while the device takes them, the host looks at the tokens of those before. Enough of them
 for a look at the ids of hundreds of rows, few enough to leave little to look at when all are taken."""
+SHORT_STEPS = 16
+"""Quick steps in one recording."""
 UNSURE = -1
 """Stands for a token that the definition must decide."""
 KEPT_BYTES = 1 << 30
@@ -156,15 +159,17 @@ class Decoder:
         self.rows: list[_Row] = []
         self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
-        # A run of steps is at most as long as the window; recording one takes some steps more.
-        self.said_BN, self.first_B = self.last_B.new_zeros(rows, max(capacity, WARM_UP)), torch.zeros_like(self.index_B)
+        # A run of steps is at most as long as the window; recording one, perhaps the last, takes some steps more.
+        self.said_BN, self.first_B = self.last_B.new_zeros(rows, capacity + WARM_UP), torch.zeros_like(self.index_B)
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
-        self.recorded = Recorded(WeakMethod(self._step), self._state) if can_record(model) else None
-        self.quick = QuickStep(model) if self.recorded and kernels.AVAILABLE and fits(model) else None
+        self.quick = QuickStep(model) if can_record(model) and kernels.AVAILABLE and fits(model) else None
+        together = SHORT_STEPS if self.quick else 1
+        self.recorded = Recorded(WeakMethod(self._step), self._state, together=together) if can_record(model) else None
+        self._refresh: torch.cuda.CUDAGraph | None = None
         self.made_for = _circumstances(model, sampling, rows, capacity)
 
     @property
@@ -185,7 +190,9 @@ class Decoder:
         self.slack.fill_(SLACK)
         self.memory.clear()
         if self.quick:
-            self.quick.refresh(self.model)
+            # Recorded, too: made of a hundred small operations, it takes the host longer than the device.
+            self._refresh = self._refresh or record(partial(self.quick.refresh, self.model))
+            self._refresh.replay()
         for state in self._state:
             state.zero_()
 
@@ -271,17 +278,23 @@ class Decoder:
         steps = 1 if self.known else min(self.stride, max(ends))
         if self.quick is not None and not texts[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
-        step, length = self.recorded or self._step, self._length(texts, steps)
+        length = self._length(texts, steps)
         said_BN = self.said_BN[: len(self.rows), :steps]
         # Not where a row may come to its end before the others: what it says after that is nothing to look at.
         long = not self.exact and 2 * LATE_STEPS <= steps <= min(ends)
         pieces = []
         for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
-            for _ in range(begin, end):
-                step(len(self.rows), length)
+            self._take_steps(end - begin, length)
             pieces.append(_fetch(said_BN[:, begin:end]))
         for fetched in pieces:
             yield fetched()
+
+    def _take_steps(self, steps: int, length: int) -> None:
+        if self.recorded:
+            self.recorded(len(self.rows), length, steps)
+        else:
+            for _ in range(steps):
+                self._step(len(self.rows), length)
 
     def _length(self, texts: list[Text], steps: int) -> int:
         """How many places of the memory the next steps look at."""
@@ -324,7 +337,7 @@ class Decoder:
 
     def _accept(self, said_BN: Tensor) -> None:
         """Takes what the rows said; not of a row whose text went another way in the meantime."""
-        doubtful_B = (said_BN == UNSURE).any(dim=1)  # much quicker than looking through each row's list
+        doubtful_B = (said_BN.numpy() == UNSURE).any(axis=1)  # quicker than each row's list, and it wakes no threads
         for row, (one, said, doubtful) in enumerate(zip(self.rows, said_BN.tolist(), doubtful_B.tolist())):
             if not one.in_step:
                 continue

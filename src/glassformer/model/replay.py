@@ -7,7 +7,7 @@ shapes that follow from its arguments. Plays no part on other devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 from weakref import WeakMethod
 
 import torch
@@ -25,34 +25,55 @@ def can_record(model: nn.Module) -> bool:
 
 @final
 class Recorded:
-    """``step(rows, length)`` by recordings, one for each pair of arguments. ``state``: all that a step changes."""
+    """Steps ``step(rows, length)`` by recordings of one step or of ``together`` steps, for each pair of arguments.
 
-    def __init__(self, step: WeakMethod[Callable[[int, int], None]], state: Sequence[Tensor]) -> None:
+    ``state``: all that a step changes. Between two replays the GPU waits for some microseconds, which several short steps in
+    one recording save.
+    """
+
+    def __init__(self, step: WeakMethod[Callable[[int, int], None]], state: Sequence[Tensor], *, together: int = 1) -> None:
         self._weak_step, self._state = step, state  # weak: the step's owner owns this, and a ring is freed late
-        self._recordings: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
+        self._together = together
+        self._recordings: dict[tuple[int, int, int], torch.cuda.CUDAGraph] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, rows: int, length: int) -> None:
-        if (rows, length) not in self._recordings:
-            self._recordings[rows, length] = self._record(rows, length)
-        self._recordings[rows, length].replay()
+    def __call__(self, rows: int, length: int, steps: int) -> None:
+        while steps > 0:
+            at_once = self._together if steps >= self._together else 1
+            if (rows, length, at_once) not in self._recordings:
+                self._recordings[rows, length, at_once] = self._record(rows, length, at_once)
+            self._recordings[rows, length, at_once].replay()
+            steps -= at_once
 
-    def _step(self, rows: int, length: int) -> None:
-        step = self._weak_step()
-        assert step is not None
-        step(rows, length)
-
-    def _record(self, rows: int, length: int) -> torch.cuda.CUDAGraph:
+    def _record(self, rows: int, length: int, steps: int) -> torch.cuda.CUDAGraph:
         before = [tensor.clone() for tensor in self._state]
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(WARM_UP):
-                self._step(rows, length)
-        torch.cuda.current_stream().wait_stream(aside)
-        for tensor, value in zip(self._state, before):
-            tensor.copy_(value)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            self._step(rows, length)
-        return graph
+
+        def restore() -> None:
+            for tensor, value in zip(self._state, before):
+                tensor.copy_(value)
+
+        def take_step() -> None:
+            step = self._weak_step()
+            assert step is not None
+            step(rows, length)
+
+        return record(take_step, times=steps, after_warm_up=restore, pool=self._pool)
+
+
+def record(
+    action: Callable[[], None], *, times: int = 1, after_warm_up: Callable[[], None] = lambda: None, pool: Any = None
+) -> torch.cuda.CUDAGraph:
+    """A recording of the action, done ``times`` times. The action is done ``WARM_UP`` times first, for good unless
+    ``after_warm_up`` undoes it."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(WARM_UP):
+            action()
+    torch.cuda.current_stream().wait_stream(aside)
+    after_warm_up()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        for _ in range(times):
+            action()
+    return graph

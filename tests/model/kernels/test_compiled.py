@@ -35,12 +35,12 @@ def compiled(kernel, constants, types={}, **options):
     assert not chained or waits[0] < touched[0], constants
 
 for width in (16, 64, decode_attention.WIDEST_HEAD):
-    for block, warps in ((32, 1), (128, 4)):
+    for block, warps in ((16, 1), (128, 4)):
         sizes = {"WIDTH": width, "BLOCK": block}
         compiled(decode_attention._attend, sizes, {"keys_ptr": "*bf16"}, num_warps=warps, num_stages=1)
-for rows in (1, 256):
+for rows, outputs in ((1, 384), (256, 65), (256, 384)):
     for adding in (False, True):
-        row_block, columns, depth, warps, stages = stream.tiles(rows, adding=adding)
+        row_block, columns, depth, warps, stages = stream.tiles(rows, outputs, adding=adding)
         flags = {"NORMED": not adding, "CENTRED": not adding, "BIASED": True, "BEND": 0 if adding else 2, "ADDED": adding}
         sizes = {"ROWS": row_block, "COLUMNS": columns, "DEPTH": depth, "PIECES": 32}
         types = {"bias_ptr": "*bf16" if adding else "*fp32"}

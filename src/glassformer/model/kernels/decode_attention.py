@@ -19,6 +19,17 @@ WIDEST_HEAD = 256
 
 
 @triton.jit
+def _block(keys_ptr, values_ptr, memory, start, at, column, inside, width, BLOCK: tl.constexpr):
+    """Keys and values from ``start`` on. They are read once: they should not drive the weights out of the cache."""
+    place = start + tl.arange(0, BLOCK)
+    here = (place < at)[:, None] & inside[None, :]
+    block = memory + place[:, None] * width + column[None, :]
+    keys = tl.load(keys_ptr + block, mask=here, other=0.0, eviction_policy="evict_first")
+    values = tl.load(values_ptr + block, mask=here, other=0.0, eviction_policy="evict_first")
+    return keys, values
+
+
+@triton.jit
 def _attend(
     q_ptr, k_ptr, v_ptr, keys_ptr, values_ptr, at_ptr, z_ptr, q_row, q_head, k_row, k_head, v_row, v_head, memory_row,
     memory_head, heads, width, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
@@ -26,13 +37,14 @@ def _attend(
     if CHAINED:
         tl.extra.cuda.gdc_wait()
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    at = tl.load(at_ptr + row)
+    at = tl.load(at_ptr + row).to(tl.int32)
     column = tl.arange(0, WIDTH)
     inside = column < width
+    memory = row * memory_row + head * memory_head
+    keys, values = _block(keys_ptr, values_ptr, memory, 0, at, column, inside, width, BLOCK)
     q = tl.load(q_ptr + row * q_row + head * q_head + column, mask=inside, other=0.0)
     k = tl.load(k_ptr + row * k_row + head * k_head + column, mask=inside, other=0.0)
     v = tl.load(v_ptr + row * v_row + head * v_head + column, mask=inside, other=0.0)
-    memory = row * memory_row + head * memory_head
     tl.store(keys_ptr + memory + at * width + column, k, mask=inside)
     tl.store(values_ptr + memory + at * width + column, v, mask=inside)
     # The token itself is the first key; those before it come from the memory. A product wants 16 rows: all are the same.
@@ -42,18 +54,15 @@ def _attend(
     z = tl.zeros([16, WIDTH], tl.float32) + v.to(tl.float32)[None, :]
     q = tl.broadcast_to(q[None, :], [16, WIDTH])
     for start in range(0, at, BLOCK):
+        next_keys, next_values = _block(keys_ptr, values_ptr, memory, start + BLOCK, at, column, inside, width, BLOCK)
         place = start + tl.arange(0, BLOCK)
-        here = (place < at)[:, None] & inside[None, :]
-        block = memory + place[:, None] * width + column[None, :]
-        # Read once: they should not drive the weights out of the cache.
-        keys = tl.load(keys_ptr + block, mask=here, other=0.0, eviction_policy="evict_first")
-        values = tl.load(values_ptr + block, mask=here, other=0.0, eviction_policy="evict_first")
         scores = tl.where((place < at)[None, :], tl.dot(q, tl.trans(keys)) * factor, float("-inf"))
         higher = tl.maximum(highest, tl.max(scores, axis=1))
         shares, shrink = tl.exp2(scores - higher[:, None]), tl.exp2(highest - higher)
         total = total * shrink + tl.sum(shares, axis=1)
         z = tl.dot(shares.to(values.dtype), values, z * shrink[:, None])
         highest = higher
+        keys, values = next_keys, next_values  # on their way since before this block was worked on
     z = z / total[:, None]
     if CHAINED:
         tl.extra.cuda.gdc_launch_dependents()
@@ -70,7 +79,7 @@ def decode_attention(
     assert keys_BHSE.stride() == values_BHSE.stride()
     assert keys_BHSE.stride()[2:] == (width, 1)
     z_BHE = q_BHE.new_empty(batch, heads, width)
-    block, warps = (32, 1) if batch * heads >= MANY_PROGRAMS else (128, 4)
+    block, warps = (16, 1) if batch * heads >= MANY_PROGRAMS else (128, 4)
     padded = max(16, triton.next_power_of_2(width))  # the least that a product of tensor cores takes
     _attend[(batch, heads)](
         q_BHE, k_BHE, v_BHE, keys_BHSE, values_BHSE, at_B, z_BHE, *q_BHE.stride()[:2], *k_BHE.stride()[:2],

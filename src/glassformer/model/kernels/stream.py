@@ -21,6 +21,8 @@ from glassformer.model.kernels.gelu import below
 BENDS = {"": 0, "relu": 1, "gelu": 2}
 FEW_ROWS = 64
 """Rows up to which more and smaller programs are faster (H200, width 384)."""
+FEW_OUTPUTS = 256
+"""Outputs up to which they are faster for more rows, too: otherwise most of the GPU would have nothing to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,35 +89,43 @@ def _linear(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     x_rows = x_ptr + row[:, None] * inputs
     weight_columns = weight_ptr + column.to(tl.int64)[None, :] * inputs
+    at = y_ptr + row[:, None] * outputs + column[None, :]
+    here = (row < rows)[:, None] & (column < outputs)[None, :]
+    # What is needed after the product is asked for before it, so that nobody waits for it.
+    if NORMED:
+        piece = tl.arange(0, PIECES)[None, :]
+        sums = sums_ptr + row[:, None] * 2 * pieces + piece
+        sums_here = (row < rows)[:, None] & (piece < pieces)
+        totals = tl.load(sums, mask=sums_here, other=0.0)
+        squares = tl.load(sums + pieces, mask=sums_here, other=0.0)
+        if CENTRED:
+            weight_sums = tl.load(weight_sums_ptr + column, mask=column < outputs, other=0.0)
+    if BIASED:
+        bias = tl.load(bias_ptr + column, mask=column < outputs, other=0.0)
+    if ADDED:
+        before = tl.load(at, mask=here, other=0.0)
     y = tl.zeros([ROWS, COLUMNS], tl.float32)
     for start in range(0, inputs, DEPTH):
         depth = start + tl.arange(0, DEPTH)
         x = tl.load(x_rows + depth[None, :], mask=(row < rows)[:, None] & (depth < inputs)[None, :], other=0.0)
-        here = (column < outputs)[None, :] & (depth < inputs)[:, None]
-        y = tl.dot(x, tl.load(weight_columns + depth[:, None], mask=here, other=0.0), y)
+        weight_here = (column < outputs)[None, :] & (depth < inputs)[:, None]
+        y = tl.dot(x, tl.load(weight_columns + depth[:, None], mask=weight_here, other=0.0), y)
     if NORMED:
-        piece = tl.arange(0, PIECES)[None, :]
-        here = (row < rows)[:, None] & (piece < pieces)
-        sums = sums_ptr + row[:, None] * 2 * pieces + piece
-        mean = tl.sum(tl.load(sums, mask=here, other=0.0), axis=1) / inputs
-        square = tl.sum(tl.load(sums + pieces, mask=here, other=0.0), axis=1) / inputs
+        mean, square = tl.sum(totals, axis=1) / inputs, tl.sum(squares, axis=1) / inputs
         if CENTRED:
-            y -= mean[:, None] * tl.load(weight_sums_ptr + column, mask=column < outputs, other=0.0)[None, :]
+            y -= mean[:, None] * weight_sums[None, :]
             square = tl.maximum(square - mean * mean, 0.0)
         y *= (1.0 / tl.sqrt(square + eps))[:, None]
     if BIASED:
-        y += tl.load(bias_ptr + column, mask=column < outputs, other=0.0).to(tl.float32)[None, :]
+        y += bias.to(tl.float32)[None, :]
     if BEND == 1:
         y = tl.maximum(y, 0.0)
     if BEND == 2:
         probability, _ = below(y)
         y *= probability
-    at = y_ptr + row[:, None] * outputs + column[None, :]
-    here = (row < rows)[:, None] & (column < outputs)[None, :]
     if CHAINED:
         tl.extra.cuda.gdc_launch_dependents()
     if ADDED:
-        before = tl.load(at, mask=here, other=0.0)
         after = (y + before.to(tl.float32)).to(before.dtype)
         tl.store(at, after, mask=here)
         wide = after.to(tl.float32)
@@ -129,7 +139,7 @@ def _linear(
 def embed(ids_B: Tensor, table_VD: Tensor, at_B: Tensor | None = None, places_TD: Tensor | None = None) -> Stream:
     """The rows ``ids_B`` of the table, and the rows ``at_B`` of ``places_TD`` added to them."""
     rows, width = len(ids_B), table_VD.shape[1]
-    piece = tiles(rows, adding=True)[1]
+    piece = tiles(rows, width, adding=True)[1]
     pieces = triton.cdiv(width, piece)
     stream = Stream(table_VD.new_empty(rows, width), table_VD.new_empty(rows, 2, pieces, dtype=torch.float32))
     places, at = (table_VD, ids_B) if places_TD is None or at_B is None else (places_TD, at_B)
@@ -159,7 +169,7 @@ def _launch(
 ) -> None:  # fmt: skip
     assert all(tensor.is_contiguous() for tensor in (x_BI, weight_OI, sums_B2P, y_BO))
     (rows, inputs), outputs, pieces = x_BI.shape, len(weight_OI), sums_B2P.shape[2]
-    row_block, columns, depth, warps, stages = tiles(rows, adding=adding)
+    row_block, columns, depth, warps, stages = tiles(rows, outputs, adding=adding)
     nothing = weight_OI  # stands for a tensor that is not read
     _linear[(triton.cdiv(rows, row_block), triton.cdiv(outputs, columns))](
         x_BI, weight_OI, nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O,
@@ -169,8 +179,11 @@ def _launch(
     )  # fmt: skip
 
 
-def tiles(rows: int, *, adding: bool) -> tuple[int, int, int, int, int]:
-    """Rows, columns and depth of one program's product, its warps, and how many loads it keeps under way."""
+def tiles(rows: int, outputs: int, *, adding: bool) -> tuple[int, int, int, int, int]:
+    """Rows, columns and depth of one program's product, its warps, and how many loads it keeps under way. The columns of
+    those that add to the stream depend on the rows alone: they are the pieces of its sums."""
     if rows <= FEW_ROWS:
         return (16, 32, 256, 4, 3) if adding else (16, 16, 128, 2, 4)
-    return (64, 16, 128, 4, 4) if adding else (64, 64, 128, 8, 3)
+    if adding:
+        return 64, 16, 128, 4, 4
+    return (64, 64, 128, 8, 3) if outputs > FEW_OUTPUTS else (16, 32, 128, 4, 4)
