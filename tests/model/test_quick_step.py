@@ -12,6 +12,7 @@ import glassformer.model.quick_step as quick_step
 from glassformer.model import decode
 from glassformer.model.config import ModelConfig
 from glassformer.model.kernels.draw import draw
+from glassformer.model.kernels.stream import Stream, embed
 from glassformer.model.memory import Memory
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Text
@@ -44,7 +45,9 @@ for step in range(9):
     memories[0].place(at.unsqueeze(1), 14)
     expected = model(last, at_BT=at.unsqueeze(1), memory=memories[0])[:, -1].float()
     scores = torch.empty(rows, 23, device=device)
-    quick.write_scores(scores, model, last[:, 0], at, memories[1])
+    stream = Stream.empty(rows, model.embedding.weight)
+    embed(stream, last[:, 0].contiguous(), model.embedding.weight, at, quick_step.places_of(model.positions))
+    quick.write_scores(scores, model, stream, at, memories[1])
     assert_close(scores, expected, rtol=tolerance, atol=tolerance * expected.abs().max().item())
 for layers in zip(*(memory.layers for memory in memories)):
     for name in ("key", "value"):
@@ -57,9 +60,10 @@ def write(quick, sampling):
     texts = [Text(row=row, ids=[row], key=9 + row, context=14, max_new_tokens=20 + row) for row in range(5)]
     decoder = decode.Decoder(model, sampling, rows=3, capacity=14, stride=4)
     decoder.exact, decoder.to_compare, decoder.quick = False, 0, quick_step.QuickStep(model) if quick else None
+    decoder.stream = Stream.empty(3, model.embedding.weight)
     decoder.write(iter(texts))
     return [text.new for text in texts]
-decode.draw = draw
+decode.draw, decode.embed, decode.places_of = draw, embed, quick_step.places_of
 for sampling in [Sampling(), Sampling(temperature=0), Sampling(temperature=0.8, top_k=5)]:
     assert write(True, sampling) == write(False, sampling)
 """
@@ -102,6 +106,7 @@ class Scaled(torch.nn.Module):
 """
 KEPT = """
 decode.draw, decode.QuickStep, decode.fits = draw, quick_step.QuickStep, quick_step.fits
+decode.Stream, decode.embed, decode.places_of = Stream, embed, quick_step.places_of
 class Run:
     def __init__(self, step, state, together):
         self.step = step

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from glassformer.model import replay
-from glassformer.model.replay import WARM_UP, Recorded, can_record
+from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of
 
 
 class Counter:
@@ -114,3 +114,11 @@ def test_only_a_model_on_cuda_that_nobody_looks_into_is_recorded(monkeypatch):
     assert not can_record(model)
     handle.remove()
     assert can_record(model)
+
+
+def test_modules_of_a_model_are_those_torch_knows():
+    inner = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.ReLU()))
+    inner.register_module("nothing", None)
+    model = torch.nn.ModuleDict({"one": inner, "two": torch.nn.Tanh()})
+    assert {id(module) for module in modules_of(model)} == {id(module) for module in model.modules()}
+    assert len(modules_of(model)) == 6

@@ -22,14 +22,15 @@ from torch import Tensor
 from glassformer.foundation.errors import Diverged
 from glassformer.model import kernels
 from glassformer.model.memory import Memory
-from glassformer.model.replay import WARM_UP, Recorded, can_record, record
+from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of, record
 from glassformer.model.sampling import Sampling, choose
 from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer
 
 if kernels.AVAILABLE:
     from glassformer.model.kernels.draw import draw
-    from glassformer.model.quick_step import QuickStep, fits
+    from glassformer.model.kernels.stream import Stream, embed
+    from glassformer.model.quick_step import QuickStep, fits, places_of
 
 SLACK, CAUTION = 1e-5, 20.0
 """A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
@@ -41,7 +42,7 @@ READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
 LENGTH_UNIT = 128
 """Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
-LATE_STEPS = 32
+LATE_STEPS = 16
 """The last steps of a long run: while the device takes them, the host looks at the tokens of those before. Enough of them
 for a look at the ids of hundreds of rows, few enough to leave little to look at when all are taken."""
 SHORT_STEPS = 16
@@ -126,7 +127,7 @@ def keep(decoder: Decoder) -> None:
 
 def _circumstances(model: Transformer, sampling: Sampling, rows: int, capacity: int) -> tuple[Any, ...]:
     """All that a recording is made of: it reads every tensor of the model at its address."""
-    modules = list(model.modules())  # once: walking through the model costs as much as all else here
+    modules = modules_of(model)
     held = itertools.chain.from_iterable((*module._parameters.values(), *module._buffers.values()) for module in modules)
     tensors = tuple(tensor.data_ptr() for tensor in held if tensor is not None)
     states = tuple((id(module), module.training) for module in modules)
@@ -157,7 +158,8 @@ class Decoder:
         self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
         self.memory = Memory(layers=model.dims.layers, capacity=capacity, rows=rows)
         self.rows: list[_Row] = []
-        self.last_B, self.at_B, self.index_B, self.keys_B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
+        self.ends_4B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
+        self.last_B, self.at_B, self.index_B, self.keys_B = self.ends_4B
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
         # A run of steps is at most as long as the window; recording one, perhaps the last, takes some steps more.
         self.said_BN, self.first_B = self.last_B.new_zeros(rows, capacity + WARM_UP), torch.zeros_like(self.index_B)
@@ -166,7 +168,9 @@ class Decoder:
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
-        self.quick = QuickStep(model) if can_record(model) and kernels.AVAILABLE and fits(model) else None
+        self.quick: QuickStep | None = None
+        if can_record(model) and kernels.AVAILABLE and fits(model):
+            self.quick, self.stream = QuickStep(model), Stream.empty(rows, model.embedding.weight)
         together = SHORT_STEPS if self.quick else 1
         self.recorded = Recorded(WeakMethod(self._step), self._state, together=together) if can_record(model) else None
         self._refresh: torch.cuda.CUDAGraph | None = None
@@ -180,8 +184,12 @@ class Decoder:
 
     @property
     def _state(self) -> list[Tensor]:
-        always = [self.last_B, self.at_B, self.index_B, self.keys_B, self.said_BN, self.first_B]
-        return always if self.seen_BV is None else [*always, self.seen_BV]
+        state = [self.ends_4B.T, self.said_BN, self.first_B]
+        if self.seen_BV is not None:
+            state.append(self.seen_BV)
+        if self.quick is not None:
+            state += [self.stream.x_BD, self.stream.sums_B2P]
+        return state
 
     def start_anew(self, stride: int) -> None:
         """As after it was made, with what it has recorded."""
@@ -262,8 +270,9 @@ class Decoder:
             return
         texts = [self.rows[row].text for row in rows]
         values = [(row, text.ids[-1], text.seen - 1, len(text.new), text.key) for row, text in zip(rows, texts)]
-        where, last, at, index, keys = self._on_device(itertools.chain.from_iterable(values)).view(-1, 5).unbind(dim=1)
-        self.last_B[where], self.at_B[where], self.index_B[where], self.keys_B[where] = last, at, index, keys
+        values_B5 = self._on_device(itertools.chain.from_iterable(values)).view(-1, 5)
+        where = values_B5[:, 0]
+        self.ends_4B[:, where] = values_B5[:, 1:].T
         if self.seen_BV is not None:
             self.seen_BV[where] = seen_ids(texts, self.seen_BV.shape[1]).to(self.device)
         for row in rows:
@@ -290,6 +299,8 @@ class Decoder:
             yield fetched()
 
     def _take_steps(self, steps: int, length: int) -> None:
+        if self.quick is not None and self.sampling.only_draws:
+            self._embed(len(self.rows))
         if self.recorded:
             self.recorded(len(self.rows), length, steps)
         else:
@@ -309,17 +320,36 @@ class Decoder:
         """One token for each of the first ``rows`` rows, written into ``said_BN``. Every shape follows from the two numbers."""
         last_B, at_B, scores_BV = self.last_B[:rows], self.at_B[:rows], self.scores_BV[:rows]
         if self.quick is not None:
-            self.quick.write_scores(scores_BV, self.model, last_B, at_B, self.memory)
+            if not self.sampling.only_draws:  # a draw puts the next id there itself
+                self._embed(rows)
+            self.quick.write_scores(scores_BV, self.model, self.stream.first(rows), at_B, self.memory)
         else:
             at_B1 = at_B.unsqueeze(1)
             self.memory.place(at_B1, length)
             scores_BV.copy_(self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1])
         if self.quick is not None and self.sampling.only_draws:
-            state = {"last_B": last_B, "at_B": at_B, "index_B": self.index_B, "first_B": self.first_B, "said_BN": self.said_BN}
-            temperature, end = self.sampling.temperature, self.capacity - 1
-            draw(scores_BV, temperature=temperature, keys_B=self.keys_B, **state, last_place=end, unsure=UNSURE)
+            draw(
+                self.stream.first(rows),
+                scores_BV,
+                table_VD=self.model.embedding.weight,
+                places_TD=places_of(self.model.positions),
+                temperature=self.sampling.temperature,
+                keys_B=self.keys_B,
+                index_B=self.index_B,
+                last_B=last_B,
+                at_B=at_B,
+                first_B=self.first_B,
+                said_BN=self.said_BN,
+                last_place=self.capacity - 1,
+                unsure=UNSURE,
+            )
         else:
             self._choose(rows)
+
+    def _embed(self, rows: int) -> None:
+        """Puts the last ids into the stream."""
+        model, last_B, at_B = self.model, self.last_B[:rows], self.at_B[:rows]
+        embed(self.stream.first(rows), last_B, model.embedding.weight, at_B, places_of(model.positions))
 
     def _choose(self, rows: int) -> None:
         """From the scores to the next ids, and the state one step on; a row at its window's end waits there to be read anew."""

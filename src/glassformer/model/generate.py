@@ -17,6 +17,7 @@ from torch import nn
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.decode import decoder_for, keep, next_token, rounds_as_float32
+from glassformer.model.replay import modules_of
 from glassformer.model.sampling import Sampling
 from glassformer.model.texts import Generated, OnToken, Stop, Text
 from glassformer.model.transformer import Transformer
@@ -61,7 +62,7 @@ def generate(
         Text(row=row, ids=_prompt_ids(prompt, row, model, start_id), key=derive_seed(seed, "generate"), **rules)
         for row, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
     ]
-    training = [module for module in model.modules() if module.training]
+    training = [module for module in modules_of(model) if module.training]
     _set_training(training, False)
     try:
         with torch.no_grad(), _for_writing(model):

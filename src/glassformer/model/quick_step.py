@@ -47,7 +47,7 @@ def fits(model: Transformer) -> bool:
         and isinstance(model.final_norm, LayerNorm | RMSNorm)
         and type(model.embedding) is Lookup
         and type(model.positions).bias is Positions.bias
-        and (type(model.positions).embed is Positions.embed or _places(model.positions) is not None)
+        and (type(model.positions).embed is Positions.embed or places_of(model.positions) is not None)
         and isinstance(model.head, LinearHead)
         and type(model.head).forward is LinearHead.forward
         and _passed_over(model.embedded, model.final)
@@ -86,10 +86,10 @@ class QuickStep:
                 if kept is not None and value is not None:
                     kept.copy_(value)
 
-    def write_scores(self, scores_BV: Tensor, model: Transformer, last_B: Tensor, at_B: Tensor, memory: Memory) -> None:
-        """Reads each row's last id at its place, adds it to the memory, and stores the scores of the next one."""
+    def write_scores(self, scores_BV: Tensor, model: Transformer, stream: Stream, at_B: Tensor, memory: Memory) -> None:
+        """Carries each row's last id, which stands in the stream, through the layers, adds it to the memory at its place, and
+        stores the scores of the next one. The stream holds nothing of use afterwards."""
         maps = iter(self._maps)
-        stream = embed(last_B, model.embedding.weight, at_B, _places(model.positions))
         for block, of_layer in zip(model.blocks, memory.layers):
             assert isinstance(block, PreBlock)
             assert isinstance(block.attention, Attention)
@@ -100,11 +100,11 @@ class QuickStep:
             else:
                 x_B1D = stream.x_BD.unsqueeze(1)
                 x_BD = (x_B1D + block.feedforward(block.feedforward_norm(x_B1D))).squeeze(1)
-                stream = embed(torch.arange(len(x_BD), device=x_BD.device), x_BD)
+                embed(stream, torch.arange(len(x_BD), device=x_BD.device), x_BD)
         linear_of_normed(stream, next(maps), out=scores_BV)
 
 
-def _places(positions: Positions) -> Tensor | None:
+def places_of(positions: Positions) -> Tensor | None:
     """What the positions add to a token's vector, by place."""
     if isinstance(positions, Learned):
         return positions.table.weight

@@ -42,12 +42,13 @@ for rows, outputs in ((1, 384), (256, 65), (256, 384)):
     for adding in (False, True):
         row_block, columns, depth, warps, stages = stream.tiles(rows, outputs, adding=adding)
         flags = {"NORMED": not adding, "CENTRED": not adding, "BIASED": True, "BEND": 0 if adding else 2, "ADDED": adding}
-        sizes = {"ROWS": row_block, "COLUMNS": columns, "DEPTH": depth, "PIECES": 32}
+        sizes = {"ROWS": row_block, "COLUMNS": columns, "DEPTH": depth, "PIECE": 16, "PIECES": 32}
         types = {"bias_ptr": "*bf16" if adding else "*fp32"}
         compiled(stream._linear, flags | sizes, types, num_warps=warps, num_stages=stages)
 compiled(stream._embed, {"PLACED": True, "PIECE": 16, "PIECES": 32}, num_warps=4)
 for vocabulary in (1, 1024):
-    compiled(draw._draw, {"DRAWN": True, "BLOCK": vocabulary}, {"keys_ptr": "*i64"}, num_warps=4)
+    sizes = {"DRAWN": True, "BLOCK": vocabulary, "PLACED": True, "PIECE": 16, "PIECES": 32}
+    compiled(draw._draw, sizes, {"keys_ptr": "*i64"}, num_warps=4)
 """
 CAPABILITIES = {"Ampere": (80, 166_912), "Ada": (89, 101_376), "Hopper": (90, 232_448)}
 """Compute capability, and the bytes of shared memory one program may have (CUDA C++ Programming Guide)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PROGRAM = """
 from glassformer.model.kernels.draw import draw
+from glassformer.model.kernels.stream import Stream, embed
 from glassformer.model.sampling import Sampling, choose
 generator = torch.Generator().manual_seed(0)
 for vocabulary, rows in [(65, 40), (1, 3), (2500, 9)]:
@@ -13,10 +14,18 @@ for vocabulary, rows in [(65, 40), (1, 3), (2500, 9)]:
         index = torch.randint(0, 2**20, (rows,), generator=generator).to(device)
         expected = choose(scores, Sampling(temperature=temperature), seen_BV=None, keys_B=keys, index_B=index).ids_B
         scores[1, vocabulary // 2] = float("nan")
-        index_before, first, at = index.clone(), index - 2, torch.arange(rows, device=device) + 5
+        index_before, first = index.clone(), index - 2
         last, said = torch.full((rows,), -7, device=device), torch.full((rows, 6), -7, device=device)
-        draw(scores, temperature=temperature, keys_B=keys, index_B=index, last_B=last, at_B=at, first_B=first, said_BN=said,
-             last_place=8, unsure=-1)
+        table, places = (torch.randn(size, 37, generator=generator).to(device) for size in (vocabulary, 9))
+        for places in [places, None]:
+            index.copy_(index_before)
+            at = torch.clamp(torch.arange(rows, device=device) + 5, max=8)
+            streams = [Stream.empty(rows, table) for _ in range(2)]
+            draw(streams[0], scores, table_VD=table, places_TD=places, temperature=temperature, keys_B=keys, index_B=index,
+                 last_B=last, at_B=at, first_B=first, said_BN=said, last_place=8, unsure=-1)
+            embed(streams[1], last, table, at, places)
+            assert torch.equal(streams[0].x_BD, streams[1].x_BD)
+            assert torch.equal(streams[0].sums_B2P, streams[1].sums_B2P)
         fine = torch.arange(rows, device=device) != 1
         assert torch.equal(last[fine], expected[fine]), (vocabulary, temperature)
         assert 0 <= last[1] < vocabulary

@@ -19,13 +19,15 @@ def check_sums(stream):
 rows, inputs, outputs = ROWS, 150, 70
 table, places = drawn(12, inputs), drawn(9, inputs) + 3
 ids, at = (torch.randint(size, (rows,), generator=generator).to(device) for size in (12, 9))
-stream = embed(ids, table, at, places)
+stream = Stream.empty(rows + 2, table).first(rows)
+embed(stream, ids, table, at, places)
 x = stream.x_BD.float()
 """
 EMBEDS = """
 check(stream.x_BD, table.float()[ids] + places.float()[at])
 check_sums(stream)
-alone = embed(ids, table)
+alone = Stream.empty(rows, table)
+embed(alone, ids, table)
 assert torch.equal(alone.x_BD, table[ids])
 check_sums(alone)
 """

@@ -1,4 +1,5 @@
-"""The next token of every row, drawn or taken, in one kernel, which also brings the state of the writing one step on.
+"""The next token of every row, drawn or taken, in one kernel, which also brings the state of the writing one step on and puts
+the token's vector into the stream.
 
 The draw is that of model/sampling.py without filters: the greatest of score plus Gumbel noise, the noise being arithmetic
 on (key of the row, index of the token, id).
@@ -11,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from glassformer.model.kernels import chain_link
+from glassformer.model.kernels.stream import Stream, embed_row, sizes
 
 BLOCK = 1024
 """Scores looked at at a time."""
@@ -32,8 +34,9 @@ def gumbel(key, index, id):
 
 @triton.jit
 def _draw(
-    scores_ptr, keys_ptr, index_ptr, last_ptr, at_ptr, first_ptr, said_ptr, said_row, vocabulary, temperature, last_place,
-    unsure, DRAWN: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
+    scores_ptr, keys_ptr, index_ptr, last_ptr, at_ptr, first_ptr, said_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, said_row,
+    vocabulary, temperature, last_place, unsure, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+    PIECES: tl.constexpr, DRAWN: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     if CHAINED:
         tl.extra.cuda.gdc_wait()
@@ -50,21 +53,25 @@ def _draw(
         chosen = tl.where(top > best, start + where, chosen)
         best = tl.maximum(top, best)
     tl.store(said_ptr + row * said_row + index - tl.load(first_ptr + row), tl.where(bad > 0, unsure, chosen).to(tl.int64))
+    at = tl.minimum(at + 1, last_place)
     tl.store(last_ptr + row, chosen.to(tl.int64))
-    tl.store(at_ptr + row, tl.minimum(at + 1, last_place))
+    tl.store(at_ptr + row, at)
     tl.store(index_ptr + row, index + 1)
+    id = chosen.to(tl.int64)
+    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED, PIECE, PIECES, CHAINED)
 
 
 def draw(
-    scores_BV: Tensor, *, temperature: float, keys_B: Tensor, index_B: Tensor, last_B: Tensor, at_B: Tensor, first_B: Tensor,
-    said_BN: Tensor, last_place: int, unsure: int,
+    stream: Stream, scores_BV: Tensor, *, table_VD: Tensor, places_TD: Tensor | None, temperature: float, keys_B: Tensor,
+    index_B: Tensor, last_B: Tensor, at_B: Tensor, first_B: Tensor, said_BN: Tensor, last_place: int, unsure: int,
 ) -> None:  # fmt: skip
     """One token per row: into ``last_B``, and into ``said_BN`` at column index - first (``unsure`` there if a score is not
-    a number); then place and index move on. ``temperature`` 0 takes the best."""
+    a number); then place and index move on, and the stream begins anew with the token. ``temperature`` 0 takes the best."""
     rows, vocabulary = scores_BV.shape
     assert all(tensor.stride(-1) == 1 for tensor in (scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN))
+    places = table_VD if places_TD is None else places_TD
     _draw[(rows,)](
-        scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN, said_BN.stride(0), vocabulary, temperature or 1.0,
-        last_place, unsure, DRAWN=temperature > 0, BLOCK=min(BLOCK, triton.next_power_of_2(vocabulary)), num_warps=4,
-        **chain_link(),
+        scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN, table_VD, places, stream.x_BD, stream.sums_B2P,
+        said_BN.stride(0), vocabulary, temperature or 1.0, last_place, unsure, **sizes(stream), PLACED=places_TD is not None,
+        DRAWN=temperature > 0, BLOCK=min(BLOCK, triton.next_power_of_2(vocabulary)), num_warps=4, **chain_link(),
     )  # fmt: skip

@@ -9,6 +9,7 @@ Where a row's mean is more than some 300 times its deviation this loses more tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import triton
@@ -19,6 +20,8 @@ from glassformer.model.kernels import chain_link
 from glassformer.model.kernels.gelu import below
 
 BENDS = {"": 0, "relu": 1, "gelu": 2}
+PIECE = 16
+"""Columns of the stream that are summed together."""
 FEW_ROWS = 64
 """Rows up to which more and smaller programs are faster (H200, width 384)."""
 FEW_OUTPUTS = 256
@@ -31,6 +34,16 @@ class Stream:
 
     x_BD: Tensor
     sums_B2P: Tensor
+
+    @classmethod
+    def empty(cls, rows: int, like_VD: Tensor) -> Self:
+        """Room for rows as wide as those given, in their precision."""
+        width = like_VD.shape[1]
+        sums_B2P = like_VD.new_empty(rows, 2, triton.cdiv(width, PIECE), dtype=torch.float32)
+        return cls(like_VD.new_empty(rows, width), sums_B2P)
+
+    def first(self, rows: int) -> Self:
+        return type(self)(self.x_BD[:rows], self.sums_B2P[:rows])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,18 +70,16 @@ def after_norm(
 
 
 @triton.jit
-def _embed(
-    ids_ptr, at_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+def embed_row(
+    row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
     PIECES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    if CHAINED:
-        tl.extra.cuda.gdc_wait()
-    row = tl.program_id(0).to(tl.int64)
+    """Puts the vector of ``id`` at place ``at`` into the row, with its sums; the end of a kernel."""
     piece = tl.arange(0, PIECES)
     column = piece[:, None] * PIECE + tl.arange(0, PIECE)[None, :]
-    x = tl.load(table_ptr + tl.load(ids_ptr + row) * width + column, mask=column < width, other=0.0)
+    x = tl.load(table_ptr + id * width + column, mask=column < width, other=0.0)
     if PLACED:
-        x = (x + tl.load(places_ptr + tl.load(at_ptr + row) * width + column, mask=column < width, other=0.0)).to(x.dtype)
+        x = (x + tl.load(places_ptr + at * width + column, mask=column < width, other=0.0)).to(x.dtype)
     if CHAINED:
         tl.extra.cuda.gdc_launch_dependents()
     tl.store(x_ptr + row * width + column, x, mask=column < width)
@@ -78,10 +89,22 @@ def _embed(
 
 
 @triton.jit
+def _embed(
+    ids_ptr, at_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+    PIECES: tl.constexpr, CHAINED: tl.constexpr,
+):  # fmt: skip
+    if CHAINED:
+        tl.extra.cuda.gdc_wait()
+    row = tl.program_id(0).to(tl.int64)
+    id, at = tl.load(ids_ptr + row), tl.load(at_ptr + row)
+    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED, PIECE, PIECES, CHAINED)
+
+
+@triton.jit
 def _linear(
     x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, inputs, outputs, pieces, eps, NORMED: tl.constexpr,
     CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PIECES: tl.constexpr, CHAINED: tl.constexpr,
+    COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PIECE: tl.constexpr, PIECES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     if CHAINED:
         tl.extra.cuda.gdc_wait()
@@ -128,27 +151,30 @@ def _linear(
     if ADDED:
         after = (y + before.to(tl.float32)).to(before.dtype)
         tl.store(at, after, mask=here)
-        wide = after.to(tl.float32)
-        piece = sums_ptr + row * 2 * pieces + tl.program_id(1)
-        tl.store(piece, tl.sum(wide, axis=1), mask=row < rows)
-        tl.store(piece + pieces, tl.sum(wide * wide, axis=1), mask=row < rows)
+        wide = tl.reshape(after.to(tl.float32), [ROWS, COLUMNS // PIECE, PIECE])
+        piece = tl.program_id(1) * (COLUMNS // PIECE) + tl.arange(0, COLUMNS // PIECE)[None, :]
+        sums = sums_ptr + row[:, None] * 2 * pieces + piece
+        sums_here = (row < rows)[:, None] & (piece < pieces)
+        tl.store(sums, tl.sum(wide, axis=2), mask=sums_here)
+        tl.store(sums + pieces, tl.sum(wide * wide, axis=2), mask=sums_here)
     else:
         tl.store(at, y, mask=here)
 
 
-def embed(ids_B: Tensor, table_VD: Tensor, at_B: Tensor | None = None, places_TD: Tensor | None = None) -> Stream:
-    """The rows ``ids_B`` of the table, and the rows ``at_B`` of ``places_TD`` added to them."""
-    rows, width = len(ids_B), table_VD.shape[1]
-    piece = tiles(rows, width, adding=True)[1]
-    pieces = triton.cdiv(width, piece)
-    stream = Stream(table_VD.new_empty(rows, width), table_VD.new_empty(rows, 2, pieces, dtype=torch.float32))
+def embed(stream: Stream, ids_B: Tensor, table_VD: Tensor, at_B: Tensor | None = None, places_TD: Tensor | None = None) -> None:
+    """Puts into the stream the rows ``ids_B`` of the table, with the rows ``at_B`` of ``places_TD`` added to them."""
     places, at = (table_VD, ids_B) if places_TD is None or at_B is None else (places_TD, at_B)
     assert all(tensor.is_contiguous() for tensor in (ids_B, at, table_VD, places))
-    _embed[(rows,)](
-        ids_B, at, table_VD, places, stream.x_BD, stream.sums_B2P, width, pieces, PLACED=places_TD is not None, PIECE=piece,
-        PIECES=triton.next_power_of_2(pieces), num_warps=4, **chain_link(),
+    _embed[(len(ids_B),)](
+        ids_B, at, table_VD, places, stream.x_BD, stream.sums_B2P, **sizes(stream), PLACED=places_TD is not None, num_warps=4,
+        **chain_link(),
     )  # fmt: skip
-    return stream
+
+
+def sizes(stream: Stream) -> dict[str, int]:
+    """What ``embed_row`` must know of the stream."""
+    width, pieces = stream.x_BD.shape[1], stream.sums_B2P.shape[2]
+    return {"width": width, "pieces": pieces, "PIECE": PIECE, "PIECES": triton.next_power_of_2(pieces)}
 
 
 def linear_of_normed(stream: Stream, by: NormedMap, *, bend: str = "", out: Tensor | None = None) -> Tensor:
@@ -175,13 +201,12 @@ def _launch(
         x_BI, weight_OI, nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O,
         sums_B2P, y_BO, rows, inputs, outputs, pieces, eps, NORMED=not adding, CENTRED=weight_sums_O is not None,
         BIASED=bias_O is not None, BEND=BENDS[bend], ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
-        PIECES=triton.next_power_of_2(pieces), num_warps=warps, num_stages=stages, **chain_link(),
+        PIECE=PIECE, PIECES=triton.next_power_of_2(pieces), num_warps=warps, num_stages=stages, **chain_link(),
     )  # fmt: skip
 
 
 def tiles(rows: int, outputs: int, *, adding: bool) -> tuple[int, int, int, int, int]:
-    """Rows, columns and depth of one program's product, its warps, and how many loads it keeps under way. The columns of
-    those that add to the stream depend on the rows alone: they are the pieces of its sums."""
+    """Rows, columns and depth of one program's product, its warps, and how many loads it keeps under way."""
     if rows <= FEW_ROWS:
         return (16, 32, 256, 4, 3) if adding else (16, 16, 128, 2, 4)
     if adding:
