@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+from types import SimpleNamespace
 from weakref import ref
 
 import pytest
@@ -89,6 +90,8 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
     shapes = []
 
     class Run:
+        pool = None
+
         def __init__(self, step, state, together):
             self.step = step
 
@@ -98,6 +101,7 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
                 self.step()(rows, length)
 
     monkeypatch.setattr(decode, "Recorded", Run)
+    monkeypatch.setattr(decode, "record", lambda action, pool: SimpleNamespace(replay=action))
     monkeypatch.setattr(decode, "can_record", lambda model: True)
     monkeypatch.setattr(decode, "LENGTH_UNIT", 8)
     rules = {"stop": lambda row, new: len(new) == 5 * row + 2}
@@ -188,6 +192,8 @@ def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(merge
 class PlainRecording:
     """Stands for recordings where there is no GPU: steps are simply taken."""
 
+    pool = None
+
     def __init__(self, step, state, together) -> None:
         self.step = step
 
@@ -201,6 +207,7 @@ def recording(monkeypatch):
     """As on a GPU: steps are recorded, and the model's decoder is kept."""
     monkeypatch.setattr(decode, "can_record", lambda model: True)
     monkeypatch.setattr(decode, "Recorded", PlainRecording)
+    monkeypatch.setattr(decode, "record", lambda action, pool: SimpleNamespace(replay=action))
     kept = type(decode._KEPT)()
     monkeypatch.setattr(decode, "_KEPT", kept)
     return kept
@@ -223,6 +230,23 @@ def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, recor
         assert decoder_for(model, sampling, **settings | other) is not first
     keep(first)
     assert decoder_for(model, Sampling(), **settings) is not first
+
+
+def test_windows_that_move_on_together_are_read_by_a_recording_from_the_second_time_on(model, recording, monkeypatch):
+    """Windows move on after 17 ids and then after every 9: four times in the first batch, four times in the second."""
+    read, passes = Decoder._read_windows, []
+    monkeypatch.setattr(Decoder, "_read_windows", lambda self, *pass_: (passes.append(pass_), read(self, *pass_)))
+    decoder = decoder_for(model, Sampling(), rows=3, capacity=CONTEXT, stride=CONTEXT)
+    for _ in range(2):
+        texts = texts_of_one_length(3)
+        decoder.write(iter(texts))
+        assert [text.new for text in texts] == write_by_definition(model, texts_of_one_length(3), Sampling())
+        decoder.start_anew(CONTEXT)
+    again = [(rows, ids_BT) for rows, ids_BT in passes if ids_BT.shape == (3, CONTEXT // 2)]
+    assert len(again) == 8
+    assert all(rows == slice(3) for rows, _ in again)
+    assert again[0][1] is not again[1][1]
+    assert all(ids_BT is again[1][1] for _, ids_BT in again[1:])  # where the recording finds them
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ KEPT = """
 decode.draw, decode.QuickStep, decode.fits = draw, quick_step.QuickStep, quick_step.fits
 decode.Stream, decode.embed, decode.places_of = Stream, embed, quick_step.places_of
 class Run:
+    pool = None
     def __init__(self, step, state, together):
         self.step = step
     def __call__(self, rows, length, steps):
@@ -115,7 +116,7 @@ class Run:
             self.step()(rows, length)
 import types
 decode.Recorded, decode.can_record, decode.kernels.AVAILABLE = Run, lambda model: True, True
-decode.record = lambda action: types.SimpleNamespace(replay=action)
+decode.record = lambda action, pool=None: types.SimpleNamespace(replay=action)
 decode.rounds_as_float32 = lambda model: False
 from glassformer.model.generate import generate
 def write(model):

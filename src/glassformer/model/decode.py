@@ -104,6 +104,14 @@ class _Row:
         return self.text.reason is not None
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A recorded pass over windows, and where it finds their ids."""
+
+    ids_BT: Tensor
+    recording: torch.cuda.CUDAGraph
+
+
 def decoder_for(model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int) -> Decoder:
     """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred.
 
@@ -174,6 +182,7 @@ class Decoder:
         together = SHORT_STEPS if self.quick else 1
         self.recorded = Recorded(WeakMethod(self._step), self._state, together=together) if can_record(model) else None
         self._refresh: torch.cuda.CUDAGraph | None = None
+        self._readings: dict[tuple[int, int], Reading | None] = {}
         self.made_for = _circumstances(model, sampling, rows, capacity)
 
     @property
@@ -258,11 +267,35 @@ class Decoder:
                 for text in (self.rows[row].text for row in together):
                     padded += text.ids[text.start : -1]
                     padded += [0] * (length - text.seen + 1)
-                self.memory.place_whole(self._on_device(together))
-                self.model.features(self._on_device(padded).view(-1, length), memory=self.memory)
+                ids_BT = self._on_device(padded).view(-1, length)
+                if together != list(range(len(together))):
+                    self._read_windows(self._on_device(together), ids_BT)
+                elif self.recorded and self.rows[0].text.start > 0:
+                    self._read_again(ids_BT)
+                else:
+                    self._read_windows(slice(len(together)), ids_BT)
         self.to_compare -= len(self.known)
         for row in rows:
             self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
+
+    def _read_windows(self, rows: Tensor | slice, ids_BT: Tensor) -> None:
+        self.memory.place_whole(rows)
+        self.model.features(ids_BT, memory=self.memory)
+
+    def _read_again(self, ids_BT: Tensor) -> None:
+        """Reads windows that have moved on together: their shape comes again and again, so that the second time it is
+        recorded."""
+        read = partial(self._read_windows, slice(len(ids_BT)))
+        shape = (len(ids_BT), ids_BT.shape[1])
+        if shape not in self._readings:
+            self._readings[shape] = None
+            read(ids_BT)
+            return
+        assert self.recorded is not None
+        reading = self._readings[shape] or Reading(ids_BT, record(partial(read, ids_BT), pool=self.recorded.pool))
+        self._readings[shape] = reading
+        reading.ids_BT.copy_(ids_BT)
+        reading.recording.replay()
 
     def _bring_in_step(self, rows: list[int]) -> None:
         """Tells the device where these texts end."""

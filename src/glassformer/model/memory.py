@@ -24,7 +24,7 @@ class LayerMemory:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
         owner = self._owner
         if owner.at_BT is None:  # whole rows: the new vectors are all there is
-            self._buffer(name, new_BHTE)[owner.rows_B, :, : new_BHTE.shape[2]] = new_BHTE
+            self._buffer(name, new_BHTE)[owner.whole_rows, :, : new_BHTE.shape[2]] = new_BHTE
             return new_BHTE
         buffer_BHSE = self.rows_of(name, new_BHTE)
         buffer_BHSE.scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
@@ -63,16 +63,16 @@ class Memory:
         self.capacity, self.rows = capacity, rows
         self.length = 0
         self.at_BT: Tensor | None = None
-        self.rows_B = torch.empty(0, dtype=torch.long)
+        self.whole_rows: Tensor | slice = slice(0)
         self.layers = [LayerMemory(self) for _ in range(layers)]
 
     def place(self, at_BT: Tensor, length: int) -> None:
         """Before a pass over the first rows: where the new tokens stand, and how far any row reaches after them."""
         self.at_BT, self.length = at_BT, length
 
-    def place_whole(self, rows_B: Tensor) -> None:
-        """Before a pass that reads the rows ``rows_B`` from their beginning; what they held is forgotten."""
-        self.at_BT, self.rows_B = None, rows_B
+    def place_whole(self, rows: Tensor | slice) -> None:
+        """Before a pass that reads these rows from their beginning; what they held is forgotten."""
+        self.at_BT, self.whole_rows = None, rows
 
     def clear(self) -> None:
         """Forgets everything; the buffers stay where they are."""

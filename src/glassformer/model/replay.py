@@ -44,7 +44,7 @@ class Recorded:
         self._weak_step, self._state = step, state  # weak: the step's owner owns this, and a ring is freed late
         self._together = together
         self._recordings: dict[tuple[int, int, int], torch.cuda.CUDAGraph] = {}
-        self._pool = torch.cuda.graph_pool_handle()
+        self.pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, rows: int, length: int, steps: int) -> None:
         while steps > 0:
@@ -66,7 +66,7 @@ class Recorded:
             assert step is not None
             step(rows, length)
 
-        return record(take_step, times=steps, after_warm_up=restore, pool=self._pool)
+        return record(take_step, times=steps, after_warm_up=restore, pool=self.pool)
 
 
 def record(
