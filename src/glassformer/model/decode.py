@@ -181,7 +181,6 @@ class Decoder:
             self.quick, self.stream = QuickStep(model), Stream.empty(rows, model.embedding.weight)
         together = SHORT_STEPS if self.quick else 1
         self.recorded = Recorded(WeakMethod(self._step), self._state, together=together) if can_record(model) else None
-        self._refresh: torch.cuda.CUDAGraph | None = None
         self._readings: dict[tuple[int, int], Reading | None] = {}
         self.made_for = _circumstances(model, sampling, rows, capacity)
 
@@ -207,9 +206,7 @@ class Decoder:
         self.slack.fill_(SLACK)
         self.memory.clear()
         if self.quick:
-            # Recorded, too: made of a hundred small operations, it takes the host longer than the device.
-            self._refresh = self._refresh or record(partial(self.quick.refresh, self.model))
-            self._refresh.replay()
+            self.quick.refresh(self.model)
         for state in self._state:
             state.zero_()
 

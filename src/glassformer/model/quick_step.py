@@ -77,14 +77,12 @@ class QuickStep:
     """The step, with the maps that follow a norm made ready. Keeps no hold of the model: its owner may live as long."""
 
     def __init__(self, model: Transformer) -> None:
-        self._maps = list(_maps_after_norms(model))
+        self._maps = [_after(*pair) for pair in _norms_and_maps(model)]
 
     def refresh(self, model: Transformer) -> None:
         """Takes over weights that may have changed since; recordings find the maps where they were."""
-        for old, new in zip(self._maps, _maps_after_norms(model)):
-            for kept, value in ((old.weight_OI, new.weight_OI), (old.bias_O, new.bias_O), (old.sums_O, new.sums_O)):
-                if kept is not None and value is not None:
-                    kept.copy_(value)
+        for kept, pair in zip(self._maps, _norms_and_maps(model)):
+            _after(*pair, into=kept)
 
     def write_scores(self, scores_BV: Tensor, model: Transformer, stream: Stream, at_B: Tensor, memory: Memory) -> None:
         """Carries each row's last id, which stands in the stream, through the layers, adds it to the memory at its place, and
@@ -141,22 +139,22 @@ def _is_two_maps(feedforward: nn.Module) -> TypeGuard[Plain]:
     )
 
 
-def _maps_after_norms(model: Transformer) -> Iterator[NormedMap]:
-    """In the order in which the step takes them."""
+def _norms_and_maps(model: Transformer) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Every norm with the map that follows it, in the order in which the step takes them."""
     for block in model.blocks:
         assert isinstance(block, PreBlock)
         assert isinstance(block.attention, Attention)
         assert isinstance(block.attention.mixer, Dot)
-        yield _after(block.attention_norm, block.attention.mixer.qkv.weight, block.attention.mixer.qkv.bias)
+        yield block.attention_norm, block.attention.mixer.qkv
         if _is_two_maps(block.feedforward):
-            yield _after(block.feedforward_norm, block.feedforward.up.weight, block.feedforward.up.bias)
-    assert isinstance(model.head, LinearHead)
-    yield _after(model.final_norm, model.head.weight, model.head.bias)
+            yield block.feedforward_norm, block.feedforward.up
+    yield model.final_norm, model.head
 
 
-def _after(norm: nn.Module, weight_OI: Tensor, bias_O: Tensor | None) -> NormedMap:
+def _after(norm: nn.Module, map_: nn.Module, into: NormedMap | None = None) -> NormedMap:
     assert isinstance(norm, LayerNorm | RMSNorm)
+    assert isinstance(map_, nn.Linear | LinearHead)
     assert norm.eps is not None
     centred = isinstance(norm, LayerNorm)
     shift_I = norm.bias if isinstance(norm, LayerNorm) else None
-    return after_norm(weight_OI, bias_O, scale_I=norm.weight, shift_I=shift_I, eps=norm.eps, centred=centred)
+    return after_norm(map_.weight, map_.bias, scale_I=norm.weight, shift_I=shift_I, eps=norm.eps, centred=centred, into=into)

@@ -47,6 +47,22 @@ out = torch.empty(rows, outputs, device=device)
 assert linear_of_normed(stream, both, out=out) is out
 check(out, expected, torch.float32)
 """
+FOLDS = """
+weight, bias, scale, shift = (3 * drawn(*shape) for shape in [(outputs, inputs), (outputs,), (inputs,), (inputs,)])
+for bias, shift, centred in [(None, None, False), (bias, None, True), (None, shift, True), (bias, shift, False)]:
+    map_ = after_norm(drawn(outputs, inputs), bias, scale_I=scale, shift_I=shift, eps=1e-3, centred=centred)
+    addresses = [tensor.data_ptr() for tensor in (map_.weight_OI, map_.bias_O, map_.sums_O) if tensor is not None]
+    again = after_norm(weight, bias, scale_I=scale, shift_I=shift, eps=1e-3, centred=centred, into=map_)
+    assert addresses == [tensor.data_ptr() for tensor in (again.weight_OI, again.bias_O, again.sums_O) if tensor is not None]
+    assert torch.equal(again.weight_OI, weight * scale)
+    assert (again.sums_O is not None) is centred
+    if centred:
+        assert_close(again.sums_O, (weight * scale).float().sum(1), rtol=1e-5, atol=1e-4)
+    expected = (0 if bias is None else bias.float()) + (0 if shift is None else weight.float() @ shift.float())
+    assert (again.bias_O is None) is (bias is None and shift is None)
+    if again.bias_O is not None:
+        assert_close(again.bias_O, expected, rtol=1e-5, atol=1e-3)
+"""
 SUMS = """
 for bias in (drawn(inputs), None):
     z, weight, before = drawn(rows, outputs), drawn(inputs, outputs) / 8, stream.x_BD.float().clone()
@@ -57,6 +73,6 @@ for bias in (drawn(inputs), None):
 
 
 @pytest.mark.parametrize("rows", [1, 19, 70, 270])
-@pytest.mark.parametrize("program", [EMBEDS, MAPS, SUMS], ids=["embeds", "maps", "sums"])
+@pytest.mark.parametrize("program", [EMBEDS, FOLDS, MAPS, SUMS], ids=["embeds", "folds", "maps", "sums"])
 def test_equals_torchs_operations(run_with_kernels, program, rows) -> None:
     assert run_with_kernels(START.replace("ROWS", str(rows)) + program) == ""

@@ -20,6 +20,8 @@ from glassformer.model.kernels import chain_link
 from glassformer.model.kernels.gelu import below
 
 BENDS = {"": 0, "relu": 1, "gelu": 2}
+FOLDED_ROWS = 8
+"""Rows of a map that one program multiplies with the norm's scale."""
 PIECE = 16
 """Columns of the stream that are summed together."""
 FEW_ROWS = 64
@@ -57,16 +59,56 @@ class NormedMap:
     eps: float
 
 
+@triton.jit
+def _fold(
+    weight_ptr, bias_ptr, scale_ptr, shift_ptr, scaled_ptr, sums_ptr, shifted_ptr, inputs, outputs, BIASED: tl.constexpr,
+    SHIFTED: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr,
+):  # fmt: skip
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    total, shifted = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
+    if BIASED:
+        shifted += tl.load(bias_ptr + row, mask=row < outputs, other=0.0).to(tl.float32)
+    for start in range(0, inputs, DEPTH):
+        column = start + tl.arange(0, DEPTH)
+        here = (row < outputs)[:, None] & (column < inputs)[None, :]
+        at = row[:, None] * inputs + column[None, :]
+        weight = tl.load(weight_ptr + at, mask=here, other=0.0)
+        scaled = (weight * tl.load(scale_ptr + column, mask=column < inputs, other=0.0)[None, :]).to(weight.dtype)
+        tl.store(scaled_ptr + at, scaled, mask=here)
+        total += tl.sum(scaled.to(tl.float32), axis=1)
+        if SHIFTED:
+            shift = tl.load(shift_ptr + column, mask=column < inputs, other=0.0).to(tl.float32)
+            shifted += tl.sum(weight.to(tl.float32) * shift[None, :], axis=1)
+    if CENTRED:
+        tl.store(sums_ptr + row, total, mask=row < outputs)
+    if BIASED or SHIFTED:
+        tl.store(shifted_ptr + row, shifted, mask=row < outputs)
+
+
 def after_norm(
-    weight_OI: Tensor, bias_O: Tensor | None, *, scale_I: Tensor, shift_I: Tensor | None, eps: float, centred: bool
-) -> NormedMap:
-    """A map and the norm before it in one; ``centred``: layer norm, otherwise RMS norm."""
-    scaled_OI = weight_OI * scale_I
-    if shift_I is not None:
-        shifted_O = weight_OI.float() @ shift_I.float()
-        bias_O = shifted_O if bias_O is None else shifted_O + bias_O.float()
-    sums_O = scaled_OI.float().sum(dim=1) if centred else None
-    return NormedMap(weight_OI=scaled_OI, bias_O=bias_O, sums_O=sums_O, eps=eps)
+    weight_OI: Tensor, bias_O: Tensor | None, *, scale_I: Tensor, shift_I: Tensor | None, eps: float, centred: bool,
+    into: NormedMap | None = None,
+) -> NormedMap:  # fmt: skip
+    """A map and the norm before it in one; ``centred``: layer norm, otherwise RMS norm. ``into``: such a map, to be
+    overwritten where it is."""
+    outputs, inputs = weight_OI.shape
+    biased = bias_O is not None or shift_I is not None
+    if into is None:
+        one_each = weight_OI.new_empty(2, outputs, dtype=torch.float32)
+        into = NormedMap(
+            weight_OI=weight_OI.new_empty(outputs, inputs),
+            bias_O=one_each[0] if biased else None,
+            sums_O=one_each[1] if centred else None,
+            eps=eps,
+        )
+    nothing = into.weight_OI  # stands for a tensor that is not read or written
+    assert weight_OI.is_contiguous()
+    _fold[(triton.cdiv(outputs, FOLDED_ROWS),)](
+        weight_OI, nothing if bias_O is None else bias_O, scale_I, nothing if shift_I is None else shift_I, into.weight_OI,
+        nothing if into.sums_O is None else into.sums_O, nothing if into.bias_O is None else into.bias_O, inputs, outputs,
+        BIASED=bias_O is not None, SHIFTED=shift_I is not None, CENTRED=centred, ROWS=FOLDED_ROWS, DEPTH=128,
+    )  # fmt: skip
+    return into
 
 
 @triton.jit
