@@ -31,6 +31,7 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.measuring import LanguageRuler, write_predictions
 from glassformer.model.generate import generate
+from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
@@ -348,6 +349,8 @@ class Run:
         found = self.checkpoint(checkpoint)
         made_for = (found.step, kind)
         if self._kept_writer is None or self._kept_writer[0] != made_for:
+            if device.type == "cuda" and kind == "bf16":
+                read_triton_ahead()
             model = self._model_of(found).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
             self._kept_writer = (made_for, model)
         return self._kept_writer[1]

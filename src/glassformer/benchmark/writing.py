@@ -18,6 +18,7 @@ from glassformer.benchmark.peers import Sizes, nanogpt_model, transformers_model
 from glassformer.benchmark.timing import Program
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.generate import generate
+from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import build_model
 
 OURS, WITHOUT, TRANSFORMERS, NANOGPT = "glassformer", "glassformer, no memory", "transformers GPT-2", "nanoGPT"
@@ -50,6 +51,8 @@ def program_for(name: str, job: Job, runtime: Runtime) -> Program:
 
 
 def _ours(job: Job, runtime: Runtime, *, use_memory: bool) -> Program:
+    if runtime.device.type == "cuda" and runtime.precision == "bf16":
+        read_triton_ahead()  # as a run does when it loads its model to write
     model = build_model(job.sizes.ours(), job.sizes.vocabulary, seed=0).to(runtime.device, _dtype(runtime)).eval()
     prompts = job.prompts(runtime).tolist()
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from contextlib import suppress
 from functools import lru_cache
+from threading import Thread
 
 import torch
 from torch import Tensor
@@ -19,6 +21,23 @@ AVAILABLE = (
     and importlib.util.find_spec("triton") is not None
     and any(shutil.which(compiler) for compiler in (os.environ.get("CC", "gcc"), "gcc", "clang"))  # Triton builds its launcher
 )
+
+
+def read_triton_ahead() -> Thread | None:
+    """For whoever is going to load a model that will use the kernels: before its first kernel Triton reads through all files
+    of its own, a third of a second that a thread can spend in the meantime."""
+    if not AVAILABLE:
+        return None
+    thread = Thread(target=_read_triton, daemon=True)
+    thread.start()
+    return thread
+
+
+def _read_triton() -> None:
+    with suppress(ImportError, AttributeError):  # not a public name: where a version lacks it, its first kernel waits
+        from triton.runtime.cache import triton_key
+
+        triton_key()
 
 
 def wants_operators() -> bool:
