@@ -97,12 +97,12 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
 @torch.inference_mode()
 def largest_difference(model: Transformer, *, rows: int, length: int, quick: bool = False) -> float:
     """Scores of the next token step by step with a memory, against the whole text at once; relative to the largest score."""
-    quick_step = None
-    if quick:
-        from glassformer.model.quick_step import QuickStep  # needs Triton, which builds of torch for CPUs lack
+    device, table_VD = model.embedding.weight.device, model.embedding.weight
+    if quick:  # needs Triton, which builds of torch for CPUs lack
+        from glassformer.model.kernels.stream import Stream, embed
+        from glassformer.model.quick_step import QuickStep, places_of
 
-        quick_step = QuickStep(model)
-    device = model.embedding.weight.device
+        quick_step, stream, places_TD = QuickStep(model), Stream.empty(rows, table_VD), places_of(model.positions)
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
     whole_BTV = model(ids_BT).float()
     memory = Memory(layers=model.dims.layers, capacity=length, rows=rows)
@@ -110,9 +110,10 @@ def largest_difference(model: Transformer, *, rows: int, length: int, quick: boo
     for place in range(length):
         at_B1 = torch.full((rows, 1), place, device=device)
         memory.place(at_B1, length)
-        if quick_step is not None:
+        if quick:
             step_BV = torch.empty(rows, model.dims.vocabulary, device=device)
-            quick_step.write_scores(step_BV, model, ids_BT[:, place].contiguous(), at_B1[:, 0], memory)
+            embed(stream, ids_BT[:, place].contiguous(), table_VD, at_B1[:, 0], places_TD)
+            quick_step.write_scores(step_BV, model, stream, at_B1[:, 0], memory)
         else:
             step_BV = model(ids_BT[:, place : place + 1], at_BT=at_B1, memory=memory)[:, -1].float()
         difference = (step_BV - whole_BTV[:, place]).abs().amax() / whole_BTV[:, place].abs().amax()
@@ -129,12 +130,13 @@ def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
     recorded, link, modules = decode.Recorded, stream.chain_link, (decode_attention, draw, stream)
 
     class OneByOne:
-        def __init__(self, step: Any, state: Any) -> None:
+        def __init__(self, step: Any, state: Any, together: int) -> None:
             self.step = step
 
-        def __call__(self, *arguments: int) -> None:
-            self.step()(*arguments)
-            torch.cuda.synchronize()
+        def __call__(self, rows: int, length: int, steps: int) -> None:
+            for _ in range(steps):
+                self.step()(rows, length)
+                torch.cuda.synchronize()
 
     decode.Recorded = OneByOne
     for module in modules:
@@ -178,6 +180,7 @@ def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, .
         for name, one in models.items()
         for batch in batches
         for length in (sizes.context - 1, 2 * sizes.context)
+        if rounds > 0
     }
     return result
 
@@ -206,7 +209,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Equality and speed of generation on a GPU.")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rows", type=int, default=24, help="texts compared with the definition")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="0: no speed")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     on_cuda = arguments.device.startswith("cuda")

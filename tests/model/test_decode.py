@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import random
-from types import SimpleNamespace
 from weakref import ref
 
 import pytest
@@ -90,8 +89,6 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
     shapes = []
 
     class Run:
-        pool = None
-
         def __init__(self, step, state, together):
             self.step = step
 
@@ -101,7 +98,6 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
                 self.step()(rows, length)
 
     monkeypatch.setattr(decode, "Recorded", Run)
-    monkeypatch.setattr(decode, "record", lambda action, pool: SimpleNamespace(replay=action))
     monkeypatch.setattr(decode, "can_record", lambda model: True)
     monkeypatch.setattr(decode, "LENGTH_UNIT", 8)
     rules = {"stop": lambda row, new: len(new) == 5 * row + 2}
@@ -192,8 +188,6 @@ def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(merge
 class PlainRecording:
     """Stands for recordings where there is no GPU: steps are simply taken."""
 
-    pool = None
-
     def __init__(self, step, state, together) -> None:
         self.step = step
 
@@ -207,7 +201,6 @@ def recording(monkeypatch):
     """As on a GPU: steps are recorded, and the model's decoder is kept."""
     monkeypatch.setattr(decode, "can_record", lambda model: True)
     monkeypatch.setattr(decode, "Recorded", PlainRecording)
-    monkeypatch.setattr(decode, "record", lambda action, pool: SimpleNamespace(replay=action))
     kept = type(decode._KEPT)()
     monkeypatch.setattr(decode, "_KEPT", kept)
     return kept
@@ -232,23 +225,6 @@ def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, recor
     assert decoder_for(model, Sampling(), **settings) is not first
 
 
-def test_windows_that_move_on_together_are_read_by_a_recording_from_the_second_time_on(model, recording, monkeypatch):
-    """Windows move on after 17 ids and then after every 9: four times in the first batch, four times in the second."""
-    read, passes = Decoder._read_windows, []
-    monkeypatch.setattr(Decoder, "_read_windows", lambda self, *pass_: (passes.append(pass_), read(self, *pass_)))
-    decoder = decoder_for(model, Sampling(), rows=3, capacity=CONTEXT, stride=CONTEXT)
-    for _ in range(2):
-        texts = texts_of_one_length(3)
-        decoder.write(iter(texts))
-        assert [text.new for text in texts] == write_by_definition(model, texts_of_one_length(3), Sampling())
-        decoder.start_anew(CONTEXT)
-    again = [(rows, ids_BT) for rows, ids_BT in passes if ids_BT.shape == (3, CONTEXT // 2)]
-    assert len(again) == 8
-    assert all(rows == slice(3) for rows, _ in again)
-    assert again[0][1] is not again[1][1]
-    assert all(ids_BT is again[1][1] for _, ids_BT in again[1:])  # where the recording finds them
-
-
 @pytest.fixture
 def long_runs(monkeypatch):
     """As in bf16: only scores that are no numbers are doubtful. Runs of four steps and more are looked at in two pieces."""
@@ -262,20 +238,36 @@ def texts_of_one_length(number: int) -> list[Text]:
     ]
 
 
-def test_the_first_ids_of_a_long_run_are_looked_at_while_the_last_are_written(model, long_runs, monkeypatch):
-    """Room for 17, then 9, 9, 9 ids, and one or two more: each run but the last is told in two pieces, after all its steps."""
-    heard, step, accept = [], Decoder._step, Decoder._accept
+def test_the_host_looks_at_ids_while_the_device_takes_the_next_steps(model, long_runs, monkeypatch):
+    """Room for 17, then 9, 9, 9 ids, and one or two more: the steps of a window are taken before the ids of the window before
+    are looked at, which are told in two pieces, and after the last id that all rows need no further window is begun."""
+    heard, step, accept, read = [], Decoder._step, Decoder._accept, Decoder._read_windows
     monkeypatch.setattr(Decoder, "_step", lambda self, *shape: (heard.append("step"), step(self, *shape)))
     monkeypatch.setattr(Decoder, "_accept", lambda self, said: (heard.append(said.shape[1]), accept(self, said)))
+    monkeypatch.setattr(Decoder, "_read_windows", lambda self, *ids: (heard.append("read"), read(self, *ids)))
     expected = write_by_definition(model, texts_of_one_length(3), Sampling())
     assert write(model, texts_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
-    runs = [heard.index(15), heard.index(7)]
-    assert heard[: runs[0] + 2] == ["step"] * 17 + [15, 2]
-    assert heard[runs[0] + 2 : runs[1] + 2] == ["step"] * 9 + [7, 2]
-    assert [said for said in heard if said != "step"] == [15, 2, 7, 2, 7, 2, 7, 2, 2]
+    window = ["read"] + ["step"] * 9
+    first = ["read"] + ["step"] * 17 + window + [15, 2] + window + [7, 2] + window + [7, 2]
+    assert heard[: len(first)] == first
+    assert heard[len(first) :] == ["read", "step", 7, 2, 1, "step", 1]
 
 
-@pytest.mark.parametrize("doubts", [[5], [5, 16], [16], [2, 25]])
+@pytest.mark.parametrize("context", [1, 2, 3, CONTEXT - 1, CONTEXT])
+@pytest.mark.parametrize("prompt", [1, 5, CONTEXT])
+def test_windows_of_every_kind_move_on_together(long_runs, context, prompt):
+    """Where a window is not all in what the device has just written, the host says what it is."""
+    model = build_model(ModelConfig(width=12, layers=1, heads=3, context=context), VOCABULARY, seed=1).eval()
+
+    def texts() -> list[Text]:
+        ids = [[(3 * row + at) % VOCABULARY for at in range(prompt)] for row in range(3)]
+        return [Text(row=row, ids=ids[row], key=row, context=context, max_new_tokens=40) for row in range(3)]
+
+    expected = write_by_definition(model, texts(), Sampling())
+    assert write(model, texts(), Sampling(), rows=3, stride=CONTEXT) == expected
+
+
+@pytest.mark.parametrize("doubts", [[5], [5, 16], [16], [2, 25], [17, 26], [30, 44]])
 def test_a_row_that_went_another_way_is_not_heard_until_it_is_in_step(model, long_runs, monkeypatch, doubts):
     """Row 1 is doubtful at those of its ids, whether in the piece that is looked at early or late; what it says next is
     wrong, and the rest of the run follows from it."""

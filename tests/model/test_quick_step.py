@@ -108,15 +108,12 @@ KEPT = """
 decode.draw, decode.QuickStep, decode.fits = draw, quick_step.QuickStep, quick_step.fits
 decode.Stream, decode.embed, decode.places_of = Stream, embed, quick_step.places_of
 class Run:
-    pool = None
     def __init__(self, step, state, together):
         self.step = step
     def __call__(self, rows, length, steps):
         for _ in range(steps):
             self.step()(rows, length)
-import types
 decode.Recorded, decode.can_record, decode.kernels.AVAILABLE = Run, lambda model: True, True
-decode.record = lambda action, pool: types.SimpleNamespace(replay=action)
 decode.rounds_as_float32 = lambda model: False
 from glassformer.model.generate import generate
 def write(model):

@@ -19,6 +19,9 @@ from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 
+WARM_UP_JOBS = 2
+"""Jobs of every program before the first that is measured: what a program makes ready, it has made ready in its second."""
+
 
 def benchmark_generation(
     job: Job,
@@ -49,8 +52,9 @@ def benchmark_generation(
     first = {}
     if first_job:
         first = measure({name: partial(first_job_rate, name, job, runtime) for name in programs}, rounds=rounds, watch=watch)
-    for program in programs.values():
-        program()
+    for _ in range(WARM_UP_JOBS):
+        for program in programs.values():
+            program()
     meters = {name: timed(program, runtime.device) for name, program in programs.items()}
     of_machine = measure_machine(runtime, torch.bfloat16 if runtime.precision == "bf16" else torch.float32, rounds=rounds)
     rates = measure(meters, rounds=rounds, watch=watch)

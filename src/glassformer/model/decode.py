@@ -12,7 +12,6 @@ import itertools
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakMethod, ref
 
@@ -22,9 +21,9 @@ from torch import Tensor
 from glassformer.foundation.errors import Diverged
 from glassformer.model import kernels
 from glassformer.model.memory import Memory
-from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of, record
+from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of
 from glassformer.model.sampling import Sampling, choose
-from glassformer.model.texts import Text
+from glassformer.model.texts import Text, window_stride
 from glassformer.model.transformer import Transformer
 
 if kernels.AVAILABLE:
@@ -104,14 +103,6 @@ class _Row:
         return self.text.reason is not None
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A recorded pass over windows, and where it finds their ids."""
-
-    ids_BT: Tensor
-    recording: torch.cuda.CUDAGraph
-
-
 def decoder_for(model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int) -> Decoder:
     """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred.
 
@@ -145,7 +136,7 @@ def _circumstances(model: Transformer, sampling: Sampling, rows: int, capacity: 
 
 def _fetch(block: Tensor) -> Callable[[], Tensor]:
     """Begins to copy to the host. The call it returns waits for the copy, not for what the device was told after it."""
-    copy = block.to("cpu", non_blocking=block.is_cuda)
+    copy = block.to("cpu", non_blocking=block.is_cuda, copy=True)  # the next run is written into the same block
     if not block.is_cuda:
         return lambda: copy
     copied = torch.cuda.Event()
@@ -170,7 +161,8 @@ class Decoder:
         self.last_B, self.at_B, self.index_B, self.keys_B = self.ends_4B
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
         # A run of steps is at most as long as the window; recording one, perhaps the last, takes some steps more.
-        self.said_BN, self.first_B = self.last_B.new_zeros(rows, capacity + WARM_UP), torch.zeros_like(self.index_B)
+        self.said_BN = self.last_B.new_zeros(rows, capacity + WARM_UP)
+        self.first_B, self.before_B = torch.zeros(2, rows, dtype=torch.long, device=self.device)  # index and last id before it
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
         self.seen_BV: Tensor | None = None
@@ -181,7 +173,6 @@ class Decoder:
             self.quick, self.stream = QuickStep(model), Stream.empty(rows, model.embedding.weight)
         together = SHORT_STEPS if self.quick else 1
         self.recorded = Recorded(WeakMethod(self._step), self._state, together=together) if can_record(model) else None
-        self._readings: dict[tuple[int, int], Reading | None] = {}
         self.made_for = _circumstances(model, sampling, rows, capacity)
 
     @property
@@ -264,13 +255,9 @@ class Decoder:
                 for text in (self.rows[row].text for row in together):
                     padded += text.ids[text.start : -1]
                     padded += [0] * (length - text.seen + 1)
-                ids_BT = self._on_device(padded).view(-1, length)
-                if together != list(range(len(together))):
-                    self._read_windows(self._on_device(together), ids_BT)
-                elif self.recorded and self.rows[0].text.start > 0:
-                    self._read_again(ids_BT)
-                else:
-                    self._read_windows(slice(len(together)), ids_BT)
+                in_order = together == list(range(len(together)))
+                places = slice(len(together)) if in_order else self._on_device(together)
+                self._read_windows(places, self._on_device(padded).view(-1, length))
         self.to_compare -= len(self.known)
         for row in rows:
             self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
@@ -278,21 +265,6 @@ class Decoder:
     def _read_windows(self, rows: Tensor | slice, ids_BT: Tensor) -> None:
         self.memory.place_whole(rows)
         self.model.features(ids_BT, memory=self.memory)
-
-    def _read_again(self, ids_BT: Tensor) -> None:
-        """Reads windows that have moved on together: their shape comes again and again, so that the second time it is
-        recorded."""
-        read = partial(self._read_windows, slice(len(ids_BT)))
-        shape = (len(ids_BT), ids_BT.shape[1])
-        if shape not in self._readings:
-            self._readings[shape] = None
-            read(ids_BT)
-            return
-        assert self.recorded is not None
-        reading = self._readings[shape] or Reading(ids_BT, record(partial(read, ids_BT), pool=self.recorded.pool))
-        self._readings[shape] = reading
-        reading.ids_BT.copy_(ids_BT)
-        reading.recording.replay()
 
     def _bring_in_step(self, rows: list[int]) -> None:
         """Tells the device where these texts end."""
@@ -309,24 +281,54 @@ class Decoder:
             self.rows[row].in_step = True
 
     def _run(self) -> Iterator[Tensor]:
-        """The next ids of every row on the host, [B, N], ``UNSURE`` where the definition must decide; of a long run those of
-        the first steps and then the others."""
-        self.first_B.copy_(self.index_B)
+        """The next ids of every row on the host, [B, N], ``UNSURE`` where the definition must decide. While the device takes
+        a run of steps, the host looks at the ids before: of a long run at the first of them, and where all rows come to the
+        end of their windows at once, and nothing else can come between, at those of the window before."""
         texts = [self.rows[row].text for row in self._alive]
         ends = [min(text.remaining, text.room) for text in texts]
         steps = 1 if self.known else min(self.stride, max(ends))
         if self.quick is not None and not texts[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
-        length = self._length(texts, steps)
-        said_BN = self.said_BN[: len(self.rows), :steps]
-        # Not where a row may come to its end before the others: what it says after that is nothing to look at.
-        long = not self.exact and 2 * LATE_STEPS <= steps <= min(ends)
+        remaining = min(text.remaining for text in texts) - steps
+        on_the_way = self._begin_run(steps, max(text.seen for text in texts), in_two=steps <= min(ends))
+        sure = not (self.exact or texts[0].watched) and len(texts) == len(self.rows)
+        all_move, room = sure and {text.room for text in texts} == {steps}, window_stride(self.model.dims.context)
+        while remaining > 0 and all_move and self._move_windows(steps):
+            steps, all_move = min(room, remaining), room <= remaining
+            following = self._begin_run(steps, self.model.dims.context - room + 1, in_two=True)
+            for fetched in on_the_way:
+                yield fetched()
+            for one in self.rows:
+                one.start = one.text.start if one.in_step else -1  # what a doubtful row wrote since is not its text
+            on_the_way, remaining = following, remaining - steps
+            all_move = all_move and all(one.in_step for one in self.rows)
+        for fetched in on_the_way:
+            yield fetched()
+
+    def _begin_run(self, steps: int, seen: int, *, in_two: bool) -> list[Callable[[], Tensor]]:
+        """Lets the device take steps from windows of up to ``seen`` ids. The calls give what the rows said, of a long run
+        first what they said in the first steps; not where a row may come to its end before the others, since what it says
+        after that is nothing to look at."""
+        self.first_B.copy_(self.index_B)
+        self.before_B.copy_(self.last_B)
+        length, said_BN = self._length(seen, steps), self.said_BN[: len(self.rows), :steps]
+        long = not self.exact and in_two and steps >= 2 * LATE_STEPS
         pieces = []
         for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
             self._take_steps(end - begin, length)
             pieces.append(_fetch(said_BN[:, begin:end]))
-        for fetched in pieces:
-            yield fetched()
+        return pieces
+
+    def _move_windows(self, steps: int) -> bool:
+        """Reads the next window of every row from what the device has just written, if it holds all of it."""
+        context, rows = self.model.dims.context, len(self.rows)
+        length = context - window_stride(context)  # of the ids before the last one
+        if length > steps:
+            return False
+        written_BN = torch.cat([self.before_B[:rows].unsqueeze(1), self.said_BN[:rows, :steps]], dim=1)
+        self._read_windows(slice(rows), written_BN[:, steps - length : steps].clamp(min=0))  # UNSURE is no id
+        self.at_B[:rows] = length
+        return True
 
     def _take_steps(self, steps: int, length: int) -> None:
         if self.quick is not None and self.sampling.only_draws:
@@ -337,11 +339,11 @@ class Decoder:
             for _ in range(steps):
                 self._step(len(self.rows), length)
 
-    def _length(self, texts: list[Text], steps: int) -> int:
+    def _length(self, seen: int, steps: int) -> int:
         """How many places of the memory the next steps look at."""
         if self.quick is not None:  # it looks no further than each row has come, whatever the length
             return self.capacity
-        length = max(text.seen for text in texts) + steps - 1
+        length = seen + steps - 1
         if self.recorded:
             length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
         return min(length, self.capacity)

@@ -26,11 +26,16 @@ class Generated:
     reason: Reason
 
 
+def window_stride(context: int) -> int:
+    """How far a window moves at a time."""
+    return max(1, context // 2)
+
+
 def window_start(length: int, context: int) -> int:
     """The first id the model sees of a text of ``length`` ids."""
     if length <= context:
         return 0
-    stride = max(1, context // 2)
+    stride = window_stride(context)
     return -(-(length - context) // stride) * stride
 
 
