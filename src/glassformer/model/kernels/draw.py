@@ -1,5 +1,4 @@
-"""The next token of every row, drawn or taken, in one kernel, which also brings the state of the writing one step on and puts
-the token's vector into the stream.
+"""The next token of every row, drawn or taken, in one kernel, which also brings the writing's state and stream one step on.
 
 The draw is that of model/sampling.py without filters: the greatest of score plus Gumbel noise, the noise being arithmetic
 on (key of the row, index of the token, id).
