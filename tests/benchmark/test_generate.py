@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from glassformer import benchmark
 from glassformer.benchmark import machine
 from glassformer.benchmark.generate import benchmark_generation
 from glassformer.benchmark.peers import Sizes
@@ -38,6 +39,26 @@ def test_transformers_is_left_out_beyond_its_context():
     document = benchmark_generation(Job(SIZES, 1, 10, 9), RUNTIME, rounds=1, without_memory=False)
     assert list(document["tokens_per_second"]) == [OURS]
     assert "beyond its context of 16" in document["skipped"][0]
+
+
+def test_transformers_is_left_out_where_it_is_not_installed(monkeypatch):
+    monkeypatch.setattr(benchmark.generate, "find_spec", lambda name: None)
+    document = benchmark_generation(Job(SIZES, 1, 5, 6), RUNTIME, rounds=1, without_memory=False)
+    assert list(document["tokens_per_second"]) == [OURS]
+    assert "glassformer[hf]" in document["skipped"][0]
+
+
+def test_first_jobs_come_first_and_every_program_has_two_jobs_before_it_is_measured(monkeypatch):
+    heard = []
+
+    def program_for(name: str, job: Job, runtime: Runtime):
+        heard.append("made")
+        return lambda: heard.append("job") or 1.0
+
+    monkeypatch.setattr(benchmark.generate, "program_for", program_for)
+    monkeypatch.setattr(benchmark.generate, "first_job_rate", lambda *job: heard.append("first") or 1.0)
+    benchmark_generation(Job(SIZES, 1, 5, 6), RUNTIME, rounds=3, without_memory=False, transformers=False, first_job=True)
+    assert heard == ["first"] * 3 + ["made"] + ["job"] * 2 + ["job"] * 3
 
 
 def test_a_prompt_longer_than_the_context_is_refused():

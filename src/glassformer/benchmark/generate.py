@@ -7,15 +7,17 @@ process takes is measured in processes of their own.
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from glassformer.benchmark.first_job import first_job_rate
 from glassformer.benchmark.machine import describe, measure_machine
+from glassformer.benchmark.peers import WITHOUT_TRANSFORMERS
 from glassformer.benchmark.timing import measure, ratio, spread, timed
 from glassformer.benchmark.writing import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job, program_for
-from glassformer.foundation.errors import MissingDependency, UsageError
+from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 
@@ -37,21 +39,11 @@ def benchmark_generation(
     sizes = job.sizes
     if job.prompt < 1 or job.prompt > sizes.context:
         raise UsageError(f"--prompt {job.prompt} must be between 1 and the context of {sizes.context}.")
-    programs, skipped = {OURS: program_for(OURS, job, runtime)}, []
-    if without_memory:
-        programs[WITHOUT] = program_for(WITHOUT, job, runtime)
-    if transformers and job.prompt + job.new > sizes.context:
-        skipped.append(f"transformers GPT-2 is left out: it cannot write beyond its context of {sizes.context}.")
-    elif transformers:
-        try:
-            programs[TRANSFORMERS] = program_for(TRANSFORMERS, job, runtime)
-        except MissingDependency as error:
-            skipped.append(str(error))
-    if job.nanogpt is not None:
-        programs[NANOGPT] = program_for(NANOGPT, job, runtime)
+    names, skipped = _compete(job, without_memory=without_memory, transformers=transformers)
     first = {}
-    if first_job:
-        first = measure({name: partial(first_job_rate, name, job, runtime) for name in programs}, rounds=rounds, watch=watch)
+    if first_job:  # before there is anything else on the device
+        first = measure({name: partial(first_job_rate, name, job, runtime) for name in names}, rounds=rounds, watch=watch)
+    programs = {name: program_for(name, job, runtime) for name in names}
     for _ in range(WARM_UP_JOBS):
         for program in programs.values():
             program()
@@ -66,6 +58,22 @@ def benchmark_generation(
         "skipped": skipped,
     }
     return document | ({"first_job": _compared(first)} if first else {})
+
+
+def _compete(job: Job, *, without_memory: bool, transformers: bool) -> tuple[list[str], list[str]]:
+    """The names of the programs that are compared, and a sentence for each that cannot be."""
+    names, skipped = [OURS], []
+    if without_memory:
+        names.append(WITHOUT)
+    if transformers and job.prompt + job.new > job.sizes.context:
+        skipped.append(f"transformers GPT-2 is left out: it cannot write beyond its context of {job.sizes.context}.")
+    elif transformers and find_spec("transformers") is None:
+        skipped.append(WITHOUT_TRANSFORMERS)
+    elif transformers:
+        names.append(TRANSFORMERS)
+    if job.nanogpt is not None:
+        names.append(NANOGPT)
+    return names, skipped
 
 
 def _compared(rates: dict[str, list[float]]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from torch import nn
 from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.model.config import ModelConfig
 
+WITHOUT_TRANSFORMERS = "Comparing with transformers needs the package: pip install 'glassformer[hf]'."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -44,7 +46,7 @@ def transformers_model(sizes: Sizes) -> Any:
     try:
         from transformers import GPT2Config, GPT2LMHeadModel, logging
     except ImportError as error:
-        raise MissingDependency("Comparing with transformers needs the package: pip install 'glassformer[hf]'.") from error
+        raise MissingDependency(WITHOUT_TRANSFORMERS) from error
     logging.set_verbosity_error()
     settings: dict[str, Any] = {
         "vocab_size": sizes.vocabulary,
