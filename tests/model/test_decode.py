@@ -20,10 +20,9 @@ from glassformer.model.decode import (
     Decoder,
     decoder_for,
     keep,
-    next_scores,
-    next_token,
     rounds_as_float32,
 )
+from glassformer.model.definition import next_scores, next_token
 from glassformer.model.memory import Memory
 from glassformer.model.replay import WARM_UP
 from glassformer.model.sampling import Sampling

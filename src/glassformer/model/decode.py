@@ -3,7 +3,7 @@
 A text enters a free row, is read into the memory, and leaves when it ends. Between two looks of the host at the tokens
 (every ``stride`` steps: on a GPU a look costs more than a step) all state lives on the device; what a row wrote beyond
 its end or beyond a doubtful token is then thrown away, which costs nothing but the steps, because the causal rule hides
-it. Where a choice is not sure (model/sampling.py) ``next_token`` decides: the tokens are those of the definition.
+it. Where a choice is not sure (model/sampling.py) the definition (model/definition.py) decides: the tokens are its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary, WeakMethod, ref
 import torch
 from torch import Tensor
 
-from glassformer.foundation.errors import Diverged
 from glassformer.model import kernels
+from glassformer.model.definition import choose_next, next_scores, seen_ids
 from glassformer.model.memory import Memory
 from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of
 from glassformer.model.sampling import Sampling, choose
@@ -51,36 +51,6 @@ UNSURE = -1
 KEPT_BYTES = 1 << 30
 """The largest memory of keys and values that is kept, with the recordings that use it, for the model's next texts."""
 _KEPT: WeakKeyDictionary[Transformer, Decoder] = WeakKeyDictionary()
-
-
-def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
-    """The definition of generation: one text, its whole window, no memory, no neighbours."""
-    return choose_next(next_scores(model, text), text, sampling)
-
-
-def next_scores(model: Transformer, text: Text, memory: Memory | None = None) -> Tensor:
-    """The scores of the text's next id, [1, V]. A memory only listens: it is given the whole window."""
-    features_1TD = model.features(torch.tensor([text.window], device=model.embedding.weight.device), memory=memory)
-    scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
-    if not scores_1V.isfinite().all():
-        raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
-    return scores_1V
-
-
-def choose_next(scores_1V: Tensor, text: Text, sampling: Sampling) -> int:
-    """The text's next id, from its scores."""
-    device = scores_1V.device
-    seen_1V = seen_ids([text], scores_1V.shape[1]).to(device) if sampling.repetition_penalty != 1.0 else None
-    keys_1, index_1 = (torch.tensor([value], device=device) for value in (text.key, len(text.new)))
-    return int(choose(scores_1V, sampling, seen_BV=seen_1V, keys_B=keys_1, index_B=index_1).ids_B)
-
-
-def seen_ids(texts: list[Text], vocabulary: int) -> Tensor:
-    """bool [B, V]: the ids that stand in each text, prompt and all."""
-    seen_BV = torch.zeros(len(texts), vocabulary, dtype=torch.bool)
-    for row, text in enumerate(texts):
-        seen_BV[row, text.ids] = True
-    return seen_BV
 
 
 def rounds_as_float32(model: Transformer) -> bool:
