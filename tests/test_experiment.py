@@ -88,14 +88,15 @@ def test_going_on_to_more_steps(tiny, tmp_path) -> None:
     assert steps == list(range(1, 11))
 
 
-def test_without_its_optimizer_a_run_cannot_go_on_but_another_can_begin_from_it(tiny, tmp_path) -> None:
+@pytest.mark.parametrize("fault", ["missing", "damaged"])
+def test_without_its_optimizer_a_run_cannot_go_on_but_another_can_begin_from_it(tiny, tmp_path, fault: str) -> None:
     """To begin again from the first step, as where all is damaged, would throw good weights away."""
     train(tiny, out=tmp_path / "run")
     for file in (tmp_path / "run").rglob("optimizer.safetensors"):
-        file.unlink()
+        file.unlink() if fault == "missing" else file.write_bytes(b"")
     before = state_of_folder(tmp_path / "run")
     for steps in (6, 9):
-        with pytest.raises(RunError, match=r"step-6/optimizer\.safetensors is missing.* Copy the file back .*init_from="):
+        with pytest.raises(RunError, match=rf"step-6/optimizer\.safetensors is {fault}.* Copy the file back .*init_from="):
             train(tiny, set={"training.steps": steps}, out=tmp_path / "run", resume=True)
     assert state_of_folder(tmp_path / "run") == before
     run = train(tiny, set={"init_from": str(tmp_path / "run"), "training.steps": 1}, out=tmp_path / "new")

@@ -252,6 +252,17 @@ def test_the_host_looks_at_ids_while_the_device_takes_the_next_steps(model, long
     assert heard[len(first) :] == ["read", "step", 7, 2, 1, "step", 1]
 
 
+def test_windows_that_move_on_together_are_read_in_passes_that_fit(model, long_runs, monkeypatch):
+    monkeypatch.setattr(decode, "READ_TOKENS", {"cpu": 2 * (CONTEXT // 2)})
+    read, passes = Decoder._read_windows, []
+    monkeypatch.setattr(Decoder, "_read_windows", lambda self, rows, ids: (passes.append(ids.shape), read(self, rows, ids)))
+    expected = write_by_definition(model, texts_of_one_length(5), Sampling())
+    assert write(model, texts_of_one_length(5), Sampling(), rows=5, stride=CONTEXT) == expected
+    moved = [shape for shape in passes if shape[1] == CONTEXT // 2]
+    assert moved[:3] == [(2, 9), (2, 9), (1, 9)]
+    assert all(0 < rows * length <= 18 for rows, length in passes)
+
+
 @pytest.mark.parametrize("context", [1, 2, 3, CONTEXT - 1, CONTEXT])
 @pytest.mark.parametrize("prompt", [1, 5, CONTEXT])
 def test_windows_of_every_kind_move_on_together(long_runs, context, prompt):

@@ -92,6 +92,10 @@ REPLACED = {
     "another embedding": ("model.embedding = Scaled(model.embedding)", False),
     "another head": ("model.head.__class__ = type('Own', (type(model.head),), {'forward': lambda self, x: -x})", False),
     "weights of several precisions": ("model.final_norm.double()", False),
+    "weights laid out otherwise": (
+        "weight = model.blocks[0].attention.output.weight; weight.data = weight.data.T.contiguous().T",
+        False,
+    ),
     "a wide model": ("quick_step.WIDEST = 35", False),
     "wide heads": ("quick_step.WIDEST_HEAD = 11", False),
     "autocast": ("quick_step.torch.is_autocast_enabled = lambda device: True", False),

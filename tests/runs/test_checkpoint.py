@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerMissing
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged
 from glassformer.runs import checkpoint as module
 from glassformer.runs.checkpoint import (
     Checkpoint,
@@ -140,12 +140,12 @@ def test_without_any_optimizer_file_training_on_is_refused_with_the_remedy(run) 
         save_checkpoint(run, made(step))
     without_optimizer(run, 3, 5)
     said: list[str] = []
-    with pytest.raises(OptimizerMissing) as caught:
+    with pytest.raises(OptimizerDamaged) as caught:
         newest_good(run, said.append)
     assert said == []  # nothing about a checkpoint that is not used
-    assert str(caught.value).startswith(f"{run.checkpoint(5)}/optimizer.safetensors is missing, and {run.root} cannot train on")
+    assert str(caught.value).startswith(f"{run.checkpoint(5)}/optimizer.safetensors is missing. {run.root} cannot train on")
     assert f"--set init_from={run.root} --out NEW" in str(caught.value)
-    with pytest.raises(OptimizerMissing):
+    with pytest.raises(OptimizerDamaged):
         load_checkpoint(run.checkpoint(5))
 
 
@@ -161,23 +161,36 @@ def test_a_whole_checkpoint_goes_before_newer_ones_without_optimizer(run, find) 
     assert said == [f"{file} is missing. Using the checkpoint before it." for file in files]
 
 
-@pytest.mark.parametrize("harm", ["model.safetensors", "state.json", "manifest.json", "optimizer.safetensors"])
-def test_only_an_absent_optimizer_is_forgiven(run, harm: str) -> None:
-    """Not weights that are damaged besides, not an optimizer file that is there and wrong, nor a link that leads nowhere."""
+@pytest.mark.parametrize("harm", ["model.safetensors", "state.json", "manifest.json"])
+def test_only_the_optimizer_is_forgiven(run, harm: str) -> None:
+    """Not weights that are damaged besides."""
     folder = save_checkpoint(run, made(7))
-    if harm == "optimizer.safetensors":
-        flip(folder / harm, -3)
+    without_optimizer(run, 7)
+    flip(folder / harm, 0)
+    with pytest.raises(DamagedCheckpoint) as caught:
+        load_to_read(folder, pytest.fail)
+    assert not isinstance(caught.value, OptimizerDamaged)
+    assert newest_to_read(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
+
+
+@pytest.mark.parametrize("harm", ["flipped", "empty", "a link that leads nowhere", "a folder"])
+def test_whole_weights_beside_a_damaged_optimizer_are_read_and_never_trained_away(run, harm: str) -> None:
+    file = save_checkpoint(run, made(7)) / "optimizer.safetensors"
+    if harm == "flipped":
+        flip(file, -3)
+    elif harm == "empty":
+        file.write_bytes(b"")
     else:
-        without_optimizer(run, 7)
-        flip(folder / harm, 0)
-    for _ in range(2):
-        with pytest.raises(DamagedCheckpoint) as caught:
-            load_to_read(folder, pytest.fail)
-        assert not isinstance(caught.value, OptimizerMissing)
-        assert newest_to_read(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
-        if harm == "optimizer.safetensors":
-            (folder / harm).unlink()
-            (folder / harm).symlink_to(folder / "nowhere")
+        file.unlink()
+        file.symlink_to(run.root / "nowhere") if harm == "a link that leads nowhere" else file.mkdir()
+    said: list[str] = []
+    found = newest_to_read(run, said.append)
+    assert found is not None
+    assert torch.equal(found.model["b"], made(7).model["b"])
+    word = "damaged" if harm in ("flipped", "empty") else "missing"
+    assert [sentence.startswith(f"{file} is {word}") for sentence in said] == [True]
+    with pytest.raises(OptimizerDamaged, match="cannot train on without it"):
+        newest_good(run, pytest.fail)
 
 
 def test_what_is_wrong_with_newer_ones_is_said_before_weights_alone_are_read(run) -> None:

@@ -7,17 +7,16 @@ process takes is measured in processes of their own.
 from __future__ import annotations
 
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from glassformer.benchmark.first_job import first_job_rate
 from glassformer.benchmark.machine import describe, measure_machine
-from glassformer.benchmark.peers import WITHOUT_TRANSFORMERS
+from glassformer.benchmark.peers import need_transformers
 from glassformer.benchmark.timing import measure, ratio, spread, timed
 from glassformer.benchmark.writing import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job, program_for
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 
@@ -67,10 +66,12 @@ def _compete(job: Job, *, without_memory: bool, transformers: bool) -> tuple[lis
         names.append(WITHOUT)
     if transformers and job.prompt + job.new > job.sizes.context:
         skipped.append(f"transformers GPT-2 is left out: it cannot write beyond its context of {job.sizes.context}.")
-    elif transformers and find_spec("transformers") is None:
-        skipped.append(WITHOUT_TRANSFORMERS)
     elif transformers:
-        names.append(TRANSFORMERS)
+        try:
+            need_transformers()
+            names.append(TRANSFORMERS)
+        except MissingDependency as error:
+            skipped.append(str(error))
     if job.nanogpt is not None:
         names.append(NANOGPT)
     return names, skipped

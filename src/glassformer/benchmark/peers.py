@@ -19,8 +19,6 @@ from torch import nn
 from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.model.config import ModelConfig
 
-WITHOUT_TRANSFORMERS = "Comparing with transformers needs the package: pip install 'glassformer[hf]'."
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -41,12 +39,18 @@ class Sizes:
         )
 
 
+def need_transformers() -> None:
+    try:
+        from transformers import GPT2LMHeadModel  # noqa: F401  # there may be a package that cannot be imported
+    except ImportError as error:
+        raise MissingDependency("Comparing with transformers needs the package: pip install 'glassformer[hf]'.") from error
+
+
 def transformers_model(sizes: Sizes) -> Any:
     """``GPT2LMHeadModel`` with fresh weights."""
-    try:
-        from transformers import GPT2Config, GPT2LMHeadModel, logging
-    except ImportError as error:
-        raise MissingDependency(WITHOUT_TRANSFORMERS) from error
+    need_transformers()
+    from transformers import GPT2Config, GPT2LMHeadModel, logging
+
     logging.set_verbosity_error()
     settings: dict[str, Any] = {
         "vocab_size": sizes.vocabulary,

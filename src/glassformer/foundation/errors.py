@@ -56,8 +56,8 @@ class DamagedCheckpoint(RunError):
     """Bytes of a checkpoint are not the bytes that were written."""
 
 
-class OptimizerMissing(DamagedCheckpoint):
-    """A checkpoint has no optimizer file, and every other byte is right: enough to read the run, not to train on."""
+class OptimizerDamaged(DamagedCheckpoint):
+    """A checkpoint's optimizer file alone is missing or damaged: enough to read the run, not to train on."""
 
 
 class DiskFull(RunError):

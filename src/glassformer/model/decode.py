@@ -218,7 +218,7 @@ class Decoder:
         waiting = sorted(rows[self.to_compare :], key=lambda row: self.rows[row].text.seen, reverse=True)
         while waiting:
             length = self.rows[waiting[0]].text.seen - 1
-            share = max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
+            share = self._rows_in_a_pass(length)
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
                 padded: list[int] = []
@@ -231,6 +231,9 @@ class Decoder:
         self.to_compare -= len(self.known)
         for row in rows:
             self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
+
+    def _rows_in_a_pass(self, length: int) -> int:
+        return max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
 
     def _read_windows(self, rows: Tensor | slice, ids_BT: Tensor) -> None:
         self.memory.place_whole(rows)
@@ -296,7 +299,11 @@ class Decoder:
         if length > steps:
             return False
         written_BN = torch.cat([self.before_B[:rows].unsqueeze(1), self.said_BN[:rows, :steps]], dim=1)
-        self._read_windows(slice(rows), written_BN[:, steps - length : steps].clamp(min=0))  # UNSURE is no id
+        windows_BT = written_BN[:, steps - length : steps].clamp(min=0)  # UNSURE is no id
+        share = self._rows_in_a_pass(length)
+        for begin in range(0, rows if length > 0 else 0, share):
+            places = slice(begin, min(begin + share, rows))
+            self._read_windows(places, windows_BT[places])
         self.at_B[:rows] = length
         return True
 

@@ -39,7 +39,7 @@ def fits(model: Transformer) -> bool:
     """Whether the kernels can stand for this model's parts; positions that turn, merges and inner maps may be any."""
     tensors = itertools.chain(model.parameters(), (buffer for buffer in model.buffers() if buffer.is_floating_point()))
     return (
-        all(usable(tensor) for tensor in tensors)
+        all(usable(tensor) and tensor.is_contiguous() for tensor in tensors)
         and not torch.is_autocast_enabled("cuda")
         and model.dims.width <= WIDEST
         and model.dims.head_width <= WIDEST_HEAD

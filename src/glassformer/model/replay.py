@@ -28,7 +28,7 @@ def modules_of(model: nn.Module) -> list[nn.Module]:
     batch of texts somebody goes through them."""
     found: list[nn.Module] = [model]
     for module in found:
-        found += filter(None, module._modules.values())
+        found += [inner for inner in module._modules.values() if inner is not None]
     return found
 
 

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerMissing, RunError
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError
 from glassformer.foundation.files import read_json, room_on_disk, sha256_of_file, sync_folder, write_json
 from glassformer.runs.directory import RunDirectory
 
@@ -77,10 +77,10 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 
 
 def load_to_read(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
-    """The same to look at and not to train on: a missing optimizer file is said and done without."""
+    """The same to look at and not to train on: an optimizer file that is missing or damaged is said and done without."""
     try:
         return load_checkpoint(folder)
-    except OptimizerMissing as error:
+    except OptimizerDamaged as error:
         warn(f"{error} The weights beside it are whole and are read, but training cannot go on from them.")
         return _read(folder, optimizer=False)
 
@@ -97,7 +97,7 @@ def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
 def verify_checkpoint(folder: Path) -> None:
     """Raises ``DamagedCheckpoint`` naming the file when a byte is missing or different.
 
-    It is an ``OptimizerMissing`` when that file is not there at all and everything else is right.
+    It is an ``OptimizerDamaged`` when that is the only file with which something is wrong.
     """
     if not (folder / MANIFEST).is_file():
         raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a whole checkpoint.")
@@ -105,54 +105,59 @@ def verify_checkpoint(folder: Path) -> None:
         sums = dict(read_json(folder / MANIFEST)["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
         raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).") from error
-    no_optimizer = OPTIMIZER in sums and not os.path.lexists(folder / OPTIMIZER)
-    for name in (MODEL, STATE) if no_optimizer else (MODEL, OPTIMIZER, STATE):
-        file = folder / name
+    for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all else is right
+        file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
         if not file.is_file():
-            raise DamagedCheckpoint(f"{file} is missing.")
+            raise kind(f"{file} is missing.")
         if sha256_of_file(file) != sums.get(name):
-            raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.")
-    if no_optimizer:
-        raise OptimizerMissing(f"{folder / OPTIMIZER} is missing.")
+            raise kind(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.")
 
 
 def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint whose bytes are whole; damaged ones are said and passed over.
 
-    Where none is whole, but one lacks nothing except its optimizer file, ``OptimizerMissing`` says what may be done: to
-    begin again would throw good weights away.
+    Where none is whole, but with one nothing is wrong except its optimizer file, ``OptimizerDamaged`` says what may be done:
+    to begin again would throw good weights away.
     """
-    found, without = _newest(run, warn)
-    if found is None and without is not None:
-        raise OptimizerMissing(
-            f"{without / OPTIMIZER} is missing, and {run.root} cannot train on without it. Copy the file back from where the "
-            f"run was made, or begin a new run from these weights with --set init_from={run.root} --out NEW."
+    found, to_read = _newest(run, warn)
+    if found is None and to_read is not None:
+        raise OptimizerDamaged(
+            f"{to_read.fault} {run.root} cannot train on without it. Copy the file back from where the run was made, or begin "
+            f"a new run from these weights with --set init_from={run.root} --out NEW."
         )
     return found
 
 
 def newest_to_read(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The same to look at and not to train on: where none is whole, the newest that lacks only its optimizer file."""
-    found, without = _newest(run, warn)
-    return load_to_read(without, warn) if found is None and without is not None else found
+    """The same to look at and not to train on: where none is whole, the newest with a fault in its optimizer file alone."""
+    found, to_read = _newest(run, warn)
+    return load_to_read(to_read.folder, warn) if found is None and to_read is not None else found
 
 
-def _newest(run: RunDirectory, warn: Callable[[str], None]) -> tuple[Checkpoint | None, Path | None]:
-    """The newest whole checkpoint, and the newest that lacks only its optimizer file. Says what is wrong with newer ones."""
-    without: Path | None = None
-    later: list[str] = []  # of those older than ``without``: to be said only if one before them is used
+@dataclass(frozen=True)
+class _ToRead:
+    """A checkpoint with a fault in its optimizer file alone."""
+
+    folder: Path
+    fault: OptimizerDamaged
+
+
+def _newest(run: RunDirectory, warn: Callable[[str], None]) -> tuple[Checkpoint | None, _ToRead | None]:
+    """The newest whole checkpoint, and the newest that is good to read. Says what is wrong with newer ones."""
+    to_read: _ToRead | None = None
+    later: list[str] = []  # of those older than ``to_read``: to be said only if one before them is used
     for step in reversed(run.steps()):
         try:
             found = load_checkpoint(run.checkpoint(step))
         except DamagedCheckpoint as error:
-            if without is None and isinstance(error, OptimizerMissing):
-                without = run.checkpoint(step)
-            (warn if without is None else later.append)(f"{error} Using the checkpoint before it.")
+            if to_read is None and isinstance(error, OptimizerDamaged):
+                to_read = _ToRead(run.checkpoint(step), error)
+            (warn if to_read is None else later.append)(f"{error} Using the checkpoint before it.")
         else:
             for sentence in later:
                 warn(sentence)
-            return found, without
-    return None, without
+            return found, to_read
+    return None, to_read
 
 
 def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:

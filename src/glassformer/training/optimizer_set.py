@@ -8,7 +8,7 @@ from typing import Self, final
 import torch
 from torch import Tensor, nn
 
-from glassformer.foundation.errors import DamagedCheckpoint
+from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.training.config import TrainingConfig
 from glassformer.training.slots import OptimizerConfig
 
@@ -19,6 +19,8 @@ class OptimizerSet:
 
     def __init__(self, config: OptimizerConfig, model: nn.Module, *, lr: float, weight_decay: float) -> None:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not self.parameters:
+            raise UsageError("There is nothing to train: no weight of the model wants a gradient (requires_grad).")
         self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
