@@ -169,7 +169,7 @@ class Run:
         return MetricsLog(self.directory.metrics_file).read()
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
-        """``last``, ``best``, or a step. Of a run copied without its optimizer files, the weights alone; that is said."""
+        """``last``, ``best``, or a step. Where no optimizer file is whole, the weights alone; that is said."""
         steps = self.directory.steps()
         if which == "last":
             found = newest_to_read(self.directory, self._say_once)
@@ -349,8 +349,7 @@ class Run:
         found = self.checkpoint(checkpoint)
         made_for = (found.step, kind)
         if self._kept_writer is None or self._kept_writer[0] != made_for:
-            if device.type == "cuda" and kind == "bf16":
-                read_triton_ahead()
+            read_triton_ahead(device, kind)
             model = self._model_of(found).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
             self._kept_writer = (made_for, model)
         return self._kept_writer[1]

@@ -51,8 +51,7 @@ def program_for(name: str, job: Job, runtime: Runtime) -> Program:
 
 
 def _ours(job: Job, runtime: Runtime, *, use_memory: bool) -> Program:
-    if runtime.device.type == "cuda" and runtime.precision == "bf16":
-        read_triton_ahead()  # as a run does when it loads its model to write
+    read_triton_ahead(runtime.device, runtime.precision)  # as a run does when it loads its model to write
     model = build_model(job.sizes.ours(), job.sizes.vocabulary, seed=0).to(runtime.device, _dtype(runtime)).eval()
     prompts = job.prompts(runtime).tolist()
 

@@ -284,6 +284,8 @@ class Decoder:
         after that is nothing to look at."""
         self.first_B.copy_(self.index_B)
         self.before_B.copy_(self.last_B)
+        if self.quick is not None and self.sampling.only_draws:
+            self._embed(len(self.rows))
         length, said_BN = self._length(seen, steps), self.said_BN[: len(self.rows), :steps]
         long = not self.exact and in_two and steps >= 2 * LATE_STEPS
         pieces = []
@@ -308,8 +310,6 @@ class Decoder:
         return True
 
     def _take_steps(self, steps: int, length: int) -> None:
-        if self.quick is not None and self.sampling.only_draws:
-            self._embed(len(self.rows))
         if self.recorded:
             self.recorded(len(self.rows), length, steps)
         else:

@@ -7,7 +7,7 @@ shapes that follow from its arguments. Plays no part on other devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import final
 from weakref import WeakMethod
 
 import torch
@@ -44,7 +44,7 @@ class Recorded:
         self._weak_step, self._state = step, state  # weak: the step's owner owns this, and a ring is freed late
         self._together = together
         self._recordings: dict[tuple[int, int, int], torch.cuda.CUDAGraph] = {}
-        self.pool = torch.cuda.graph_pool_handle()
+        self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, rows: int, length: int, steps: int) -> None:
         while steps > 0:
@@ -55,34 +55,19 @@ class Recorded:
             steps -= at_once
 
     def _record(self, rows: int, length: int, steps: int) -> torch.cuda.CUDAGraph:
+        step = self._weak_step()
+        assert step is not None
         before = [tensor.clone() for tensor in self._state]
-
-        def restore() -> None:
-            for tensor, value in zip(self._state, before):
-                tensor.copy_(value)
-
-        def take_step() -> None:
-            step = self._weak_step()
-            assert step is not None
-            step(rows, length)
-
-        return record(take_step, times=steps, after_warm_up=restore, pool=self.pool)
-
-
-def record(
-    action: Callable[[], None], *, times: int = 1, after_warm_up: Callable[[], None] = lambda: None, pool: Any = None
-) -> torch.cuda.CUDAGraph:
-    """A recording of the action, done ``times`` times. The action is done ``WARM_UP`` times first, for good unless
-    ``after_warm_up`` undoes it."""
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        for _ in range(WARM_UP):
-            action()
-    torch.cuda.current_stream().wait_stream(aside)
-    after_warm_up()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        for _ in range(times):
-            action()
-    return graph
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UP):
+                step(rows, length)
+        torch.cuda.current_stream().wait_stream(aside)
+        for tensor, value in zip(self._state, before):
+            tensor.copy_(value)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            for _ in range(steps):
+                step(rows, length)
+        return graph

@@ -23,10 +23,10 @@ AVAILABLE = (
 )
 
 
-def read_triton_ahead() -> Thread | None:
-    """For whoever is going to load a model that will use the kernels: before its first kernel Triton reads through all files
-    of its own, a third of a second that a thread can spend in the meantime."""
-    if not AVAILABLE:
+def read_triton_ahead(device: torch.device, precision: str) -> Thread | None:
+    """For whoever is going to load a model that will use the kernels there: before its first kernel Triton reads through all
+    files of its own, a third of a second that a thread can spend in the meantime."""
+    if not AVAILABLE or device.type != "cuda" or precision != "bf16":
         return None
     thread = Thread(target=_read_triton, daemon=True)
     thread.start()
