@@ -124,10 +124,10 @@ def largest_difference(model: Transformer, *, rows: int, length: int, quick: boo
 def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
     """Whether a recording, in which kernels are set up while others still run, gives the tokens of the same kernels launched
     one after the other, with a wait after each step."""
-    from glassformer.model.kernels import decode_attention, draw, stream
+    from glassformer.model.kernels import chain
 
     expected = generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows)
-    recorded, link, modules = decode.Recorded, stream.chain_link, (decode_attention, draw, stream)
+    recorded, link = decode.Recorded, chain.link
 
     class OneByOne:
         def __init__(self, step: Any, state: Any, together: int) -> None:
@@ -139,14 +139,11 @@ def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
                 torch.cuda.synchronize()
 
     decode.Recorded = OneByOne
-    for module in modules:
-        module.chain_link = lambda: {"CHAINED": False}
+    chain.link = lambda: {"CHAINED": False}
     try:
         plain = generate(copy.deepcopy(model), [[1]] * rows, max_new_tokens=new, batch_size=rows)
     finally:
-        decode.Recorded = recorded
-        for module in modules:
-            module.chain_link = link
+        decode.Recorded, chain.link = recorded, link
     return plain == expected
 
 

@@ -55,6 +55,19 @@ for layers in zip(*(memory.layers for memory in memories)):
         assert_close(one, other, rtol=tolerance, atol=tolerance * one.abs().max().item())
 assert expected.std() > 0.1
 """
+WINDOWS = """
+memories = [Memory(layers=2, capacity=14, rows=6) for _ in range(2)]
+ids = torch.randint(23, (3, 9), generator=torch.Generator().manual_seed(0)).to(device)
+for memory in memories:
+    memory.place_whole(slice(1, 4))
+model.features(ids, memory=memories[0])
+quick_step.read_windows(model, ids, memories[1])
+for layers in zip(*(memory.layers for memory in memories)):
+    for name in ("key", "value"):
+        one, other = (layer._buffers[name] for layer in layers)
+        assert one[1:4, :, :9].abs().amin(dim=-1).max() > 0
+        assert torch.equal(one, other)
+"""
 TEXTS = """
 def write(quick, sampling):
     texts = [Text(row=row, ids=[row], key=9 + row, context=14, max_new_tokens=20 + row) for row in range(5)]
@@ -64,6 +77,7 @@ def write(quick, sampling):
     decoder.write(iter(texts))
     return [text.new for text in texts]
 decode.draw, decode.embed, decode.places_of = draw, embed, quick_step.places_of
+decode.read_windows = quick_step.read_windows
 for sampling in [Sampling(), Sampling(temperature=0), Sampling(temperature=0.8, top_k=5)]:
     assert write(True, sampling) == write(False, sampling)
 """
@@ -111,6 +125,7 @@ class Scaled(torch.nn.Module):
 KEPT = """
 decode.draw, decode.QuickStep, decode.fits = draw, quick_step.QuickStep, quick_step.fits
 decode.Stream, decode.embed, decode.places_of = Stream, embed, quick_step.places_of
+decode.read_windows = quick_step.read_windows
 class Run:
     def __init__(self, step, state, together):
         self.step = step
@@ -137,6 +152,11 @@ assert after == generate(model, [[1], [2, 3]], max_new_tokens=12, temperature=0,
 @pytest.mark.parametrize("choices", FITTING, ids=json.dumps)
 def test_equals_the_forward_pass_with_a_memory(run_with_kernels, choices) -> None:
     assert run_with_kernels(PROGRAM.replace("CHOICES", repr(choices)) + SCORES) == ""
+
+
+@pytest.mark.parametrize("choices", FITTING, ids=json.dumps)
+def test_reading_windows_leaves_the_memory_of_the_forward_pass(run_with_kernels, choices) -> None:
+    assert run_with_kernels(PROGRAM.replace("CHOICES", repr(choices)) + WINDOWS) == ""
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="in bf16 the tokens of the two ways may differ")

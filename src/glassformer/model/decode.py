@@ -29,7 +29,7 @@ from glassformer.model.transformer import Transformer
 if kernels.AVAILABLE:
     from glassformer.model.kernels.draw import draw
     from glassformer.model.kernels.stream import Stream, embed
-    from glassformer.model.quick_step import QuickStep, fits, places_of
+    from glassformer.model.quick_step import QuickStep, fits, places_of, read_windows
 
 SLACK, CAUTION = 1e-5, 20.0
 """A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
@@ -165,9 +165,10 @@ class Decoder:
         self.stride, self.rows, self.known = stride, [], {}
         self.to_compare = COMPARED if self.exact else 0
         self.slack.fill_(SLACK)
-        self.memory.clear()
-        if self.quick:
+        if self.quick:  # it reads nothing of the memory that it has not written for this text
             self.quick.refresh(self.model)
+        else:
+            self.memory.clear()
         for state in self._state:
             state.zero_()
 
@@ -237,7 +238,10 @@ class Decoder:
 
     def _read_windows(self, rows: Tensor | slice, ids_BT: Tensor) -> None:
         self.memory.place_whole(rows)
-        self.model.features(ids_BT, memory=self.memory)
+        if self.quick is not None:
+            read_windows(self.model, ids_BT, self.memory)
+        else:
+            self.model.features(ids_BT, memory=self.memory)
 
     def _bring_in_step(self, rows: list[int]) -> None:
         """Tells the device where these texts end."""

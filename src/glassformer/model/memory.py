@@ -12,6 +12,11 @@ from weakref import ref
 import torch
 from torch import Tensor
 
+from glassformer.model import kernels
+
+if kernels.AVAILABLE:
+    from glassformer.model.kernels.heads import copy_heads
+
 
 class LayerMemory:
     """The buffers of one layer. ``extend`` writes where the owner was told and gives all that the queries may need."""
@@ -24,7 +29,12 @@ class LayerMemory:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
         owner = self._owner
         if owner.at_BT is None:  # whole rows: the new vectors are all there is
-            self._buffer(name, new_BHTE)[owner.whole_rows, :, : new_BHTE.shape[2]] = new_BHTE
+            buffer_BHSE, rows, length = self._buffer(name, new_BHTE), owner.whole_rows, new_BHTE.shape[2]
+            by_kernel = kernels.usable(new_BHTE) and not kernels.wants_operators() and new_BHTE.stride(-1) == 1
+            if by_kernel and isinstance(rows, slice):
+                copy_heads(buffer_BHSE[rows, :, :length], new_BHTE)
+            else:
+                buffer_BHSE[rows, :, :length] = new_BHTE
             return new_BHTE
         buffer_BHSE = self.rows_of(name, new_BHTE)
         buffer_BHSE.scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)

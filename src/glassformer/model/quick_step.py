@@ -26,6 +26,8 @@ from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.positions.learned import Learned
 from glassformer.model.positions.sinusoidal import Sinusoidal
+from glassformer.model.replay import record
+from glassformer.model.scene import Scene
 from glassformer.model.slots import LinearHead, Positions
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Attention, Transformer
@@ -78,9 +80,18 @@ class QuickStep:
 
     def __init__(self, model: Transformer) -> None:
         self._maps = [_after(*pair) for pair in _norms_and_maps(model)]
+        self._refreshing: torch.cuda.CUDAGraph | None = None
 
     def refresh(self, model: Transformer) -> None:
-        """Takes over weights that may have changed since; recordings find the maps where they were."""
+        """Takes over weights that may have changed where they are; recordings find the maps where they were."""
+        if self._refreshing is None and model.embedding.weight.is_cuda:
+            self._refreshing = record(lambda: self._take_over(model))
+        if self._refreshing is None:
+            self._take_over(model)
+        else:
+            self._refreshing.replay()
+
+    def _take_over(self, model: Transformer) -> None:
         for kept, pair in zip(self._maps, _norms_and_maps(model)):
             _after(*pair, into=kept)
 
@@ -100,6 +111,18 @@ class QuickStep:
                 x_BD = (x_B1D + block.feedforward(block.feedforward_norm(x_B1D))).squeeze(1)
                 embed(stream, torch.arange(len(x_BD), device=x_BD.device), x_BD)
         linear_of_normed(stream, next(maps), out=scores_BV)
+
+
+def read_windows(model: Transformer, ids_BT: Tensor, memory: Memory) -> None:
+    """Puts windows into the memory: the forward pass up to the last keys and values, for models that fit."""
+    scene = Scene(causal=model.dims.causal)
+    x_BTD = model.positions.embed(model.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
+    *blocks, last = model.blocks
+    for block, of_layer in zip(blocks, memory.layers):
+        x_BTD = block(x_BTD, scene, model.positions, of_layer)
+    assert isinstance(last, PreBlock)
+    assert isinstance(last.attention, Attention)
+    last.attention.mixer(last.attention_norm(x_BTD), scene, model.positions, memory.layers[-1])
 
 
 def places_of(positions: Positions) -> Tensor | None:

@@ -7,7 +7,7 @@ shapes that follow from its arguments. Plays no part on other devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 from weakref import WeakMethod
 
 import torch
@@ -30,6 +30,14 @@ def modules_of(model: nn.Module) -> list[nn.Module]:
     for module in found:
         found += [inner for inner in module._modules.values() if inner is not None]
     return found
+
+
+def record(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAGraph:
+    """A recording of what ``work`` tells the device, which it does not do meanwhile."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        work()
+    return graph
 
 
 @final
@@ -66,8 +74,4 @@ class Recorded:
         torch.cuda.current_stream().wait_stream(aside)
         for tensor, value in zip(self._state, before):
             tensor.copy_(value)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            for _ in range(steps):
-                step(rows, length)
-        return graph
+        return record(lambda: [step(rows, length) for _ in range(steps)], pool=self._pool)

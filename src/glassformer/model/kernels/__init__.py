@@ -10,7 +10,6 @@ import importlib.util
 import os
 import shutil
 from contextlib import suppress
-from functools import lru_cache
 from threading import Thread
 
 import torch
@@ -44,14 +43,6 @@ def wants_operators() -> bool:
     """Whether a kernel must be called as an operator of torch, which knows its gradient and its place in compiled code. The
     first such call imports torch's compiler, seconds that a process which only writes or measures need not wait."""
     return torch.is_grad_enabled() or torch.compiler.is_compiling()
-
-
-@lru_cache
-def chain_link() -> dict[str, bool]:
-    """How a kernel is launched that follows another one of ours: where the GPU can (Hopper and later), it is set up while the
-    one before still runs, and waits for its results itself (CUDA's programmatic dependent launch)."""
-    able = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
-    return {"CHAINED": True, "launch_pdl": True} if able else {"CHAINED": False}
 
 
 def usable(x: Tensor) -> bool:

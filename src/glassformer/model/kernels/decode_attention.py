@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.model.kernels import chain_link
+from glassformer.model.kernels.chain import launch
 
 MANY_PROGRAMS = 768
 """Programs that keep a GPU's memory busy, each with one warp; fewer of them must each read more at a time."""
@@ -81,9 +81,9 @@ def decode_attention(
     z_BHE = q_BHE.new_empty(batch, heads, width)
     block, warps = (16, 1) if batch * heads >= MANY_PROGRAMS else (128, 4)
     padded = max(16, triton.next_power_of_2(width))  # the least that a product of tensor cores takes
-    _attend[(batch, heads)](
-        q_BHE, k_BHE, v_BHE, keys_BHSE, values_BHSE, at_B, z_BHE, *q_BHE.stride()[:2], *k_BHE.stride()[:2],
-        *v_BHE.stride()[:2], *keys_BHSE.stride()[:2], heads, width, scale, WIDTH=padded, BLOCK=block, num_warps=warps,
-        num_stages=1, **chain_link(),
+    launch(
+        _attend, (batch, heads), q_BHE, k_BHE, v_BHE, keys_BHSE, values_BHSE, at_B, z_BHE, *q_BHE.stride()[:2],
+        *k_BHE.stride()[:2], *v_BHE.stride()[:2], *keys_BHSE.stride()[:2], heads, width, scale, WIDTH=padded, BLOCK=block,
+        num_warps=warps, num_stages=1,
     )  # fmt: skip
     return z_BHE

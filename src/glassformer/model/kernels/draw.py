@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.model.kernels import chain_link
+from glassformer.model.kernels.chain import launch
 from glassformer.model.kernels.stream import Stream, embed_row, sizes
 
 BLOCK = 1024
@@ -34,7 +34,7 @@ def gumbel(key, index, id):
 @triton.jit
 def _draw(
     scores_ptr, keys_ptr, index_ptr, last_ptr, at_ptr, first_ptr, said_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, said_row,
-    vocabulary, temperature, last_place, unsure, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+    vocabulary, temperature, last_place, unsure, width, PLACED: tl.constexpr, PIECE: tl.constexpr,
     PIECES: tl.constexpr, DRAWN: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     if CHAINED:
@@ -57,7 +57,7 @@ def _draw(
     tl.store(at_ptr + row, at)
     tl.store(index_ptr + row, index + 1)
     id = chosen.to(tl.int64)
-    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED, PIECE, PIECES, CHAINED)
+    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED, PIECE, PIECES, CHAINED)
 
 
 def draw(
@@ -69,8 +69,8 @@ def draw(
     rows, vocabulary = scores_BV.shape
     assert all(tensor.stride(-1) == 1 for tensor in (scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN))
     places = table_VD if places_TD is None else places_TD
-    _draw[(rows,)](
-        scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN, table_VD, places, stream.x_BD, stream.sums_B2P,
-        said_BN.stride(0), vocabulary, temperature or 1.0, last_place, unsure, **sizes(stream), PLACED=places_TD is not None,
-        DRAWN=temperature > 0, BLOCK=min(BLOCK, triton.next_power_of_2(vocabulary)), num_warps=4, **chain_link(),
+    launch(
+        _draw, (rows,), scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN, table_VD, places, stream.x_BD,
+        stream.sums_B2P, said_BN.stride(0), vocabulary, temperature or 1.0, last_place, unsure, **sizes(stream),
+        PLACED=places_TD is not None, DRAWN=temperature > 0, BLOCK=min(BLOCK, triton.next_power_of_2(vocabulary)), num_warps=4,
     )  # fmt: skip

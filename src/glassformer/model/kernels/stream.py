@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.model.kernels import chain_link
+from glassformer.model.kernels.chain import launch
 from glassformer.model.kernels.gelu import below
 
 BENDS = {"": 0, "relu": 1, "gelu": 2}
@@ -39,9 +39,10 @@ class Stream:
 
     @classmethod
     def empty(cls, rows: int, like_VD: Tensor) -> Self:
-        """Room for rows as wide as those given, in their precision."""
+        """Room for rows as wide as those given, in their precision. The pieces are a power of two, so that a program can
+        read the sums of a row a few at a time; those beyond the width are zero."""
         width = like_VD.shape[1]
-        sums_B2P = like_VD.new_empty(rows, 2, triton.cdiv(width, PIECE), dtype=torch.float32)
+        sums_B2P = like_VD.new_zeros(rows, 2, triton.next_power_of_2(triton.cdiv(width, PIECE)), dtype=torch.float32)
         return cls(like_VD.new_empty(rows, width), sums_B2P)
 
     def first(self, rows: int) -> Self:
@@ -113,7 +114,7 @@ def after_norm(
 
 @triton.jit
 def embed_row(
-    row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+    row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED: tl.constexpr, PIECE: tl.constexpr,
     PIECES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     """Puts the vector of ``id`` at place ``at`` into the row, with its sums; the end of a kernel."""
@@ -126,25 +127,25 @@ def embed_row(
         tl.extra.cuda.gdc_launch_dependents()
     tl.store(x_ptr + row * width + column, x, mask=column < width)
     wide = x.to(tl.float32)
-    tl.store(sums_ptr + row * 2 * pieces + piece, tl.sum(wide, axis=1), mask=piece < pieces)
-    tl.store(sums_ptr + (row * 2 + 1) * pieces + piece, tl.sum(wide * wide, axis=1), mask=piece < pieces)
+    tl.store(sums_ptr + row * 2 * PIECES + piece, tl.sum(wide, axis=1))
+    tl.store(sums_ptr + (row * 2 + 1) * PIECES + piece, tl.sum(wide * wide, axis=1))
 
 
 @triton.jit
 def _embed(
-    ids_ptr, at_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED: tl.constexpr, PIECE: tl.constexpr,
+    ids_ptr, at_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED: tl.constexpr, PIECE: tl.constexpr,
     PIECES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     if CHAINED:
         tl.extra.cuda.gdc_wait()
     row = tl.program_id(0).to(tl.int64)
     id, at = tl.load(ids_ptr + row), tl.load(at_ptr + row)
-    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, pieces, PLACED, PIECE, PIECES, CHAINED)
+    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED, PIECE, PIECES, CHAINED)
 
 
 @triton.jit
 def _linear(
-    x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, inputs, outputs, pieces, eps, NORMED: tl.constexpr,
+    x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, inputs, outputs, eps, NORMED: tl.constexpr,
     CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PIECE: tl.constexpr, PIECES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
@@ -158,11 +159,9 @@ def _linear(
     here = (row < rows)[:, None] & (column < outputs)[None, :]
     # What is needed after the product is asked for before it, so that nobody waits for it.
     if NORMED:
-        piece = tl.arange(0, PIECES)[None, :]
-        sums = sums_ptr + row[:, None] * 2 * pieces + piece
-        sums_here = (row < rows)[:, None] & (piece < pieces)
-        totals = tl.load(sums, mask=sums_here, other=0.0)
-        squares = tl.load(sums + pieces, mask=sums_here, other=0.0)
+        sums = sums_ptr + row[:, None] * 2 * PIECES + tl.arange(0, PIECES)[None, :]
+        totals = tl.load(sums, mask=(row < rows)[:, None], other=0.0)
+        squares = tl.load(sums + PIECES, mask=(row < rows)[:, None], other=0.0)
         if CENTRED:
             weight_sums = tl.load(weight_sums_ptr + column, mask=column < outputs, other=0.0)
     if BIASED:
@@ -195,10 +194,10 @@ def _linear(
         tl.store(at, after, mask=here)
         wide = tl.reshape(after.to(tl.float32), [ROWS, COLUMNS // PIECE, PIECE])
         piece = tl.program_id(1) * (COLUMNS // PIECE) + tl.arange(0, COLUMNS // PIECE)[None, :]
-        sums = sums_ptr + row[:, None] * 2 * pieces + piece
-        sums_here = (row < rows)[:, None] & (piece < pieces)
+        sums = sums_ptr + row[:, None] * 2 * PIECES + piece
+        sums_here = (row < rows)[:, None] & (piece < PIECES)
         tl.store(sums, tl.sum(wide, axis=2), mask=sums_here)
-        tl.store(sums + pieces, tl.sum(wide * wide, axis=2), mask=sums_here)
+        tl.store(sums + PIECES, tl.sum(wide * wide, axis=2), mask=sums_here)
     else:
         tl.store(at, y, mask=here)
 
@@ -207,16 +206,15 @@ def embed(stream: Stream, ids_B: Tensor, table_VD: Tensor, at_B: Tensor | None =
     """Puts into the stream the rows ``ids_B`` of the table, with the rows ``at_B`` of ``places_TD`` added to them."""
     places, at = (table_VD, ids_B) if places_TD is None or at_B is None else (places_TD, at_B)
     assert all(tensor.is_contiguous() for tensor in (ids_B, at, table_VD, places))
-    _embed[(len(ids_B),)](
-        ids_B, at, table_VD, places, stream.x_BD, stream.sums_B2P, **sizes(stream), PLACED=places_TD is not None, num_warps=4,
-        **chain_link(),
+    launch(
+        _embed, (len(ids_B),), ids_B, at, table_VD, places, stream.x_BD, stream.sums_B2P, **sizes(stream),
+        PLACED=places_TD is not None, num_warps=4,
     )  # fmt: skip
 
 
 def sizes(stream: Stream) -> dict[str, int]:
     """What ``embed_row`` must know of the stream."""
-    width, pieces = stream.x_BD.shape[1], stream.sums_B2P.shape[2]
-    return {"width": width, "pieces": pieces, "PIECE": PIECE, "PIECES": triton.next_power_of_2(pieces)}
+    return {"width": stream.x_BD.shape[1], "PIECE": PIECE, "PIECES": stream.sums_B2P.shape[2]}
 
 
 def linear_of_normed(stream: Stream, by: NormedMap, *, bend: str = "", out: Tensor | None = None) -> Tensor:
@@ -236,14 +234,15 @@ def _launch(
     eps: float = 0.0, bend: str = "", adding: bool = False,
 ) -> None:  # fmt: skip
     assert all(tensor.is_contiguous() for tensor in (x_BI, weight_OI, sums_B2P, y_BO))
-    (rows, inputs), outputs, pieces = x_BI.shape, len(weight_OI), sums_B2P.shape[2]
+    (rows, inputs), outputs = x_BI.shape, len(weight_OI)
     row_block, columns, depth, warps, stages = tiles(rows, outputs, adding=adding)
     nothing = weight_OI  # stands for a tensor that is not read
-    _linear[(triton.cdiv(rows, row_block), triton.cdiv(outputs, columns))](
-        x_BI, weight_OI, nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O,
-        sums_B2P, y_BO, rows, inputs, outputs, pieces, eps, NORMED=not adding, CENTRED=weight_sums_O is not None,
-        BIASED=bias_O is not None, BEND=BENDS[bend], ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
-        PIECE=PIECE, PIECES=triton.next_power_of_2(pieces), num_warps=warps, num_stages=stages, **chain_link(),
+    launch(
+        _linear, (triton.cdiv(rows, row_block), triton.cdiv(outputs, columns)), x_BI, weight_OI,
+        nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O, sums_B2P, y_BO, rows,
+        inputs, outputs, eps, NORMED=not adding, CENTRED=weight_sums_O is not None, BIASED=bias_O is not None, BEND=BENDS[bend],
+        ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
+        PIECE=PIECE, PIECES=sums_B2P.shape[2], num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
 
