@@ -1,4 +1,4 @@
-"""The stream's kernels equal torch's operations one after the other, for sizes that fill no tile."""
+"""The stream's kernels equal torch's operations one after the other, for sizes that fill no tile and for some that do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check(found, expected, dtype=dtype):
 def check_sums(stream):
     x = stream.x_BD.float()
     assert_close(stream.sums_B2P.sum(-1), torch.stack([x.sum(-1), (x * x).sum(-1)], dim=-1), rtol=1e-4, atol=1e-3)
-rows, inputs, outputs = ROWS, 150, 70
+rows, inputs, outputs = SIZES
 table, places = drawn(12, inputs), drawn(9, inputs) + 3
 ids, at = (torch.randint(size, (rows,), generator=generator).to(device) for size in (12, 9))
 stream = Stream.empty(rows + 2, table).first(rows)
@@ -72,7 +72,9 @@ for bias in (drawn(inputs), None):
 """
 
 
-@pytest.mark.parametrize("rows", [1, 19, 70, 270])
+@pytest.mark.parametrize(
+    "sizes", [(1, 150, 70), (19, 150, 70), (70, 150, 70), (270, 150, 70), (16, 256, 512), (128, 256, 512)], ids=str
+)
 @pytest.mark.parametrize("program", [EMBEDS, FOLDS, MAPS, SUMS], ids=["embeds", "folds", "maps", "sums"])
-def test_equals_torchs_operations(run_with_kernels, program, rows) -> None:
-    assert run_with_kernels(START.replace("ROWS", str(rows)) + program) == ""
+def test_equals_torchs_operations(run_with_kernels, program, sizes) -> None:
+    assert run_with_kernels(START.replace("SIZES", str(sizes)) + program) == ""

@@ -145,37 +145,42 @@ def _embed(
 
 @triton.jit
 def _linear(
-    x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, inputs, outputs, eps, NORMED: tl.constexpr,
-    CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, DEPTH: tl.constexpr, PIECE: tl.constexpr, PIECES: tl.constexpr, CHAINED: tl.constexpr,
+    x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, eps, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
+    NORMED: tl.constexpr, CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, FILLED: tl.constexpr, PIECE: tl.constexpr,
+    PIECES: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     if CHAINED:
         tl.extra.cuda.gdc_wait()
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    x_rows = x_ptr + row[:, None] * inputs
-    weight_columns = weight_ptr + column.to(tl.int64)[None, :] * inputs
-    at = y_ptr + row[:, None] * outputs + column[None, :]
-    here = (row < rows)[:, None] & (column < outputs)[None, :]
+    x_rows = x_ptr + row[:, None] * INPUTS
+    weight_columns = weight_ptr + column.to(tl.int64)[None, :] * INPUTS
+    at = y_ptr + row[:, None] * OUTPUTS + column[None, :]
+    here = (row < rows)[:, None] & (column < OUTPUTS)[None, :]
     # What is needed after the product is asked for before it, so that nobody waits for it.
     if NORMED:
         sums = sums_ptr + row[:, None] * 2 * PIECES + tl.arange(0, PIECES)[None, :]
         totals = tl.load(sums, mask=(row < rows)[:, None], other=0.0)
         squares = tl.load(sums + PIECES, mask=(row < rows)[:, None], other=0.0)
         if CENTRED:
-            weight_sums = tl.load(weight_sums_ptr + column, mask=column < outputs, other=0.0)
+            weight_sums = tl.load(weight_sums_ptr + column, mask=column < OUTPUTS, other=0.0)
     if BIASED:
-        bias = tl.load(bias_ptr + column, mask=column < outputs, other=0.0)
+        bias = tl.load(bias_ptr + column, mask=column < OUTPUTS, other=0.0)
     if ADDED:
         before = tl.load(at, mask=here, other=0.0)
     y = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for start in range(0, inputs, DEPTH):
+    for start in range(0, INPUTS, DEPTH):
         depth = start + tl.arange(0, DEPTH)
-        x = tl.load(x_rows + depth[None, :], mask=(row < rows)[:, None] & (depth < inputs)[None, :], other=0.0)
-        weight_here = (column < outputs)[None, :] & (depth < inputs)[:, None]
-        y = tl.dot(x, tl.load(weight_columns + depth[:, None], mask=weight_here, other=0.0), y)
+        if FILLED:
+            x, weight = tl.load(x_rows + depth[None, :]), tl.load(weight_columns + depth[:, None])
+        else:
+            x = tl.load(x_rows + depth[None, :], mask=(row < rows)[:, None] & (depth < INPUTS)[None, :], other=0.0)
+            weight_here = (column < OUTPUTS)[None, :] & (depth < INPUTS)[:, None]
+            weight = tl.load(weight_columns + depth[:, None], mask=weight_here, other=0.0)
+        y = tl.dot(x, weight, y)
     if NORMED:
-        mean, square = tl.sum(totals, axis=1) / inputs, tl.sum(squares, axis=1) / inputs
+        mean, square = tl.sum(totals, axis=1) / INPUTS, tl.sum(squares, axis=1) / INPUTS
         if CENTRED:
             y -= mean[:, None] * weight_sums[None, :]
             square = tl.maximum(square - mean * mean, 0.0)
@@ -239,10 +244,11 @@ def _launch(
     nothing = weight_OI  # stands for a tensor that is not read
     launch(
         _linear, (triton.cdiv(rows, row_block), triton.cdiv(outputs, columns)), x_BI, weight_OI,
-        nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O, sums_B2P, y_BO, rows,
-        inputs, outputs, eps, NORMED=not adding, CENTRED=weight_sums_O is not None, BIASED=bias_O is not None, BEND=BENDS[bend],
-        ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
-        PIECE=PIECE, PIECES=sums_B2P.shape[2], num_warps=warps, num_stages=stages,
+        nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O, sums_B2P, y_BO, rows, eps,
+        INPUTS=inputs, OUTPUTS=outputs, NORMED=not adding, CENTRED=weight_sums_O is not None, BIASED=bias_O is not None,
+        BEND=BENDS[bend], ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
+        FILLED=rows % row_block == inputs % depth == outputs % columns == 0, PIECE=PIECE, PIECES=sums_B2P.shape[2],
+        num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
 
@@ -251,5 +257,5 @@ def tiles(rows: int, outputs: int, *, adding: bool) -> tuple[int, int, int, int,
     if rows <= FEW_ROWS:
         return (16, 32, 256, 4, 3) if adding else (16, 16, 128, 2, 4)
     if adding:
-        return 64, 16, 128, 4, 4
-    return (64, 64, 128, 8, 3) if outputs > FEW_OUTPUTS else (16, 32, 128, 4, 4)
+        return 64, 16, 128, 4, 5
+    return (64, 64, 64, 8, 5) if outputs > FEW_OUTPUTS else (16, 32, 128, 4, 4)
