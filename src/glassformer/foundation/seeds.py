@@ -7,8 +7,10 @@ has to be carried along: whoever knows the seed, the purpose and the step knows 
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 
+@lru_cache(maxsize=4096, typed=True)  # the same few seeds are asked for by every batch of texts
 def derive_seed(seed: int, *purpose: str | int) -> int:
     """A 63-bit seed for one purpose. Different purposes give unrelated numbers."""
     text = "/".join(map(str, (seed, *purpose)))
