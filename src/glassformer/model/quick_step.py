@@ -83,7 +83,7 @@ class QuickStep:
         self._refreshing: torch.cuda.CUDAGraph | None = None
 
     def refresh(self, model: Transformer) -> None:
-        """Takes over weights that may have changed where they are; recordings find the maps where they were."""
+        """Takes over weights of its model that may have changed where they are; recordings find the maps where they were."""
         if self._refreshing is None and model.embedding.weight.is_cuda:
             self._refreshing = record(lambda: self._take_over(model))
         if self._refreshing is None:
@@ -117,12 +117,13 @@ def read_windows(model: Transformer, ids_BT: Tensor, memory: Memory) -> None:
     """Puts windows into the memory: the forward pass up to the last keys and values, for models that fit."""
     scene = Scene(causal=model.dims.causal)
     x_BTD = model.positions.embed(model.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
-    *blocks, last = model.blocks
-    for block, of_layer in zip(blocks, memory.layers):
-        x_BTD = block(x_BTD, scene, model.positions, of_layer)
-    assert isinstance(last, PreBlock)
-    assert isinstance(last.attention, Attention)
-    last.attention.mixer(last.attention_norm(x_BTD), scene, model.positions, memory.layers[-1])
+    for block, of_layer in zip(model.blocks, memory.layers):
+        if of_layer is not memory.layers[-1]:
+            x_BTD = block(x_BTD, scene, model.positions, of_layer)
+        else:
+            assert isinstance(block, PreBlock)
+            assert isinstance(block.attention, Attention)
+            block.attention.mixer(block.attention_norm(x_BTD), scene, model.positions, of_layer)
 
 
 def places_of(positions: Positions) -> Tensor | None:

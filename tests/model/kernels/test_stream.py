@@ -9,7 +9,10 @@ from glassformer.model.kernels.stream import Stream, add_linear, after_norm, emb
 generator = torch.Generator().manual_seed(0)
 dtype, tolerance = (torch.bfloat16, 3e-2) if device == "cuda" else (torch.float32, 1e-4)
 def drawn(*shape):
-    return torch.randn(*shape, generator=generator).to(device, dtype)
+    values = torch.randn(*shape, generator=generator)
+    guarded = torch.full((values.numel() + 9999,), float("nan"))  # whoever reads on beyond the end notices
+    guarded[: values.numel()] = values.flatten()
+    return guarded.to(device, dtype)[: values.numel()].view(shape)
 def check(found, expected, dtype=dtype):
     assert found.dtype == dtype
     assert_close(found.float(), expected, rtol=tolerance, atol=tolerance * expected.abs().max().item())
@@ -63,6 +66,18 @@ for bias, shift, centred in [(None, None, False), (bias, None, True), (None, shi
     if again.bias_O is not None:
         assert_close(again.bias_O, expected, rtol=1e-5, atol=1e-3)
 """
+FILLED = """
+import glassformer.model.kernels.stream as module
+told, launch = [], module.launch
+module.launch = lambda *arguments, **options: (told.append(options["FILLED"]), launch(*arguments, **options))
+for rows, inputs, outputs in [(16, 256, 48), (17, 256, 48), (16, 200, 48), (16, 256, 50), (128, 256, 320), (65, 256, 320)]:
+    table = drawn(5, inputs)
+    stream = Stream.empty(rows, table)
+    stream.x_BD.copy_(drawn(rows, inputs))
+    weight, scale = drawn(outputs, inputs), drawn(inputs)
+    linear_of_normed(stream, after_norm(weight, None, scale_I=scale, shift_I=None, eps=1.0, centred=False))
+assert told == [True, False, False, False, True, False]
+"""
 SUMS = """
 for bias in (drawn(inputs), None):
     z, weight, before = drawn(rows, outputs), drawn(inputs, outputs) / 8, stream.x_BD.float().clone()
@@ -73,8 +88,14 @@ for bias in (drawn(inputs), None):
 
 
 @pytest.mark.parametrize(
-    "sizes", [(1, 150, 70), (19, 150, 70), (70, 150, 70), (270, 150, 70), (16, 256, 512), (128, 256, 512)], ids=str
+    "sizes",
+    [(1, 150, 70), (19, 150, 70), (70, 150, 70), (270, 150, 70), (16, 256, 512), (128, 256, 512), (16, 150, 512)],
+    ids=str,
 )
 @pytest.mark.parametrize("program", [EMBEDS, FOLDS, MAPS, SUMS], ids=["embeds", "folds", "maps", "sums"])
 def test_equals_torchs_operations(run_with_kernels, program, sizes) -> None:
     assert run_with_kernels(START.replace("SIZES", str(sizes)) + program) == ""
+
+
+def test_only_tiles_that_are_filled_exactly_are_read_without_masks(run_with_kernels) -> None:
+    assert run_with_kernels(START.replace("SIZES", "1, 16, 16") + FILLED) == ""

@@ -40,7 +40,7 @@ class Stream:
     @classmethod
     def empty(cls, rows: int, like_VD: Tensor) -> Self:
         """Room for rows as wide as those given, in their precision. The pieces are a power of two, so that a program can
-        read the sums of a row a few at a time; those beyond the width are zero."""
+        read the sums of a row a few at a time; those beyond the width are zero, and nobody writes anything else there."""
         width = like_VD.shape[1]
         sums_B2P = like_VD.new_zeros(rows, 2, triton.next_power_of_2(triton.cdiv(width, PIECE)), dtype=torch.float32)
         return cls(like_VD.new_empty(rows, width), sums_B2P)
