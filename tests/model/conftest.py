@@ -1,4 +1,4 @@
-"""For the tests of the model: one generator; and a comparison of kernels with torch, on the GPU or by Triton's interpreter."""
+"""For tests of the model: a generator, models that say something, and kernels beside torch (on a GPU or interpreted)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import sys
 
 import pytest
 import torch
+
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import Transformer, build_model
 
 WITHOUT_TRITON = "needs the package triton (which torch for CUDA brings; on a CPU its interpreter runs the kernels)"
 
@@ -29,6 +32,20 @@ def run_with_kernels():
         return (outcome.stderr or f"exit code {outcome.returncode}") if outcome.returncode else ""  # a crash says nothing
 
     return run
+
+
+@pytest.fixture(scope="session")
+def loud_model():
+    """Makes models whose weights are large enough that the next token depends on what stands before it."""
+
+    def make(vocabulary: int, *, seed: int = 1, times: float = 8.0, **config) -> Transformer:
+        model = build_model(ModelConfig(layers=2, **config), vocabulary, seed=seed).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(times)
+        return model.requires_grad_(False)
+
+    return make
 
 
 @pytest.fixture

@@ -34,13 +34,8 @@ SAMPLINGS = [Sampling(temperature=0), Sampling(), Sampling(temperature=0.8, top_
 
 
 @pytest.fixture(scope="module")
-def model() -> Transformer:
-    """Weights large enough that the next token depends on what stands before it."""
-    model = build_model(ModelConfig(width=24, layers=2, heads=3, context=CONTEXT), VOCABULARY, seed=1).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(8.0)
-    return model.requires_grad_(False)
+def model(loud_model) -> Transformer:
+    return loud_model(VOCABULARY, width=24, heads=3, context=CONTEXT)
 
 
 def make_texts(number: int, *, new: int = 30, **rules) -> list[Text]:
@@ -174,12 +169,9 @@ def test_the_slack_follows_the_difference_that_is_seen(model):
 
 
 @pytest.mark.parametrize("merge", ["reweight", "reweight_sequence"])
-def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(merge):
+def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(loud_model, merge):
     """Such a merge looks at the whole text, so a step with a memory gives something else: the comparison notices."""
-    leaky = build_model(ModelConfig(width=24, layers=2, heads=3, context=CONTEXT, merge=merge), VOCABULARY, seed=4).eval()
-    with torch.no_grad():
-        for parameter in leaky.parameters():
-            parameter.mul_(8.0)
+    leaky = loud_model(VOCABULARY, seed=4, width=24, heads=3, context=CONTEXT, merge=merge)
     expected = write_by_definition(leaky, make_texts(4, new=9), Sampling())
     assert write(leaky, make_texts(4, new=9), Sampling(), stride=5) == expected
 

@@ -16,12 +16,8 @@ VOCABULARY, CONTEXT = 11, 6
 
 
 @pytest.fixture(scope="module")
-def model() -> Transformer:
-    model = build_model(ModelConfig(width=12, layers=2, heads=3, context=CONTEXT), VOCABULARY, seed=1).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(6.0)
-    return model.requires_grad_(False)
+def model(loud_model) -> Transformer:
+    return loud_model(VOCABULARY, times=6.0, width=12, heads=3, context=CONTEXT)
 
 
 def text_of(*ids: int, new: tuple[int, ...] = (), key: int = 5) -> Text:

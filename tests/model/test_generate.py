@@ -162,11 +162,8 @@ def test_all_positions_write_the_same_with_and_without_memory(name):
 
 
 @pytest.mark.parametrize("merge", ["reweight", "reweight_sequence"])
-def test_a_part_that_breaks_the_cache_is_written_by_the_definition_where_rounding_is_not_watched(merge):
-    model = build_model(ModelConfig(width=12, layers=2, heads=3, context=9, merge=merge), 23, seed=1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(8.0)
+def test_a_part_that_breaks_the_cache_is_written_by_the_definition_where_rounding_is_not_watched(loud_model, merge):
+    model = loud_model(23, width=12, heads=3, context=9, merge=merge)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")  # as in bf16: no exactness is promised
     try:

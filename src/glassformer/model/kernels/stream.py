@@ -144,6 +144,18 @@ def _embed(
 
 
 @triton.jit
+def _slices(x_rows, weight_columns, mine, theirs, depth, INPUTS: tl.constexpr, FILLED: tl.constexpr):
+    """Of the rows and of the weights, what stands at ``depth``; zeros beyond the ends, which whole tiles do not reach."""
+    if FILLED:
+        x, weight = tl.load(x_rows + depth[None, :]), tl.load(weight_columns + depth[:, None])
+    else:
+        inside = depth < INPUTS
+        x = tl.load(x_rows + depth[None, :], mask=mine[:, None] & inside[None, :], other=0.0)
+        weight = tl.load(weight_columns + depth[:, None], mask=theirs[None, :] & inside[:, None], other=0.0)
+    return x, weight
+
+
+@triton.jit
 def _linear(
     x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, eps, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
     NORMED: tl.constexpr, CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr,
@@ -172,12 +184,7 @@ def _linear(
     y = tl.zeros([ROWS, COLUMNS], tl.float32)
     for start in range(0, INPUTS, DEPTH):
         depth = start + tl.arange(0, DEPTH)
-        if FILLED:
-            x, weight = tl.load(x_rows + depth[None, :]), tl.load(weight_columns + depth[:, None])
-        else:
-            x = tl.load(x_rows + depth[None, :], mask=(row < rows)[:, None] & (depth < INPUTS)[None, :], other=0.0)
-            weight_here = (column < OUTPUTS)[None, :] & (depth < INPUTS)[:, None]
-            weight = tl.load(weight_columns + depth[:, None], mask=weight_here, other=0.0)
+        x, weight = _slices(x_rows, weight_columns, row < rows, column < OUTPUTS, depth, INPUTS, FILLED)
         y = tl.dot(x, weight, y)
     if NORMED:
         mean, square = tl.sum(totals, axis=1) / INPUTS, tl.sum(squares, axis=1) / INPUTS
