@@ -1,4 +1,4 @@
-"""Kernels that follow one another closely, as those of a step do: how they are launched so that none waits for nothing.
+"""Kernels that follow one another closely, as those of a step do: how they are launched so that none waits in vain.
 
 Where the GPU can (Hopper and later), a kernel is set up while the one before still runs, and waits for its results itself
 (CUDA's programmatic dependent launch). And all wish the same division of a processor's own memory between shared memory and
