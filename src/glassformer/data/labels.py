@@ -6,7 +6,7 @@ by ``data.split.seed`` alone, so every training seed sees the same split. Does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -14,13 +14,15 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import Skipped
-from glassformer.data.label_sources import LabelSource, Row, label_source_at, read_rows
-from glassformer.data.sources import at_places, find_labelled, fingerprint_of, places_of, source_at
+from glassformer.data.corpus import Skipped, format_by_name, read
+from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_rows
+from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
-from glassformer.foundation.errors import DataError, UnknownName
+from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 
 UNLABELLED = -1
+COLUMNS = ("format", "text_column", "pair_column", "label_column")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,9 @@ class LabelledTexts:
 @final
 class Labels:
     """The labelled part of a recipe's data. Training and validation are read at once, tests when they are asked for."""
+
+    tokenizer: Tokenizer
+    """Set by ``load_labels``: reading labels needs none."""
 
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None) -> None:
         before = (expect or {}).get("fingerprints", {})
@@ -151,15 +156,19 @@ class Labels:
             f"file with data.{name}."
         )
 
+    def training_texts(self) -> Iterator[str]:
+        """What a tokenizer learns from: the texts to train on, and the plain text that a set has beside its labels."""
+        train = self._splits["train"]
+        yield from train.texts
+        yield from train.pairs or ()
+        if self._data.set is not None:
+            beside = find_parts(self._data).train
+            if beside.files != self._parts.train.files:
+                yield from (document.text for document in read(beside))
+
     def file(self, path: str | Path, *, labelled: bool = True) -> LabelledTexts:
         """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
-        data = self._data
-        known = self._parts.train
-        source = label_source_at(source_at(str(path), data).files, str(path), data, labelled=labelled)
-        if data.set is not None:
-            columns = {key: getattr(known, key) for key in ("format", "text_column", "pair_column", "label_column")}
-            source = LabelSource(source.name, source.files, labelled=labelled, **columns)
-        return self._read(str(path), source)
+        return self._read(str(path), _source_like(self._parts.train, path, self._data, labelled=labelled))
 
     @property
     def notes(self) -> list[str]:
@@ -190,6 +199,81 @@ class Labels:
             "skipped_lines": self._skipped.count,
             "notes": self.notes,
         }
+
+
+def load_labels(
+    data: DataConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
+    *,
+    marks: Sequence[str] = (),
+    progress: Any = None,
+    expect: Mapping[str, Any] | None = None,
+) -> Labels:
+    """The labelled part with the tokenizer that serves it: one that is there, or one learned from the texts to train on."""
+    part = Labels(data, expect=expect)
+    if isinstance(tokenizer, TokenizerConfig):
+        tokenizer = tokenizer.train(part.training_texts)
+    part.tokenizer = tokenizer.with_marks(marks)
+    return part
+
+
+def texts_of_file(
+    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
+) -> LabelledTexts:
+    """A user's file, with the labels that the run's record names; with the training texts, it is known which were seen."""
+    known = _of_labels(record)
+    try:
+        return Labels(reading, expect=known).file(path)
+    except DataError:
+        if known is None or find_or_none(reading) is not None:
+            raise
+    like = LabelSource("", (), **{key: known["reading"][key] for key in COLUMNS})
+    rows = list(read_rows(_source_like(like, path, reading)))
+    if not rows:
+        raise DataError("there are no rows in it; give at least one labelled text.", file=path)
+    return texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
+
+
+def find_or_none(reading: DataConfig) -> LabelParts | None:
+    """The labelled files of a recipe, or None where they are not here."""
+    try:
+        return find_labelled(reading)
+    except (DataError, ConfigError):
+        return None
+
+
+def _of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The labelled part in the record of a run's data."""
+    if record is None or "labels" in record:
+        return record
+    return (record.get("parts") or {}).get("labels")
+
+
+def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
+    """Files at ``path`` with the columns of ``like``; a file of another kind has columns of the usual names."""
+    files = source_at(str(path), reading).files
+    columns = {key: getattr(like, key) for key in COLUMNS}
+    kind = format_by_name(files[0])
+    if kind != "text" and kind != (like.format or (format_by_name(like.files[0]) if like.files else kind)):
+        columns = {
+            "format": kind,
+            "text_column": None,
+            "pair_column": "pair" if like.pair_column else None,
+            "label_column": None,
+        }
+    return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
+
+
+def texts_given(
+    tokenizer: Tokenizer,
+    texts: str | Sequence[str],
+    *,
+    pairs: Sequence[str] | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> LabelledTexts:
+    """Texts to ask about."""
+    names = tuple((_of_labels(record) or {}).get("labels", {}).values())
+    return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
 
 
 def labelled_texts(
