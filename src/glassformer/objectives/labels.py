@@ -142,8 +142,8 @@ def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None)
     scores: Tensor = network.head(network.features(batch["ids"], hidden_BS=hidden_BS, noise=noise, **more), hidden_BS)
     if scores.ndim != 2:
         raise ConfigError(
-            f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each token; "
-            "choose model.head: classifier."
+            f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "
+            "token; choose model.head: classifier."
         )
     return scores
 
