@@ -49,7 +49,8 @@ class PretrainedConfig(NetworkConfig):
                 "objective: labels, or take the model in with glassformer import."
             )
         loaded = load_encoder(self.folder)
-        return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
+        with torch.random.fork_rng(devices=[]):  # torch fills new layers with random numbers before we do
+            return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         from glassformer.model.accounting import Cost, Part
@@ -96,7 +97,8 @@ class PretrainedNetwork(nn.Module):
         self.config, settings = config, loaded.config
         sizes = sizes_of(loaded.encoder, config.folder)
         _refuse_misfits(config, loaded, sizes, vocabulary)
-        dropout = settings.hidden_dropout_prob if config.dropout is None else config.dropout
+        stated = getattr(settings, "hidden_dropout_prob", getattr(settings, "dropout", 0.1))
+        dropout = stated if config.dropout is None else config.dropout
         if config.dropout is not None:
             _set_dropout(loaded.encoder, config.dropout)
         self.encoder = loaded.encoder
