@@ -33,6 +33,9 @@ from glassformer.measuring import LanguageRuler, write_predictions
 from glassformer.model.generate import generate
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import Transformer, build_model
+from glassformer.pretrained.exporting import Exported, export
+from glassformer.pretrained.folders import is_folder
+from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
@@ -43,9 +46,14 @@ COUNTED_AT_ONCE = 1 << 22
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
-    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
+    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them.
+
+    The folder of a Hugging Face model works too: it becomes a run in the cache.
+    """
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
+    if not directory.exists() and is_folder(folder):
+        directory = kept_run(folder)
     directory.require()
     return Run(directory, watch)
 
@@ -208,8 +216,15 @@ class Run:
         load_weights(model, checkpoint.model, f"step {checkpoint.step}")
         return model.eval()
 
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+        model, step = self._loaded(checkpoint)
+        return export(self.directory, model, self.tokenizer, Path(folder), step=step)
+
     def untrained(self) -> Transformer:
-        """The model as it was before the first step."""
+        """The model as it was before the first step; of an imported one, a model of its parts without training."""
+        if self.recipe.data.absent:
+            return build_model(self.recipe.model, self.tokenizer.size, seed=self.recipe.seed).eval()
         return untrained_model(self.recipe, self.data).eval()
 
     def evaluate(
@@ -286,7 +301,8 @@ class Run:
         if (step, allow_leaks) in self._rulers:
             return self._rulers[step, allow_leaks]
         report = checked or pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
-        training, device = self.data.split("train").tokens, choose_device("auto")
+        device = choose_device("auto")
+        training = np.zeros(0, np.int64) if self.recipe.data.absent else self.data.split("train").tokens
         tainted = taint_of(report) or self.tainted
         ruler = LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
         self._rulers = {(step, allow_leaks): ruler}

@@ -13,6 +13,8 @@ from pydantic import Field, model_validator
 from glassformer.foundation.config import Config
 
 DocumentKind = Literal["line", "block", "file", "article"]
+NO_DATA = "none"
+"""The ``set`` of a recipe without text of its own: that of an imported model."""
 FormatKind = Literal["text", "jsonl", "csv", "tsv"]
 
 
@@ -47,6 +49,11 @@ class DataConfig(Config):
     label_column: str | int | None = None
     vocabulary: list[str] = Field(default_factory=list)
     bad_lines: Literal["refuse", "skip"] = "refuse"
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is no text."""
+        return self.set == NO_DATA
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -94,7 +94,7 @@ def tokens_of_file(
     progress: Report | None = None,
 ) -> TokenSplit:
     """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
-    reading = reading or DataConfig(path=str(path))
+    reading = DataConfig(path=str(path)) if reading is None or reading.absent else reading
     source = source_at(str(path), reading)
     if reading.set is not None and reading.document is None:
         source = replace(source, document=find_set(reading.set).train.document)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data.cache import cache_folder, kept_folder
-from glassformer.data.config import DocumentKind
+from glassformer.data.config import NO_DATA, DocumentKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
@@ -203,6 +203,11 @@ SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 def find_set(name: str) -> Parts:
     """The parts of a named set; the files are there when this returns."""
+    if name == NO_DATA:
+        raise DataError(
+            f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
+            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN."
+        )
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)
     return SETS[name].find()

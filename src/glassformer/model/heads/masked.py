@@ -46,5 +46,5 @@ class Masked(nn.Module):
         self.norm = LayerNorm(dims.width, eps=eps)
         self.scores = LinearHead(embedding.weight, nn.Parameter(torch.zeros(dims.vocabulary)))
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
+    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
         return self.scores(self.norm(self.bend(self.dense(x_BTD))))
