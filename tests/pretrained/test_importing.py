@@ -45,6 +45,8 @@ def test_exported_again_the_tensors_are_the_same(name: str, folder_of: Callable[
     before, after = (load_file(folder / "model.safetensors") for folder in (folder_of(name), tmp_path / "again"))
     if name == "gpt2-bare":  # its tied head needs no tensor, so it is exported with one
         before = {f"transformer.{key}": tensor for key, tensor in before.items()}
+    if name == "qwen2":  # exported as a Llama, whose outputs have biases where its queries have
+        before |= {key: torch.zeros(24) for key in after if key.endswith("o_proj.bias")}
     assert before.keys() == after.keys()
     for key, tensor in before.items():
         assert torch.equal(tensor, after[key]), key

@@ -87,7 +87,7 @@ def export(run: RunDirectory, model: Transformer, tokenizer: Tokenizer, folder: 
 
 
 def _model_type(class_name: str) -> str:
-    for beginning in ("GPT2", "Llama", "Qwen2", "Bert", "Roberta"):
+    for beginning in ("GPT2", "Llama", "Bert", "Roberta"):
         if class_name.startswith(beginning):
             return beginning.lower()
     raise AssertionError(class_name)

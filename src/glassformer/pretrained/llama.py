@@ -14,7 +14,7 @@ from glassformer.pretrained.tensors import Rule, linear
 
 @final
 class Llama(Architecture):
-    """Exports are LlamaForCausalLM, or Qwen2ForCausalLM where queries, keys and values alone have biases."""
+    """Exports are LlamaForCausalLM. Where queries, keys and values alone have biases (Qwen2), the output's are zeros there."""
 
     name: ClassVar[str] = "LlamaForCausalLM"
     model_types: ClassVar[tuple[str, ...]] = ("llama", "mistral", "qwen2")
@@ -63,8 +63,8 @@ class Llama(Architecture):
         if settings.values.get("model_type") == "qwen2":
             return {"model": False, "mixer": True}
         of_attention, of_maps = settings.flag("attention_bias", False), settings.flag("mlp_bias", False)
-        if of_attention != of_maps:
-            raise settings.refusal("attention_bias", f"differs from mlp_bias={of_maps!r}; our maps have biases all or none")
+        if of_maps and not of_attention:
+            raise settings.refusal("mlp_bias", "with attention_bias=False asks for biases that no part of ours has")
         return {"model": of_maps, "mixer": of_attention}
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
@@ -87,8 +87,9 @@ class Llama(Architecture):
             outward = linear(f"{ours}.feedforward.down", f"{theirs}.mlp.down_proj", width)
             rules.append(Rule(f"{ours}.attention_norm.weight", (f"{theirs}.input_layernorm.weight",), (width,)))
             rules.append(Rule(f"{ours}.feedforward_norm.weight", (f"{theirs}.post_attention_layernorm.weight",), (width,)))
-            rules += [*(qkv if _of_mixer(config) else qkv[:1])]
-            for pair in (output, inward, outward):
+            for pair in (qkv, output):
+                rules += pair if _of_mixer(config) else pair[:1]
+            for pair in (inward, outward):
                 rules += pair if config.bias else pair[:1]
         return rules
 
@@ -115,15 +116,12 @@ class Llama(Architecture):
             wrong.append("model.mixer.bias=false with model.bias=true")
         return wrong
 
-    def class_of(self, config: ModelConfig) -> str:
-        return "Qwen2ForCausalLM" if _of_mixer(config) and not config.bias else self.name
-
     def copies(self, config: ModelConfig) -> dict[str, str]:
         return {"lm_head.weight": "embed_tokens.weight"} if config.head.kind == "tied" else {}
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
         base = setting(config.positions, "base")
-        written: dict[str, Any] = {
+        return {
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
@@ -135,14 +133,12 @@ class Llama(Architecture):
             "rope_theta": base,
             "rope_parameters": {"rope_type": "default", "rope_theta": base},
             "attention_dropout": dims.dropout,
+            "attention_bias": _of_mixer(config),
+            "mlp_bias": config.bias,
+            "head_dim": dims.head_width,
             "tie_word_embeddings": config.head.kind == "tied",
             **marks_of(tokenizer),
         }
-        if self.class_of(config) == self.name:
-            written |= {"head_dim": dims.head_width, "attention_bias": config.bias, "mlp_bias": config.bias}
-        else:
-            written |= {"use_sliding_window": False}
-        return written
 
 
 def _of_mixer(config: ModelConfig) -> bool:

@@ -37,6 +37,9 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
     found: dict[str, Tensor] = {}
     for rule in rules:
         if rule.ours not in expected:
+            extra = [name for name in rule.theirs if name in theirs and theirs[name].any()]
+            if extra:
+                raise DataError(f"the tensor {extra[0]} is not zero, and no part of ours has a place for it.")
             continue
         missing = [name for name in rule.theirs if name not in theirs]
         if missing:
