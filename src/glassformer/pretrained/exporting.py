@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, RunError
@@ -49,8 +49,10 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
     )
 
 
-def export(run: RunDirectory, model: Transformer, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
+def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder, whole or not at all. The files of the run are read for the card; nothing of it is changed."""
+    if not isinstance(model, Transformer):
+        raise ConfigError("This network is not built from our parts, so it has no form to export; export the run it came from.")
     config = model.config
     architecture = fitting_architecture(config)
     document = document_of(tokenizer)

@@ -182,7 +182,7 @@ def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None
     directory.root.mkdir(parents=True, exist_ok=True)
     found.tokenizer.save(directory.tokenizer_file)
     save_checkpoint(directory, Checkpoint(step=0, model=found.weights))
-    directory.write_environment({"imported": found.record()})
+    directory.write_environment({"imported": found.record(), "outputs": None})
     directory.write_state("imported", step=0, steps=0)
     directory.write_recipe(
         {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.feedforwards.plain import GELU, GELUTanh
 from glassformer.model.norms.layer import LayerNorm
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
 BENDS: dict[str, type[nn.Module]] = {"gelu": GELU, "gelu-tanh": GELUTanh, "relu": nn.ReLU}
 
@@ -28,6 +28,9 @@ class MaskedConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Masked:
         return Masked(dims, embedding, bend=self.bend, eps=self.eps)
+
+    def objection(self, dims: Dims) -> str | None:
+        return needs_the_vocabulary(self, dims)
 
     def parameters(self, dims: Dims) -> int:
         return (dims.width + 1) * dims.width + 2 * dims.width + dims.vocabulary

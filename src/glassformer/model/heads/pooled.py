@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
 
 @HEADS.variant("pooled")
@@ -18,6 +18,9 @@ class PooledConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Pooled:
         return Pooled(dims, embedding)
+
+    def objection(self, dims: Dims) -> str | None:
+        return needs_the_vocabulary(self, dims)
 
     def parameters(self, dims: Dims) -> int:
         return (dims.width + 1) * dims.width
