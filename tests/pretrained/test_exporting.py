@@ -12,6 +12,7 @@ import glassformer as gf
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
+from glassformer.objectives.text_generation import prompt_ids
 from glassformer.pretrained.exporting import fitting_architecture
 
 LLAMA = {"positions": "rotary", "norm": "rms", "feedforward": "gated", "bias": False}
@@ -51,7 +52,7 @@ def test_the_same_scores_and_the_same_greedy_text(
     text = "the cat sat on a mat"
     assert reader(text, add_special_tokens=False)["input_ids"] == run.tokenizer.encode(text)
     prompt = reader("the cat", return_tensors="pt")["input_ids"]
-    assert prompt[0].tolist() == run._prompt_ids("the cat")
+    assert prompt[0].tolist() == prompt_ids(run.tokenizer, "the cat")
     with torch.no_grad():
         torch.testing.assert_close(theirs.eval()(input_ids=prompt).logits, run.model(prompt), atol=1e-5, rtol=0)
     room = 16 - prompt.shape[1]  # beyond its context GPT-2 cannot write there

@@ -110,6 +110,7 @@ def test_more_rows_than_the_tokenizer_has_ids(model_of: Any, folder_of: Callable
     run = gf.load(folder)
     assert (run.tokenizer.size, run.model.dims.vocabulary) == (300, 310)
     torch.testing.assert_close(run.model(ids()), scores_of(model, ids()), atol=1e-5, rtol=0)
+    assert run.generate("the", max_new_tokens=40, temperature=5.0)[0].tokens == 40  # with ids that no token has among them
 
 
 def test_an_imported_run_is_a_run(folder_of: Callable[..., Path], tmp_path: Path) -> None:
@@ -126,6 +127,13 @@ def test_an_imported_run_is_a_run(folder_of: Callable[..., Path], tmp_path: Path
     assert run.generate("the cat", max_new_tokens=5)[0].tokens == 5
     with pytest.raises(DataError, match=r"data\.set=none: there is no text, since the model was imported"):
         run.evaluate("validation")
+
+
+def test_an_imported_encoder(folder_of: Callable[..., Path], tmp_path: Path) -> None:
+    import_run(folder_of("bert"), tmp_path / "run")
+    assert gf.check(tmp_path / "run", causal=False).passed
+    with pytest.raises(ConfigError, match=r"model\.causal=false cannot generate"):
+        gf.load(tmp_path / "run").generate("the cat")
 
 
 def test_training_goes_on_from_it(folder_of: Callable[..., Path], tiny: dict[str, Any], tmp_path: Path) -> None:
