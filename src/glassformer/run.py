@@ -153,6 +153,11 @@ class Run:
         network = restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
         return network.eval()
 
+    @property
+    def _data_record(self) -> dict[str, Any] | None:
+        """What the run wrote down about its data."""
+        return self.directory.read_environment().get("data")
+
     def _outputs(self) -> int | None:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
@@ -190,7 +195,7 @@ class Run:
         notes: Sequence[str] = ()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
-            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data)
+            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
@@ -224,7 +229,10 @@ class Run:
         """The same for single texts, each on its own: no text sees another."""
         evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        return [evaluator.measure(text, kind.of_texts(self.tokenizer, text), watch=watch) for text in texts]
+        return [
+            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
+            for text in texts
+        ]
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
