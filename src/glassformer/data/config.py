@@ -6,7 +6,7 @@ Holds choices only and opens no file. ``sources`` turns it into files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -69,6 +69,7 @@ def _parsed_questions(value: Any) -> Any:
 class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"questions"})
     set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
     path: str | None = None
     validation: str | None = None

@@ -18,6 +18,7 @@ from glassformer.data.readers import lines, to_text
 from glassformer.data.sets import QuestionFiles
 from glassformer.data.sources import at_places, find_parts, sha256_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.data.worlds import World
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 
 ANSWERED = ("train", "validation", "test")
@@ -33,6 +34,9 @@ class Questions:
     answers: tuple[str, ...] | None
     lines: tuple[int, ...]
     file: str | None = None
+    nowhere: Questions | None = None
+    """Questions about people who are in no text: what is said about these is compared with what is said about them."""
+    world: World | None = None
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -50,7 +54,7 @@ class Questions:
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
         answers = None if self.answers is None else tuple(self.answers[at] for at in places)
         kept = (tuple(self.questions[at] for at in places), answers, tuple(self.lines[at] for at in places))
-        return Questions(name or self.name, *kept, self.file)
+        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world)
 
     def wrong(self, place: int, rule: str) -> DataError:
         """An error about one question, with its file and line."""
@@ -179,6 +183,7 @@ class QuestionsPart:
             self._splits["validation"] = read_questions(files.validation, name="validation", answered=True)
         for questions in self._splits.values():
             questions.encoded(tokenizer)
+        self._world = None if files.truth is None else World(files.truth)
         self._later = {
             f"test:{name}" if len(files.tests) > 1 or name != "test" else "test": at for name, at in files.tests.items()
         }
@@ -203,7 +208,9 @@ class QuestionsPart:
             answered = None if name.startswith("unanswered:") else True
             self._splits[name] = read_questions(self._later[name], name=name, answered=answered)
             self._splits[name].encoded(self.tokenizer)
-        return self._splits[name]
+        if name == "nowhere" or self.files.nowhere is None:
+            return replace(self._splits[name], world=self._world)
+        return replace(self._splits[name], world=self._world, nowhere=self.split("nowhere"))
 
     @property
     def notes(self) -> list[str]:

@@ -18,7 +18,7 @@ from glassformer.data.cache import kept_folder
 from glassformer.data.worlds_people import PEOPLES, Person, Register
 from glassformer.data.worlds_wording import BIRTHS, lines_about, questions_about
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.files import write_json
+from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.registry import VariantConfig
 
 MADE_BY = 1  # raised when the same settings give other files
@@ -90,6 +90,10 @@ class World:
 
     def questions(self, group: str) -> Path:
         return self.folder / f"{group}.tsv"
+
+    def places(self) -> list[list[str]]:
+        """The places of each region."""
+        return [list(places) for places in read_json(self.facts)["places"]]
 
     def people(self) -> Iterator[dict[str, str]]:
         """Everybody with all that is true of them, in order."""

@@ -87,6 +87,12 @@ class ObjectiveConfig(VariantConfig):
         """One plain mapping for each item: what the network says about it."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
 
+    def ask(self, network: Network, items: Any, tools: EvaluationTools, **how: Any) -> list[Any]:
+        """Answers to questions, with their confidence; ``how``: beams, abstain_below."""
+        raise UsageError(
+            f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
+        )
+
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         """A text that shows what the network does, and its caption, for reports; None: nothing to show."""
         return None
