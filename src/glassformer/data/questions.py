@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data.config import DataConfig, SplitConfig
+from glassformer.data.corpus import read
 from glassformer.data.prepare import Report
 from glassformer.data.readers import lines, to_text
 from glassformer.data.sets import QuestionFiles
-from glassformer.data.sources import at_places, find_parts, sha256_of
+from glassformer.data.sources import at_places, find_parts, sha256_of, size_of
+from glassformer.data.subjects import SLOT, invented_names, subject, wordings
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.worlds import World
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 
 ANSWERED = ("train", "validation", "test")
+INVENTED = 200
+"""People who are nowhere that are made up where a set has none."""
+
+_LONGEST_SEARCHED = 32 << 20  # bytes of text in which names are looked for
 
 
 @final
@@ -37,6 +43,8 @@ class Questions:
     nowhere: Questions | None = None
     """Questions about people who are in no text: what is said about these is compared with what is said about them."""
     world: World | None = None
+    wordings: tuple[str, ...] = ()
+    """The wordings of the training questions, with ``{name}`` in them."""
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -54,7 +62,7 @@ class Questions:
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
         answers = None if self.answers is None else tuple(self.answers[at] for at in places)
         kept = (tuple(self.questions[at] for at in places), answers, tuple(self.lines[at] for at in places))
-        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world)
+        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world, self.wordings)
 
     def wrong(self, place: int, rule: str) -> DataError:
         """An error about one question, with its file and line."""
@@ -183,6 +191,7 @@ class QuestionsPart:
             self._splits["validation"] = read_questions(files.validation, name="validation", answered=True)
         for questions in self._splits.values():
             questions.encoded(tokenizer)
+        self.wordings = tuple(wordings(self._splits["train"].questions))
         self._world = None if files.truth is None else World(files.truth)
         self._later = {
             f"test:{name}" if len(files.tests) > 1 or name != "test" else "test": at for name, at in files.tests.items()
@@ -191,11 +200,21 @@ class QuestionsPart:
         if files.nowhere is not None:
             self._later["nowhere"] = files.nowhere
 
+    def invent_people(self, text: str) -> None:
+        """Questions about people who are in no text, where the files have none: first and last names of others, joined."""
+        if "nowhere" in self.names or not self.wordings:
+            return
+        names = [subject(question) for question in self._splits["train"].questions]
+        asked = " ".join(question for split in self._splits.values() for question in split.questions)
+        invented = invented_names(names, lambda name: name in text or name in asked, many=INVENTED, seed=self._split.seed)
+        questions = tuple(self.wordings[0].replace(SLOT, name) for name in invented)
+        if questions:
+            self._splits["nowhere"] = Questions("nowhere", questions, None, tuple(range(1, len(questions) + 1)))
+
     @property
     def names(self) -> list[str]:
-        return [name for name in ANSWERED if name in self._splits or name in self._later] + [
-            name for name in self._later if name not in ANSWERED
-        ]
+        there = list(dict.fromkeys([*self._splits, *self._later]))
+        return [name for name in ANSWERED if name in there] + [name for name in there if name not in ANSWERED]
 
     def split(self, name: str) -> Questions:
         """One split; test files are read on the first call. ``test`` is the only test file, whatever its name."""
@@ -208,9 +227,9 @@ class QuestionsPart:
             answered = None if name.startswith("unanswered:") else True
             self._splits[name] = read_questions(self._later[name], name=name, answered=answered)
             self._splits[name].encoded(self.tokenizer)
-        if name == "nowhere" or self.files.nowhere is None:
+        if name == "nowhere" or "nowhere" not in self.names:
             return replace(self._splits[name], world=self._world)
-        return replace(self._splits[name], world=self._world, nowhere=self.split("nowhere"))
+        return replace(self._splits[name], world=self._world, nowhere=self.split("nowhere"), wordings=self.wordings)
 
     @property
     def notes(self) -> list[str]:
@@ -249,10 +268,13 @@ def prepare_questions(
         for name, before in (expect or {}).get("files", {}).items()
         if data.questions is not None and (named := getattr(data.questions, name.partition(":")[0], None))
     }
-    files = find_parts(at_places(data, places)).questions
+    parts = find_parts(at_places(data, places))
+    files = parts.questions
     if files is None:
         raise ConfigError("data.questions is missing: this objective needs questions; give a file of question<TAB>answer.")
     part = QuestionsPart(files, data.split, tokenizer.with_marks(marks))
+    if size_of(parts.train) <= _LONGEST_SEARCHED:
+        part.invent_people("".join(document.text for document in read(parts.train)))
     for name, before in (expect or {}).get("files", {}).items():
         at = part._all_files().get(name)
         if at is None or sha256_of(at) != before["sha256"]:

@@ -6,17 +6,18 @@ Takes plain lists (of a network's answers or of a guesser's) and the questions; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from glassformer.data.questions import Questions
+from glassformer.data.subjects import subject
 from glassformer.evaluation.calibration import calibration
 from glassformer.evaluation.coverage import abstention, confident, coverage_area, curve
-from glassformer.evaluation.guessing import subject
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.proportions import wilson
+from glassformer.evaluation.retrieved import retrieved_or_made_up
 from glassformer.evaluation.sound import pull_of_sound
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
@@ -27,9 +28,11 @@ ANSWER_METRICS = (
     Metric("coverage_area", "", "mean accuracy over all coverages", lower_is_better=False, judged=False),
     Metric("ece", "", "distance of confidence and accuracy", judged=False),
     Metric("confidence", "", "mean probability of the answer", lower_is_better=False, judged=False),
-    Metric("nowhere_confident", "of people who are nowhere", "answered with more than 0.5", judged=False),
-    Metric("nowhere_abstained", "of people who are nowhere", "no answer where 90 % of known get one", lower_is_better=False, judged=False),
+    Metric("nowhere_confident", "of people nowhere", "answered with more than 0.5", judged=False),
+    Metric("nowhere_abstained", "of people nowhere", "unanswered where 90 % of known are", lower_is_better=False, judged=False),
     Metric("known_answered", "of known people", "answered at that threshold", lower_is_better=False, judged=False),
+    Metric("nowhere_unread", "of people nowhere", "the same by all scores together", lower_is_better=False, judged=False),
+    Metric("retrieved_auc", "", "all scores: retrieved above made up", lower_is_better=False, judged=False),
     Metric("sound_pull", "", "answers about nobody that follow the name's sound, beyond chance", judged=False),
 )  # fmt: skip
 """Every figure of answers, in the order of the tables."""
@@ -44,10 +47,14 @@ class Said:
 
     answers: Sequence[str]
     confidence: np.ndarray | None = None
+    scores: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def answer_outcomes(questions: Questions, said: Said, nowhere: Said | None = None) -> Outcomes:
-    """The figures of answers to ``questions``; ``nowhere``: what was said to ``questions.nowhere``."""
+    """The figures of answers to ``questions``; ``nowhere``: what was said to ``questions.nowhere``.
+
+    Where both carry scores, they also say how well these tell retrieved answers from made-up ones.
+    """
     if questions.answers is None:
         raise DataError(
             "has no answers, so nothing can be right or wrong; write what the model says with --predictions FILE, or use ask.",
@@ -65,7 +72,7 @@ def answer_outcomes(questions: Questions, said: Said, nowhere: Said | None = Non
         figures["ece"] = Estimate(found["ece"], n=n)
         figures["confidence"] = Estimate(float(said.confidence.mean()) if n else None, n=n)
     if nowhere is not None and questions.nowhere is not None:
-        more, about = _about_nowhere(questions, said, questions.nowhere, nowhere)
+        more, about = _about_nowhere(questions, said, questions.nowhere, nowhere, right_N)
         figures |= more
         details["nowhere"] = about
     return Outcomes(
@@ -92,7 +99,7 @@ def _table(questions: Questions, said: Said, right_N: np.ndarray) -> list[dict[s
 
 
 def _about_nowhere(
-    questions: Questions, said: Said, nobody: Questions, nowhere: Said
+    questions: Questions, said: Said, nobody: Questions, nowhere: Said, right_N: np.ndarray
 ) -> tuple[dict[str, Estimate], dict[str, Any]]:
     """Invention: what is said about people who are nowhere, how sure, and how far it follows the sound of their names."""
     figures: dict[str, Estimate] = {}
@@ -104,6 +111,13 @@ def _about_nowhere(
             details["abstention"] = found
             for name in ("nowhere_abstained", "known_answered"):
                 figures[name] = Estimate.from_plain(found[name])
+    if said.scores and nowhere.scores:
+        judged = retrieved_or_made_up(said.scores, right_N, questions.ids, nowhere.scores, nobody.ids, answered=KNOWN_ANSWERED)
+        if judged is not None:
+            details["retrieved"] = judged
+            figures["retrieved_auc"] = Estimate.from_plain(judged["auc"]["together"])
+            if judged["abstention"] is not None:
+                figures["nowhere_unread"] = Estimate.from_plain(judged["abstention"]["nowhere_abstained"])
     if questions.world is not None:
         sound = sound_of_answers(nobody, nowhere.answers)
         figures["sound_pull"] = sound["answers"]

@@ -1,6 +1,6 @@
 """Training questions (and a text) -> guessers that need no network: most common answer, nearest name, letters, open book.
 
-Each gives one answer to each question. Whom a question is about is found by its capital letters. Imports no torch.
+Each gives one answer to each question. Imports no torch.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import final
 
 import numpy as np
 
+from glassformer.data.subjects import NAME, subject
+
 FEATURES = 1024
 """Into so many numbers the letters, pairs and triples of a name are hashed."""
 
 LONGEST_TEXT = 32 << 20
 """Bytes of text that an open book may have; it is kept in the run."""
 
-_NAME = r"[^\W\d_a-zß-öø-ÿ][\w'’.-]*"  # a word that begins with a capital
-_SUBJECT = re.compile(rf"{_NAME}(?:\s+\S+)*\s+{_NAME}|{_NAME}")
-_PLACE = rf"({_NAME}(?:[ -]{_NAME})*)"
+_PLACE = rf"({NAME}(?:[ -]{NAME})*)"
 _BIRTH = (
     re.compile(rf"\b[Bb]orn\b[^.;]{{0,60}}?\b(?:in|at|near)\s+(?:the\s+)?{_PLACE}"),
     re.compile(rf"\b[Bb]irth ?place\b[^.;]{{0,80}}?\b(?:is|was)\s+{_PLACE}"),
@@ -29,13 +29,6 @@ _BIRTH = (
     re.compile(rf"^{_PLACE} is where "),
     re.compile(rf"\b(?:from|in|left)\s+(?:the\s+)?{_PLACE}"),
 )
-
-
-def subject(question: str) -> str:
-    """Whom a question is about: from its first capitalised word (its first word aside) to its last."""
-    first, _, rest = question.strip().partition(" ")
-    found = _SUBJECT.search(rest.rstrip(" ?.!"))
-    return found.group(0) if found else rest.rstrip(" ?.!") or first
 
 
 class Guesser(ABC):
@@ -135,14 +128,14 @@ class OpenBook(Guesser):
         self.text = text
         self._lines: dict[str, list[str]] = {}
         for line in text.splitlines():
-            for word in set(re.findall(_NAME, line)):
+            for word in set(re.findall(NAME, line)):
                 self._lines.setdefault(word.rstrip(".'’-"), []).append(line)
 
     def answers(self, questions: Sequence[str]) -> list[str]:
         return [self.answer(subject(question)) for question in questions]
 
     def answer(self, name: str) -> str:
-        words = re.findall(_NAME, name)
+        words = re.findall(NAME, name)
         lists = [self._lines.get(word.rstrip(".'’-"), []) for word in words]
         lines = [line for line in min(lists, key=len, default=[]) if name in line]
         for pattern in _BIRTH:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -23,6 +24,7 @@ from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.answering import Answer, answer_questions, said
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.retrieval import retrieval_scores
 from glassformer.objectives.spans import ANSWER, END, PAD, batch_loss, shown_rows
 
 SHOWN = 8
@@ -93,8 +95,15 @@ class AnswersConfig(ObjectiveConfig):
         tools.keep_going()
         answered = said(network, tools.tokenizer, items)
         tools.progress(len(items))
-        nowhere = None if items.nowhere is None else said(network, tools.tokenizer, items.nowhere)
-        return answer_outcomes(items, answered, nowhere)
+        if items.nowhere is None:
+            return answer_outcomes(items, answered)
+        about_nobody = replace(items.nowhere, wordings=items.wordings)
+        nowhere = said(network, tools.tokenizer, about_nobody)
+        return answer_outcomes(
+            items,
+            replace(answered, scores=retrieval_scores(network, tools.tokenizer, items, answered)),
+            replace(nowhere, scores=retrieval_scores(network, tools.tokenizer, about_nobody, nowhere)),
+        )
 
     def validate(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         tools.keep_going()
