@@ -14,7 +14,20 @@ import typer
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import GlassformerError, exit_code_of
 
-VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "compare", "byhand", "check", "verify_resume")
+VERBS = (
+    "demo",
+    "recipes",
+    "train",
+    "evaluate",
+    "generate",
+    "ask",
+    "runs",
+    "report",
+    "compare",
+    "byhand",
+    "check",
+    "verify_resume",
+)
 """Modules of this package that each define one ``command``."""
 
 GROUPS: tuple[str, ...] = ("bench", "data", "tokenizer")

@@ -39,14 +39,24 @@ class Answer:
     abstained: bool = False
     alternatives: tuple[tuple[str, float], ...] = ()
 
+    @property
+    def said(self) -> str:
+        """The answer, or that there is none."""
+        return DO_NOT_KNOW if self.abstained else self.answer
+
     def plain(self) -> dict[str, Any]:
         """The JSON of the contract; an abstention has no answer, but still says how sure it would have been."""
         others = [{"answer": text, "confidence": confidence} for text, confidence in self.alternatives]
-        own = {"question": self.question, "answer": DO_NOT_KNOW if self.abstained else self.answer}
-        return {**own, "confidence": self.confidence, "abstained": self.abstained, "alternatives": others}
+        return {
+            "question": self.question,
+            "answer": self.said,
+            "confidence": self.confidence,
+            "abstained": self.abstained,
+            "alternatives": others,
+        }
 
     def __str__(self) -> str:
-        return f"{DO_NOT_KNOW if self.abstained else self.answer} ({self.confidence:.0%})"
+        return f"{self.said} ({self.confidence:.0%})"
 
 
 def answer_questions(

@@ -22,7 +22,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
-from glassformer.objectives.answering import Answer, answer_questions, said
+from glassformer.objectives.answering import answer_questions, said
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 from glassformer.objectives.retrieval import retrieval_scores
 from glassformer.objectives.spans import ANSWER, END, PAD, batch_loss, shown_rows
@@ -116,7 +116,7 @@ class AnswersConfig(ObjectiveConfig):
 
     def ask(
         self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
-    ) -> list[Answer]:
+    ) -> list[Any]:
         return answer_questions(network, tools.tokenizer, items, beams=beams, abstain_below=abstain_below)
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:

@@ -87,8 +87,10 @@ class ObjectiveConfig(VariantConfig):
         """One plain mapping for each item: what the network says about it."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
 
-    def ask(self, network: Network, items: Any, tools: EvaluationTools, **how: Any) -> list[Any]:
-        """Answers to questions, with their confidence; ``how``: beams, abstain_below."""
+    def ask(
+        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+    ) -> list[Any]:
+        """Answers to questions, with their confidence."""
         raise UsageError(
             f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
         )

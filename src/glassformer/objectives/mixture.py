@@ -148,8 +148,10 @@ class MixtureConfig(ObjectiveConfig):
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
 
-    def ask(self, network: Network, items: Any, tools: EvaluationTools, **how: Any) -> Any:
-        return self.judge.ask(network, items, tools, **how)
+    def ask(
+        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+    ) -> list[Any]:
+        return self.judge.ask(network, items, tools, beams=beams, abstain_below=abstain_below)
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         return self.judge.sample(network, data, tools)

@@ -140,7 +140,8 @@ def shown_rows(batch: Batch, tokenizer: Tokenizer) -> list[str]:
     for ids, targets in zip(batch["ids"].tolist(), batch["targets"].tolist()):
         row = [token_id for token_id in (*ids, *[target for target in targets[-1:] if target != IGNORED]) if token_id != pad]
         learned = [target for target in targets if target != IGNORED]
-        shown.append(f"{tokenizer.decode(row)}   (learned: {tokenizer.decode(learned)})")
+        part = "" if len(learned) >= len(row) - 1 else f"   (learned: {tokenizer.decode(learned)})"
+        shown.append(f"{tokenizer.decode(row)}{part}")
     return shown
 
 
