@@ -27,6 +27,9 @@ from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 from glassformer.objectives.retrieval import retrieval_scores
 from glassformer.objectives.spans import ANSWER, END, PAD, batch_loss, shown_rows
 
+AHEAD = 256
+"""Steps whose questions are chosen, and sent to the device, together."""
+
 SHOWN = 8
 """Questions that the sample of a report shows."""
 
@@ -40,6 +43,7 @@ class AnswerBatches:
         encoded = questions.encoded(tokenizer, room=context + 1)
         width = max(len(asked) + len(told) for asked, told in encoded) + 2
         self.rows, self.seed = rows, seed
+        self._first, self._chosen_NB = -1, torch.empty(0)
         self.ids_PT = torch.full((len(encoded), width), pad)
         self.targets_PT = torch.full((len(encoded), width), IGNORED)
         for row, (asked, told) in enumerate(encoded):
@@ -53,18 +57,26 @@ class AnswerBatches:
 
     def on(self, device: torch.device) -> AnswerBatches:
         moved = object.__new__(AnswerBatches)
-        moved.rows, moved.seed = self.rows, self.seed
+        moved.rows, moved.seed, moved._first, moved._chosen_NB = self.rows, self.seed, -1, torch.empty(0)
         moved.ids_PT, moved.targets_PT = self.ids_PT.to(device), self.targets_PT.to(device)
         return moved
 
     def batch(self, step: int) -> Batch:
-        served = np.arange(step * self.rows, (step + 1) * self.rows)
+        first = step - step % AHEAD
+        if first != self._first:
+            chosen = torch.from_numpy(self._questions_of(first, AHEAD))
+            self._first, self._chosen_NB = first, chosen.to(self.ids_PT.device)
+        chosen_B = self._chosen_NB[step - first]
+        return Batch(ids=self.ids_PT[chosen_B, :-1], targets=self.targets_PT[chosen_B, 1:])
+
+    def _questions_of(self, first_step: int, steps: int) -> np.ndarray:
+        """int64 [steps, rows]: which questions come when."""
+        served = np.arange(first_step * self.rows, (first_step + steps) * self.rows)
         epochs, places = np.divmod(served, len(self.ids_PT))
         for epoch in np.unique(epochs):
             here = epochs == epoch
             places[here] = shuffled(places[here], len(self.ids_PT), derive_seed(self.seed, "questions", int(epoch)))
-        chosen_B = torch.from_numpy(places).to(self.ids_PT.device)
-        return Batch(ids=self.ids_PT[chosen_B, :-1], targets=self.targets_PT[chosen_B, 1:])
+        return places.reshape(steps, self.rows)
 
 
 @OBJECTIVES.variant("answers")
@@ -105,7 +117,7 @@ class AnswersConfig(ObjectiveConfig):
             replace(nowhere, scores=retrieval_scores(network, tools.tokenizer, about_nobody, nowhere)),
         )
 
-    def validate(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         tools.keep_going()
         answered = said(network, tools.tokenizer, items)
         return {"exact_match": float(np.mean([one == truth for one, truth in zip(answered.answers, items.answers)]))}

@@ -142,8 +142,8 @@ class MixtureConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         return self.judge.evaluate(network, items, tools)
 
-    def validate(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
-        return self.judge.validate(network, items, tools)
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+        return self.judge.validation_metrics(network, items, tools)
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
