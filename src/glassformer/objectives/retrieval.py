@@ -1,8 +1,9 @@
 """A network and its answers -> scores that say whether each was retrieved or made up, from the network alone.
 
 ``confidence``: how sure it is. ``agreement``: how probable the same answer is when the question is worded otherwise (and as
-a sentence with a hole). ``reading``: how much better it reads the person's name than one with another's family name: who was
-never read about is read badly. Whether such scores tell the two apart is for ``evaluation.retrieved``.
+a sentence with a hole). ``familiarity``: how well it reads the person's name: who was never read about is read badly.
+``reading``: how much better it reads a line with the name and the answer than the same line with another's family name.
+Whether such scores tell the two apart is for ``evaluation.retrieved``.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def retrieval_scores(network: Any, tokenizer: Tokenizer, questions: Questions, s
         told = [[*answer_ids(tokenizer, answer or "?"), end] for answer in said.answers]
         found = [continuation_nats(network, prompts, told) for prompts in others]
         scores["agreement"] = np.mean([np.maximum(-nats, FAINTEST) for nats in found], axis=0)
-    scores["reading"] = _reading(network, tokenizer, names)
+    scores["familiarity"] = -continuation_nats(network, *_read(tokenizer, names))
+    scores["reading"] = _reading(network, tokenizer, names, said.answers)
     return scores
 
 
@@ -57,20 +59,24 @@ def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[
     return prompts
 
 
-def _reading(network: Any, tokenizer: Tokenizer, names: Sequence[str]) -> np.ndarray:
-    """log p(name) less the mean of names with others' last words, both read as the beginning of a line."""
-    own = -continuation_nats(network, *_read(tokenizer, names))
+def _reading(network: Any, tokenizer: Tokenizer, names: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+    """log p(line) less the mean of lines whose name has another's last word."""
+
+    def lines(about: Sequence[str]) -> list[str]:
+        return [f"{STATEMENT.replace(SLOT, name)} {answer}." for name, answer in zip(about, answers)]
+
+    own = -continuation_nats(network, *_read(tokenizer, lines(names)))
     families = [name.split()[-1] for name in names]
     changed = np.zeros(len(names))
     for shift in range(1, CHANGED + 1):
         mixed = [" ".join([*name.split()[:-1], families[(at + shift) % len(names)]]) for at, name in enumerate(names)]
-        changed -= continuation_nats(network, *_read(tokenizer, mixed)) / CHANGED
+        changed -= continuation_nats(network, *_read(tokenizer, lines(mixed))) / CHANGED
     return own - changed
 
 
-def _read(tokenizer: Tokenizer, names: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
-    """Names as (first token, the others)."""
-    ids = [tokenizer.encode(name) for name in names]
+def _read(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
+    """Beginnings of lines as (first token, the others)."""
+    ids = [tokenizer.encode(text) for text in texts]
     return [one[:1] for one in ids], [one[1:] for one in ids]
 
 
