@@ -22,6 +22,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
+from glassformer.objectives.answer_pictures import answer_pictures
 from glassformer.objectives.answering import answer_questions, said
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 from glassformer.objectives.retrieval import retrieval_scores
@@ -141,6 +142,9 @@ class AnswersConfig(ObjectiveConfig):
             for one, truth in zip(answers, some.answers)
         ]
         return "\n".join(lines), f"The first questions of {name}, with the confidence of each answer."
+
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        return answer_pictures(details)
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         questions = data.part("questions").split("train")

@@ -99,6 +99,10 @@ class ObjectiveConfig(VariantConfig):
         """A text that shows what the network does, and its caption, for reports; None: nothing to show."""
         return None
 
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        """Figures and their captions, from the details of an evaluation, for reports; none unless an objective has some."""
+        return []
+
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         """The baselines of the training data, weakest first."""
         return {}

@@ -156,6 +156,9 @@ class MixtureConfig(ObjectiveConfig):
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         return self.judge.sample(network, data, tools)
 
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        return self.judge.pictures(details)
+
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return self.judge.fit_baselines(data)
 
