@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from glassformer.study.crossed import crossed
 from glassformer.study.evidence import METRICS, Trials
 from glassformer.study.power import detectable
 from glassformer.study.sequential import Looks
-from glassformer.study.statistics import crossed, holm
+from glassformer.study.statistics import holm
 from glassformer.study.verdict import Rules, decide
 
 LOSS, DOCUMENTS, MARGIN = METRICS["loss"], 150, 0.01

@@ -65,8 +65,8 @@ def test_the_json_of_the_contract(study):
 
 def test_text_and_html_hold_every_verdict(study):
     for shown in (str(study), study._repr_html_()):
-        assert "alibi is better than the baseline" in shown
-        assert "rotary is the same as the baseline" in shown
+        assert "alibi is better" in shown
+        assert "rotary is the same within" in shown
     assert repr(study).endswith("alibi: better, rotary: same)")
     assert "<script" not in study._repr_html_()
 
