@@ -82,7 +82,8 @@ def test_a_study_on_its_way(made_up, tmp_path):
 def test_a_leak_that_was_not_trained(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": BASE, "cheat": []}, leaks={"cheat": "sees the future at 3."})
     assert study.verdicts[0].verdict == "invalid"
-    assert "a check found a leak) in 6 of 6 seeds" in study.verdicts[0].sentence
+    assert study.verdicts[0].sentence == "cheat is invalid: it cheats and was not trained: sees the future at 3."
+    assert "a check found a leak) in 6 of 6 seeds" in study.verdicts[0].reason
     assert "cheat: sees the future at 3." in study.notes
 
 

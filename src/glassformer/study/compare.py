@@ -36,6 +36,7 @@ def compare(
     cross: bool = False,
     set: Mapping[str, Any] | None = None,
     seeds: int | None = None,
+    first_seed: int | None = None,
     looks: Sequence[int] | None = None,
     max_seeds: int | None = None,
     metric: str | None = None,
@@ -63,6 +64,7 @@ def compare(
     load_plugins(plugins)
     flags = {
         "seeds": seeds,
+        "first_seed": first_seed,
         "looks": None if looks is None else list(looks),
         "max_seeds": max_seeds,
         "metric": metric,
@@ -117,6 +119,8 @@ def find_plan(
         return plan, resolve, notes
     if vary or cross:
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
+    if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", 0) > read.all_looks[-1]:
+        given = {**given, "looks": [], "max_seeds": None}  # more seeds than the plan's last look: all of them at once
     plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)

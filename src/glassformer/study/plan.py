@@ -66,7 +66,8 @@ class Tuning(Config):
     """A small grid that every variant, the baseline too, may choose its settings from, on seeds of its own."""
 
     grid: dict[str, list[Any]] = Field(min_length=1)
-    seeds: int = Field(default=2, ge=1)
+    seeds: int = Field(default=4, ge=1)
+    """With fewer than 4 the choice is mostly luck, which the interval then has to hold."""
 
     @model_validator(mode="after")
     def _has_choices(self) -> Self:

@@ -7,6 +7,8 @@ same as one that was not.
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,8 +28,9 @@ from glassformer.report.page import Cell, cell_text
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Metric, Problem, Trials
-from glassformer.study.plan import BASE, StudyPlan
+from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
+from glassformer.study.tuning import luck_of_choice
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
 
@@ -100,8 +103,46 @@ class Study:
     def verdicts(self) -> list[Verdict]:
         """One per change, in the plan's order."""
         trials, weights = self._gathered
-        base, *changes = (trials[name] for name in self.plan.variants)
-        return decide(base, changes, self.plan.rules(), weights=weights, labels=self.plan.seed_numbers)
+        base, *changes = (self._told(trials[name]) for name in self.plan.variants)
+        rules = replace(self.plan.rules(), command=self._fresh_seeds())
+        return decide(base, changes, rules, weights=weights, labels=self.plan.seed_numbers, blocks=self._blocks)
+
+    def _told(self, trials: Trials) -> Trials:
+        """With how it cheats, and with the luck of its tuning."""
+        facts = self.book.variants.get(trials.name)
+        return replace(trials, leak=facts.cheats.rstrip(".") if facts else "", luck=self._luck(trials.name))
+
+    def _luck(self, variant: str) -> float:
+        """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
+        if self.plan.tune is None:
+            return 0.0
+        own = [trial for trial in self.plan.tuning_trials(self._matched()) if trial.variant == variant]
+        grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
+        for trial in own:
+            try:
+                losses = read_trial(self.directory.trial(trial), trial).losses
+            except RunError:
+                losses = None
+            if losses is not None:
+                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(losses, self.plan.metric)
+        values = self.seed_values(variant)
+        noise = float(values.var(ddof=1)) if len(values) > 1 else None
+        return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
+
+    def _matched(self) -> dict[str, dict[str, Any]]:
+        return {name: facts.matched for name, facts in self.book.variants.items()}
+
+    @property
+    def _blocks(self) -> bool:
+        """Whether the documents are stretches of one text."""
+        return any(one.losses.unit == "block" for rows in self.results.values() for one in rows if one.losses is not None)
+
+    def _fresh_seeds(self) -> str:
+        """The command for a study of the same changes on seeds that this one did not use."""
+        first = self.plan.seed_numbers[-1] + 1
+        name = re.sub(r"-seeds-\d+$", "", str(self.folder))
+        words = ["glassformer", "compare", str(self.directory.plan_file), "--first-seed", str(first)]
+        return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
 
     def verdict(self, variant: str) -> Verdict:
         for verdict in self.verdicts:
@@ -234,8 +275,14 @@ class Study:
 
     def __str__(self) -> str:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]
-        sentences = [f"[{verdict.verdict}] {verdict.sentence}" for verdict in self.verdicts]
-        return "\n".join([text_table(rows), "", *sentences, *(["", *self.notes] if self.notes else [])])
+        return "\n".join([text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
+
+    def sentences(self, *, details: bool = False) -> list[str]:
+        """The verdicts, a line each; with ``details`` what stands behind each of them below it."""
+        lines = []
+        for one in self.verdicts:
+            lines += [f"[{one.verdict}] {one.sentence}", *(f"    {detail}" for detail in one.details if details)]
+        return lines
 
     def __repr__(self) -> str:
         words = ", ".join(f"{verdict.variant}: {verdict.verdict}" for verdict in self.verdicts)
@@ -246,7 +293,9 @@ class Study:
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
         )
-        items = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
+        items = "".join(
+            f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_folded(one.details)}</li>" for one in self.verdicts
+        )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{notes}"
 
@@ -261,6 +310,11 @@ def over_seeds(values: Sequence[float] | Floats) -> Estimate:
         return Estimate(mean, n=1)
     half = float(t_upper(0.025, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
+
+
+def _folded(details: Sequence[str]) -> str:
+    """What stands behind a sentence, for whoever opens it."""
+    return f"<details><summary>Details</summary>{escape(' '.join(details))}</details>" if details else ""
 
 
 def _cost(facts: Facts | None) -> dict[str, Any]:
