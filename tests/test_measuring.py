@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from glassformer.measuring import LanguageRuler, all_texts, write_predictions
 
 from glassformer.data.tokenizers.byte import ByteTokenizerConfig
 from glassformer.evaluation.documents import EvaluatedText
-from glassformer.measuring import LanguageRuler, all_texts, write_predictions
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 

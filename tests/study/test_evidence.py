@@ -10,10 +10,9 @@ import pytest
 from scipy import stats
 
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
 from glassformer.study.crossed import crossed
 from glassformer.study.evidence import (
-    METRICS,
-    Metric,
     Problem,
     Trials,
     Yardstick,
@@ -22,7 +21,6 @@ from glassformer.study.evidence import (
 )
 from glassformer.study.power import SeedsNeeded
 
-ACCURACY, LOSS = METRICS["accuracy"], METRICS["loss"]
 N, M = 6, 9
 
 

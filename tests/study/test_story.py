@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from glassformer.study.evidence import METRICS, Trials
+from glassformer.foundation.metrics import ACCURACY, LOSS
+from glassformer.study.evidence import Trials
 from glassformer.study.verdict import Rules, decide
 
 
@@ -14,7 +15,7 @@ def told(shift: float, sd: float, changes: int = 1, **rules):
     effects = np.array([-1.5, -0.9, -0.5, -0.1, 0.1, 0.5, 0.9, 1.5])[:, None]
     others = [Trials(f"other {i}", base.values + 0.001 * effects) for i in range(changes - 1)]
     own = Trials("rotary positions", base.values + shift + sd * effects)
-    return decide(base, [own, *others], Rules((8,), METRICS["loss"], margin=0.02, **rules))[0]
+    return decide(base, [own, *others], Rules((8,), LOSS, margin=0.02, **rules))[0]
 
 
 def test_better_is_one_sentence_and_its_p():
@@ -37,7 +38,7 @@ def test_accuracy_is_better_when_it_rises():
     rng = np.random.default_rng(1)
     base = Trials("base", (rng.random((8, 400)) < 0.5).astype(float))
     change = Trials("more", np.where(rng.random((8, 400)) < 0.3, 1.0, base.values))
-    verdict = decide(base, [change], Rules((8,), METRICS["accuracy"]))[0]
+    verdict = decide(base, [change], Rules((8,), ACCURACY))[0]
     assert verdict.headline.startswith("more is better, by more than your margin of 0.01: accuracy 0.")
     noise = Trials("noise", np.where(rng.random((8, 400)) < 0.3, rng.integers(0, 2, (8, 400)), base.values))
-    assert " better to 0." in decide(base, [noise], Rules((8,), METRICS["accuracy"]))[0].headline
+    assert " better to 0." in decide(base, [noise], Rules((8,), ACCURACY))[0].headline

@@ -220,12 +220,12 @@ def test_by_more_than_the_margin(changes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rare_runs", "least", "most"), [(0.02, 0.10, 0.30), (0.05, 0.25, 0.55)])
+@pytest.mark.parametrize(("rare_runs", "least", "most"), [(0.02, 0.08, 0.35), (0.05, 0.25, 0.65)])
 def test_a_change_with_rare_bad_runs_fools_every_test(rare_runs, least, most):
     """Its mean is the baseline's, its typical run is better: 8 runs mostly show the typical ones. The sentence says so."""
     rng = np.random.default_rng(5)
     bad = rng.random((FULL, SEEDS, 1)) < rare_runs
-    d = 0.01 * rng.standard_normal((FULL, SEEDS, 1)) + 0.5 * (bad - rare_runs)
+    d = 0.01 * rng.standard_normal((FULL, SEEDS, 1)) + 0.2 * (bad - rare_runs)
     found = crossed(np.broadcast_to(d, (FULL, SEEDS, 40)))
     assert least <= float((found.p <= 0.05).mean()) <= most
 

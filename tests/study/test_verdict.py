@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.metrics import ACCURACY, LOSS
 from glassformer.study.crossed import crossed
-from glassformer.study.evidence import METRICS, Problem, Trials
+from glassformer.study.evidence import Problem, Trials
 from glassformer.study.sequential import USUAL_LOOKS, Looks
 from glassformer.study.verdict import Rules, decide
 
-LOSS, ACCURACY = METRICS["loss"], METRICS["accuracy"]
 M = 737  # enough documents to exclude rare badly hurt ones at the margin of .01
 # Eight seed effects with mean 0 and sd 1, so that t is known beforehand.
 EFFECTS = np.array([-1.5, -0.9, -0.5, -0.1, 0.1, 0.5, 0.9, 1.5])

@@ -24,10 +24,11 @@ from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Cell, cell_text
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.evidence import Metric, Problem, Trials
+from glassformer.study.evidence import Problem, Trials
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
@@ -71,7 +72,7 @@ class Study:
 
     @property
     def metric(self) -> Metric:
-        return Metric.named(self.plan.metric)
+        return self.plan.judged
 
     @cached_property
     def results(self) -> dict[str, list[TrialResult]]:
@@ -80,7 +81,7 @@ class Study:
         adapted = {name: facts.adapted for name, facts in self.book.variants.items()}
         for trial in self.plan.trials(adapted=adapted):
             try:
-                result = read_trial(self.directory.trial(trial), trial)
+                result = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
             except RunError as error:
                 result = TrialResult(trial, "pending", str(error))
             reason = self.failures.get((trial.variant, trial.seed))
@@ -97,7 +98,7 @@ class Study:
             if facts.leak is not None and not self.plan.allow_leaks
         }
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
-        return gathered(self.results, self.plan.metric, leaks=leaks, exploratory=exploratory)
+        return gathered(self.results, self.metric, leaks=leaks, exploratory=exploratory)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -120,11 +121,11 @@ class Study:
         grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
         for trial in own:
             try:
-                losses = read_trial(self.directory.trial(trial), trial).losses
+                units = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split).units
             except RunError:
-                losses = None
-            if losses is not None:
-                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(losses, self.plan.metric)
+                units = None
+            if units is not None:
+                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(units, self.metric)
         values = self.seed_values(variant)
         noise = float(values.var(ddof=1)) if len(values) > 1 else None
         return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
@@ -135,7 +136,9 @@ class Study:
     @property
     def _blocks(self) -> bool:
         """Whether the documents are stretches of one text."""
-        return any(one.losses.unit == "block" for rows in self.results.values() for one in rows if one.losses is not None)
+        return any(
+            one.evaluation.unit == "block" for rows in self.results.values() for one in rows if one.evaluation is not None
+        )
 
     def _fresh_seeds(self) -> str:
         """The command for a study of the same changes on seeds that this one did not use."""
@@ -163,7 +166,7 @@ class Study:
 
     def seed_values(self, variant: str) -> Floats:
         """The metric of each finished trial, over the whole set."""
-        return np.array([metric_of(one.losses, self.plan.metric) for one in self.finished(variant) if one.losses is not None])
+        return np.array([metric_of(one.units, self.metric) for one in self.finished(variant) if one.units is not None])
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
@@ -180,7 +183,7 @@ class Study:
                     "verdict": words[name],
                     "seeds": len(self.finished(name)),
                     "failed": sum(one.problem is not None for one in self.results[name]),
-                    self.plan.metric: over_seeds(self.seed_values(name)).plain(),
+                    self.metric.name: over_seeds(self.seed_values(name)).plain(),
                     "difference": Estimate(0.0).plain() if name == BASE else self.verdict(name).difference.plain(),
                     **_cost(facts),
                     "tokens_per_second": rate,
@@ -236,7 +239,7 @@ class Study:
             "study": str(self.folder),
             "metric": self.metric.name,
             "unit": self.metric.unit,
-            "margin": self.plan.margin,
+            "margin": self.plan.same_within,
             "table": self.table,
             "notes": self.notes,
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
@@ -254,7 +257,7 @@ class Study:
         return write_report(self, out)
 
     def header(self) -> list[str]:
-        return ["variant", "verdict", "seeds", self.plan.metric, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
+        return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
 
     def cells(self) -> list[list[Cell]]:
         """The table for people: four significant digits, intervals in brackets."""
@@ -263,7 +266,7 @@ class Study:
                 row["variant"],
                 row["verdict"] or "baseline",
                 row["seeds"],
-                _estimate(row[self.plan.metric]),
+                _estimate(row[self.metric.name]),
                 None if row["variant"] == BASE else _estimate(row["difference"]),
                 row["parameters"],
                 None if row["flops"] is None else f"{row['flops']:.3g}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-
 from glassformer.data.objectives.base import OBJECTIVES, ObjectiveConfig
 
 TOKENS = np.random.default_rng(5).integers(0, 11, 300).astype(np.uint16)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-
 from glassformer.data.objectives.next_token import NextTokenConfig
 
 
