@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation.documents import DocumentLosses
+from glassformer.evaluation.metrics import language_outcomes
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.config import override
 from glassformer.foundation.files import write_json
+from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
@@ -80,8 +82,18 @@ class MadeUp:
         )
 
     def evaluation(self, values: np.ndarray, *, tainted: str | None = None) -> Evaluation:
-        baselines = {name: self.losses(np.full(len(self.tokens), level)) for name, level in BASELINES.items()}
-        return Evaluation.of_language("validation", self.losses(values), baselines, step=24, tainted=tainted)
+        baselines = {
+            name: language_outcomes(self.losses(np.full(len(self.tokens), level))) for name, level in BASELINES.items()
+        }
+        return Evaluation.of(
+            "validation",
+            language_outcomes(self.losses(values)),
+            baselines,
+            metrics=(LOSS, BITS_PER_BYTE),
+            trivial=("uniform", "unigram", "untrained"),
+            step=24,
+            tainted=tainted,
+        )
 
     def run(
         self,
@@ -106,9 +118,7 @@ class MadeUp:
         if evaluated:
             row = np.broadcast_to(np.asarray(values, dtype=np.float64), self.tokens.shape)
             result = self.evaluation(row, tainted=tainted)
-            assert result.losses is not None
-            arrays = {name: array.tolist() for name, array in result.losses.arrays().items()}
-            write_json(run.evaluation_file("validation", 24), {"schema": 1, **result.plain(), "losses": arrays})
+            write_json(run.evaluation_file("validation", 24), {"schema": 1, **result.kept()})
         return run
 
     def study(
