@@ -87,7 +87,7 @@ def compare(
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.foresight()}")
         try:
-            return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch).run()
+            return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch, named=out is not None).run()
         except GlassformerError:
             if begins:
                 directory.forget_beginning()

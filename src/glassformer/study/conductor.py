@@ -24,6 +24,7 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
 from glassformer.recipe import Recipe
+from glassformer.study.attempts import note_earlier, refuse_same_runs
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
@@ -48,9 +49,12 @@ class Conductor:
         *,
         plugins: Sequence[Path | str],
         watch: Watcher,
+        named: bool = True,
     ) -> None:
+        """``named``: the user named the folder, and so may have the same runs judged again, marked."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
+        self.named = named
         self.facts: dict[str, Facts] = {}
         self.failures: dict[tuple[str, int], str] = {}
         self._open = executor
@@ -64,6 +68,7 @@ class Conductor:
         with self._stop:
             try:
                 self._know_the_variants()
+                self._know_what_came_before()
                 self._tune()
                 for number, seeds in enumerate(self.plan.all_looks):
                     going = self._going(number)
@@ -103,6 +108,16 @@ class Conductor:
                 if name == BASE:
                     raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
                 self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it all the same, marked as tainted.")
+
+    def _know_what_came_before(self) -> None:
+        """Other studies of the same changes are counted, once, before anything is trained."""
+        begun = self.directory.earlier_file.is_file()
+        earlier = note_earlier(self.plan, VariantBook(self.facts), self.directory)
+        if not begun and not self.named:
+            refuse_same_runs(self.plan, earlier, self.plan.same_within)
+        for name, one in earlier.items():
+            for remark in one.remarks(self.plan.same_within):
+                self.watch.say(f"{name}: {remark}")
 
     def _write_book(self) -> None:
         VariantBook(self.facts, tuple(loaded_plugins())).write(self.directory.variants_file)

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, final
 
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import write_atomically
+from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.study.ledger import Earlier
 from glassformer.study.plan import Resolve, StudyPlan, Trial, compared
 
 
@@ -43,6 +44,11 @@ class StudyDirectory:
         return self.root / "results.json"
 
     @property
+    def earlier_file(self) -> Path:
+        """Other studies of the same changes on the same text, as the ledger had them when this one began."""
+        return self.root / "earlier.json"
+
+    @property
     def report_file(self) -> Path:
         return self.root / "report.html"
 
@@ -59,6 +65,15 @@ class StudyDirectory:
     def logs(self) -> Path:
         """What worker processes wrote to their standard error."""
         return self.root / "logs"
+
+    def read_earlier(self) -> dict[str, Earlier]:
+        """By change, what came before; empty for a study that began before there was a ledger."""
+        if not self.earlier_file.is_file():
+            return {}
+        try:
+            return {name: Earlier.from_plain(one) for name, one in read_json(self.earlier_file)["changes"].items()}
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.") from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -111,7 +126,7 @@ class StudyDirectory:
     def forget_beginning(self) -> None:
         """Takes back a plan of which no trial was begun: what was refused at the start may be mended under the same name."""
         if not (self.root / "trials").exists() and not (self.root / "tuning").exists():
-            for file in (self.plan_file, self.variants_file):
+            for file in (self.plan_file, self.variants_file, self.earlier_file):
                 file.unlink(missing_ok=True)
 
     def continues(self, plan: StudyPlan, resolve: Resolve) -> bool:

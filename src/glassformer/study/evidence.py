@@ -19,6 +19,7 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.counts import failures_not_excluded, hits_not_excluded, items_needed
 from glassformer.study.crossed import BADLY_HURT, Crossed, crossed, unpaired, without_each_seed
+from glassformer.study.ledger import Earlier
 from glassformer.study.power import SeedsNeeded
 from glassformer.study.statistics import SignFlip, correlation_of, far_off, sign_flip
 
@@ -43,7 +44,7 @@ class Trials:
 
     A run that gave no values is a row of NaN; seeds whose runs are still to come are not there yet. ``problems`` says, by
     position of the seed, what is wrong with a run; ``leak``, in a few words, how a variant that leaks cheats. ``luck`` is the
-    variance that the choice of its tuned settings adds to its mean.
+    variance that the choice of its tuned settings adds to its mean. ``earlier``: other studies of the same change.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Trials:
     exploratory: bool = False
     leak: str = ""
     luck: float = 0.0
+    earlier: Earlier = field(default_factory=Earlier)
+    remarks: tuple[str, ...] = ()
 
     @property
     def seeds(self) -> int:
@@ -189,8 +192,10 @@ class Yardstick:
             found = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
         return found.with_luck(base.luck + change.luck)
 
-    def p_same(self, found: Crossed) -> Floats:
-        return found.p_same(self.margin, answers=self.metric.answers)
+    def p_same(self, found: Crossed, before: float | None = None) -> Floats:
+        """``before``: a margin that the same runs were judged with; the smaller one stands."""
+        margin = self.margin if before is None else min(self.margin, before)
+        return found.p_same(margin, answers=self.metric.answers)
 
 
 def _same_set(base: Trials, change: Trials) -> None:
@@ -228,7 +233,7 @@ def gather(
         p=float(found.p),
         p_seed=float(found.p_seed),
         p_crossed=float(found.p_crossed),
-        p_same=float(yardstick.p_same(found)),
+        p_same=float(yardstick.p_same(found, change.earlier.margin)),
         p_same_here=float(found.p_same_here(yardstick.margin)),
         p_beyond=float(found.p_beyond(yardstick.margin)),
         documents=found.documents,

@@ -86,7 +86,7 @@ def grid_size(grid: Mapping[str, Sequence[Any]]) -> int:
 class StudyPlan(Config):
     """What is compared, on what, with how many seeds, and what will count as a difference."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split", "design", "bank", "confirms"})
 
     about: str = ""
     base: str | dict[str, Any]
@@ -115,6 +115,11 @@ class StudyPlan(Config):
     match: Literal["parameters", "flops"] | None = None
     """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
     tune: Tuning | None = None
+    design: Literal["paired", "bank"] = "paired"
+    """Seed against seed; or every change against kept runs of the baseline, those with the seeds in ``bank``."""
+    bank: Annotated[tuple[int, ...], Strict(False)] = ()
+    confirms: str | None = None
+    """The study whose winner this one runs once more, on text that study never saw."""
     budget_hours: float | None = Field(default=None, gt=0)
     """The most hours of training, all trials added up. No seed is added that would go beyond it."""
 

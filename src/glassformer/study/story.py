@@ -32,6 +32,7 @@ class Story:
     exploratory: bool
     command: str | None = None
     remarks: tuple[str, ...] = ()
+    studies: int = 1
 
     @property
     def corrected(self) -> str:
@@ -101,11 +102,11 @@ class Story:
         )
 
     def _over_changes(self) -> str:
-        changes = self.looks.changes
-        over = f", corrected for {changes} changes" if changes > 1 else ""
-        if len(self.looks.seeds) > 1:
-            over += f" and {len(self.looks.seeds)} looks" if over else f", corrected for {len(self.looks.seeds)} looks"
-        return over
+        counts = {"changes": self.looks.changes, "looks": len(self.looks.seeds), "studies": self.studies}
+        several = [f"{count} {what}" for what, count in counts.items() if count > 1]
+        if not several:
+            return ""
+        return f", corrected for {' and '.join(filter(None, [', '.join(several[:-1]), several[-1]]))}"
 
     def _same_text(self) -> str:
         e = self.evidence

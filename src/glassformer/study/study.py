@@ -27,8 +27,10 @@ from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Cell, cell_text
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.attempts import attempts_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem, Trials
+from glassformer.study.ledger import Attempt, Earlier, Ledger
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
@@ -109,9 +111,23 @@ class Study:
         return decide(base, changes, rules, weights=weights, labels=self.plan.seed_numbers, blocks=self._blocks)
 
     def _told(self, trials: Trials) -> Trials:
-        """With how it cheats, and with the luck of its tuning."""
+        """With how it cheats, the luck of its tuning, and what other studies of it there were."""
         facts = self.book.variants.get(trials.name)
-        return replace(trials, leak=facts.cheats.rstrip(".") if facts else "", luck=self._luck(trials.name))
+        return replace(
+            trials,
+            leak=facts.cheats.rstrip(".") if facts else "",
+            luck=self._luck(trials.name),
+            earlier=self.earlier.get(trials.name, Earlier()),
+        )
+
+    @cached_property
+    def earlier(self) -> dict[str, Earlier]:
+        """By change, the other studies of it that the ledger knew when this one began."""
+        return self.directory.read_earlier()
+
+    def attempts(self) -> list[Attempt]:
+        """What this study adds to the ledger; nothing for what was not run."""
+        return attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
 
     def _luck(self, variant: str) -> float:
         """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
@@ -249,6 +265,7 @@ class Study:
     def write(self) -> None:
         """Keeps the results beside the plan, for other tools."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.plain()})
+        Ledger.beside(self.folder).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with its pictures); gives its place."""

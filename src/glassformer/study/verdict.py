@@ -22,6 +22,7 @@ from glassformer.study import wording
 from glassformer.study.counts import Rate
 from glassformer.study.crossed import Crossed
 from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
+from glassformer.study.ledger import Earlier
 from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import holm
@@ -202,19 +203,26 @@ def _judge(yardstick: Yardstick, base: Trials, ready: Sequence[Trials], looks: L
     corrected, seed_corrected = holm(all_levels), holm(levels([float(one.p_seed) for one in found], left))
     beyond = holm(levels([float(one.p_beyond(yardstick.margin)) for one in found], looks.changes))
     steps = left - np.argsort(np.argsort(all_levels, kind="stable"), kind="stable")
+    all_p, all_p_seed, all_p_beyond = (
+        [over_studies(change.earlier, float(p)) for change, p in zip(ready, row)] for row in (corrected, seed_corrected, beyond)
+    )
     return [
-        _Judged(look, one, p, p_seed, p_beyond, int(step), _word(yardstick, one, looks, look, p))
-        for one, p, p_seed, p_beyond, step in zip(
-            found, *(map(float, row) for row in (corrected, seed_corrected, beyond)), steps
-        )
+        _Judged(look, one, p, p_seed, p_beyond, int(step), _word(yardstick, change, one, looks, look, p))
+        for change, one, p, p_seed, p_beyond, step in zip(ready, found, all_p, all_p_seed, all_p_beyond, steps)
     ]
 
 
-def _word(yardstick: Yardstick, found: Crossed, looks: Looks, look: int, corrected: float) -> Word:
+def over_studies(earlier: Earlier, p: float) -> float:
+    """A corrected p, corrected once more for the other studies of this change on this text."""
+    p = max(p, earlier.floor)
+    return float(holm([p, *earlier.p])[0]) if earlier.p else p
+
+
+def _word(yardstick: Yardstick, change: Trials, found: Crossed, looks: Looks, look: int, corrected: float) -> Word:
     """Rows 2, 3, 4 and 6 of the table (row 5 has the word of row 6)."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
-    same = float(yardstick.p_same(found)) < looks.same(look)
+    same = float(yardstick.p_same(found, change.earlier.margin)) < looks.same(look)
     return _word_of(yardstick, float(found.mean), same, corrected <= looks.alpha)
 
 
@@ -233,8 +241,9 @@ def _alone(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged, 
     if found.seeds < FEWEST_SEEDS or nothing_differs:
         return {}
     without = yardstick.without_each_seed(base, change, found.seeds)
-    is_found = looks.level(without.p, judged.look) * judged.steps <= looks.alpha
-    is_same = yardstick.p_same(without) < looks.same(judged.look)
+    levels = np.minimum(looks.level(without.p, judged.look) * judged.steps, 1.0)
+    is_found = np.array([over_studies(change.earlier, float(p)) for p in levels]) <= looks.alpha
+    is_same = yardstick.p_same(without, change.earlier.margin) < looks.same(judged.look)
     words = [_word_of(yardstick, float(mean), bool(s), bool(f)) for mean, s, f in zip(without.mean, is_same, is_found)]
     return {label: word for label, word in zip(yardstick.labels, words) if word != judged.word}
 
@@ -272,7 +281,8 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
         alone,
         change.exploratory,
         rules.command,
-        rules.remarks,
+        (*change.earlier.remarks(rules.margin), *change.remarks, *rules.remarks),
+        len(change.earlier.others) + 1,
     )
     return Verdict(
         variant=change.name,
