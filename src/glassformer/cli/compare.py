@@ -43,6 +43,10 @@ Jobs = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")]
 Details = Annotated[bool, typer.Option("--details", help="Say too what stands behind each verdict.")]
+Baseline = Annotated[
+    Literal["auto", "paired", "bank"], typer.Option("--baseline", help="Pairs of seeds, or kept runs of the baseline.")
+]
+UseStore = Annotated[bool, typer.Option("--store/--no-store", help="Take trials trained before, and keep new ones.")]
 FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
 AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")]
 
@@ -71,6 +75,8 @@ def command(
     allow_leaks: AllowLeaks = False,
     plugin: Plugin = None,
     details: Details = False,
+    baseline: Baseline = "auto",
+    store: UseStore = True,
     json: Json = False,
 ) -> None:
     """Train the recipe and each change with the same seeds, and say of each: better, worse, same, not decided or invalid.
@@ -102,6 +108,8 @@ def command(
             address=address,
             gpu_share=gpu_share,
             plugins=plugin or (),
+            store=store,
+            baseline=baseline,
             watch=watch,
         )
         page = study.report()

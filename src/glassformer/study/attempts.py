@@ -68,5 +68,5 @@ def refuse_same_runs(plan: StudyPlan, earlier: Mapping[str, Earlier], margin: fl
             raise ConfigError(
                 f"{name} was judged in {again.study} on seeds {again.first_seed} to {again.first_seed + again.seeds - 1} "
                 f"({again.verdict}, margin {again.margin:g}), and this plan would judge some of these runs again by other "
-                f"rules; take fresh seeds with --first-seed {fresh}, or name a folder with --out: they are judged again, marked."
+                f"rules; take fresh seeds with --first-seed {fresh}, or name a folder with --out to judge them again, marked."
             )

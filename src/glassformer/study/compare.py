@@ -25,6 +25,7 @@ from glassformer.study.executors.machine import PER_GPU, cores
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
 from glassformer.study.preparing import refuse_metric
+from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
@@ -53,6 +54,8 @@ def compare(
     address: str | None = None,
     gpu_share: float | None = None,
     plugins: Sequence[Path | str] = (),
+    store: bool = True,
+    baseline: Literal["auto", "paired", "bank"] = "auto",
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and gives its verdicts.
@@ -60,7 +63,8 @@ def compare(
     ``source``: a recipe, whose changes are in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, the name of
     one that comes with the package, an object), or the folder of a study, to go on with it. What is None is as the plan
     says, or as plans say by default: 8 seeds, loss, a margin of .01. ``on``: ``local`` (processes), ``ray`` (a cluster;
-    ``address``), ``inline`` (this process). The same call goes on with a study that was stopped.
+    ``address``), ``inline`` (this process). The same call goes on with a study that was stopped. ``store``: take trials that
+    were trained before, and keep new ones. ``baseline``: ``paired`` seeds, a ``bank`` of kept runs, or what fits (``auto``).
     """
     load_plugins(plugins)
     flags = {
@@ -87,7 +91,17 @@ def compare(
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.foresight()}")
         try:
-            return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch, named=out is not None).run()
+            return Conductor(
+                plan,
+                directory,
+                resolve,
+                place,
+                plugins=plugins,
+                watch=watch,
+                named=out is not None,
+                store=TrialStore() if store and on != "ray" else None,
+                baseline=baseline,
+            ).run()
         except GlassformerError:
             if begins:
                 directory.forget_beginning()

@@ -123,9 +123,18 @@ class StudyDirectory:
             self._write(plan, {**recipes, **old_recipes})
         return plan, notes
 
+    def begun(self) -> bool:
+        """Whether a trial was begun: from then on nothing of the plan may change."""
+        return (self.root / "trials").exists() or (self.root / "tuning").exists()
+
+    def settle(self, plan: StudyPlan) -> None:
+        """Writes a plan whose design was chosen, before the first trial."""
+        assert not self.begun()
+        self._write(plan, self._read()[1])
+
     def forget_beginning(self) -> None:
         """Takes back a plan of which no trial was begun: what was refused at the start may be mended under the same name."""
-        if not (self.root / "trials").exists() and not (self.root / "tuning").exists():
+        if not self.begun():
             for file in (self.plan_file, self.variants_file, self.earlier_file):
                 file.unlink(missing_ok=True)
 
@@ -204,8 +213,10 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
     return old.model_copy(update={"changes": [*old.changes, *added], "budget_hours": new.budget_hours}), notes
 
 
+NOT_SETTLED = ("changes", "about", "base", "budget_hours", "measured", "design", "bank")
+"""The design is chosen from what is kept when a study begins, and stays as it is written."""
+
+
 def _settled(plan: StudyPlan) -> dict[str, Any]:
     """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
-    return {
-        key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base", "budget_hours", "measured")
-    }
+    return {key: value for key, value in plan.plain().items() if key not in NOT_SETTLED}

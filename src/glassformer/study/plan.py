@@ -193,7 +193,8 @@ class StudyPlan(Config):
 
     def rules(self) -> Rules:
         """What the verdict needs of this plan."""
-        return Rules(self.all_looks, self.judged, self.same_within, self.alpha, self.planned_effect)
+        by_pairs = self.design == "paired"
+        return Rules(self.all_looks, self.judged, self.same_within, self.alpha, self.planned_effect, by_pairs)
 
     @property
     def judged(self) -> Metric:
@@ -221,9 +222,14 @@ class StudyPlan(Config):
     def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
         """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.
 
+        Against a bank the baseline has the bank's seeds, all of them at every look.
+
         ``adapted``: by variant, what matching and tuning set beside the plan's own settings.
         """
         folders, more = folder_names(self.variants), adapted or {}
+        asked = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
+        if self.design == "bank":
+            asked = [*((seed, BASE) for seed in self.bank), *(one for one in asked if one[1] != BASE)]
         return [
             Trial(
                 variant,
@@ -231,8 +237,7 @@ class StudyPlan(Config):
                 {**self.settings(variant), **more.get(variant, {}), "seed": seed},
                 f"{folders[variant]}/seed-{seed}",
             )
-            for seed in self.seed_numbers[:seeds]
-            for variant in self.variants
+            for seed, variant in asked
         ]
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:

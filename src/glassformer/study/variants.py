@@ -39,6 +39,8 @@ class Facts:
     matched: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    machine: dict[str, Any] = field(default_factory=dict)
+    """What it is trained with and on, as far as it can change a bit; empty where that is not known."""
 
     @property
     def adapted(self) -> dict[str, Any]:
