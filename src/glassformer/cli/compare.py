@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 Recipe = Annotated[
-    str, typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with.")
+    str | None,
+    typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with."),
 ]
 Vary = Annotated[list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own.")]
 Cross = Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")]
@@ -46,13 +47,16 @@ Details = Annotated[bool, typer.Option("--details", help="Say too what stands be
 Baseline = Annotated[
     Literal["auto", "paired", "bank"], typer.Option("--baseline", help="Pairs of seeds, or kept runs of the baseline.")
 ]
+Confirm = Annotated[
+    Path | None, typer.Option("--confirm", metavar="STUDY", help="Run its winner once more: fresh seeds, the test text.")
+]
 UseStore = Annotated[bool, typer.Option("--store/--no-store", help="Take trials trained before, and keep new ones.")]
 FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
 AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")]
 
 
 def command(
-    recipe: Recipe,
+    recipe: Recipe = None,
     vary: Vary = None,
     cross: Cross = False,
     seeds: Seeds = None,
@@ -77,6 +81,7 @@ def command(
     details: Details = False,
     baseline: Baseline = "auto",
     store: UseStore = True,
+    confirm: Confirm = None,
     json: Json = False,
 ) -> None:
     """Train the recipe and each change with the same seeds, and say of each: better, worse, same, not decided or invalid.
@@ -109,6 +114,7 @@ def command(
             gpu_share=gpu_share,
             plugins=plugin or (),
             store=store,
+            confirm=confirm,
             baseline=baseline,
             watch=watch,
         )

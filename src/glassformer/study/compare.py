@@ -17,6 +17,7 @@ from glassformer.foundation.runtime import choose_device
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
 from glassformer.study.conductor import Conductor
+from glassformer.study.confirm import confirmation
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Executor
 from glassformer.study.executors.inline import InlineExecutor
@@ -32,7 +33,7 @@ On = Literal["local", "ray", "inline"]
 
 
 def compare(
-    source: Source | StudyPlan,
+    source: Source | StudyPlan | None,
     vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
     *,
     cross: bool = False,
@@ -55,6 +56,7 @@ def compare(
     gpu_share: float | None = None,
     plugins: Sequence[Path | str] = (),
     store: bool = True,
+    confirm: Path | str | None = None,
     baseline: Literal["auto", "paired", "bank"] = "auto",
     watch: Watcher = SILENT,
 ) -> Study:
@@ -65,6 +67,7 @@ def compare(
     says, or as plans say by default: 8 seeds, loss, a margin of .01. ``on``: ``local`` (processes), ``ray`` (a cluster;
     ``address``), ``inline`` (this process). The same call goes on with a study that was stopped. ``store``: take trials that
     were trained before, and keep new ones. ``baseline``: ``paired`` seeds, a ``bank`` of kept runs, or what fits (``auto``).
+    ``confirm``: a study whose winner is run once more, on fresh seeds and on the test text.
     """
     load_plugins(plugins)
     flags = {
@@ -81,6 +84,13 @@ def compare(
         "allow_leaks": allow_leaks,
     }
     given = {name: value for name, value in flags.items() if value is not None}
+    if confirm is not None:
+        if source is not None or vary:
+            raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
+        source, out = confirmation(Study.load(confirm))
+        baseline = "paired"
+    elif source is None:
+        raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
     place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)

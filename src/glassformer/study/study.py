@@ -19,18 +19,17 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from glassformer.evaluation.results import text_table
-from glassformer.foundation.config import diff
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Cell, cell_text
-from glassformer.runs.directory import RunDirectory
 from glassformer.study.attempts import attempts_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.ledger import Attempt, Earlier, Ledger
+from glassformer.study.notes import notes_of, remarks_of, share_spent
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
@@ -39,9 +38,6 @@ from glassformer.study.verdict import Verdict, decide
 
 if TYPE_CHECKING:
     from glassformer.run import Run
-
-SAME_MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
-"""What two trials must share to give the same bits."""
 
 
 @final
@@ -107,7 +103,7 @@ class Study:
         """One per change, in the plan's order."""
         trials, weights = self._gathered
         base, *changes = (self._told(trials[name]) for name in self.plan.variants)
-        rules = replace(self.plan.rules(), command=self._fresh_seeds())
+        rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=remarks_of(self))
         return decide(base, changes, rules, weights=weights, labels=self.plan.seed_numbers, blocks=self._blocks)
 
     def _told(self, trials: Trials) -> Trials:
@@ -201,9 +197,9 @@ class Study:
                     "failed": sum(one.problem is not None for one in self.results[name]),
                     self.metric.name: over_seeds(self.seed_values(name)).plain(),
                     "difference": Estimate(0.0).plain() if name == BASE else self.verdict(name).difference.plain(),
-                    **_cost(facts),
+                    **_cost(facts, share_spent(self, name)),
                     "tokens_per_second": rate,
-                    "seconds": facts.tokens / rate if facts and rate else None,
+                    "seconds": share_spent(self, name) * facts.tokens / rate if facts and rate else None,
                 }
             )
         return rows
@@ -211,42 +207,7 @@ class Study:
     @cached_property
     def notes(self) -> list[str]:
         """What must be known to read the table."""
-        notes = [note for facts in self.book.variants.values() for note in facts.notes]
-        base = self.book.variants.get(BASE)
-        for name, facts in self.book.variants.items():
-            if base is not None and facts.tokens != base.tokens:
-                notes.append(f"{name} is trained on {facts.tokens:,} tokens and the baseline on {base.tokens:,}.")
-            if facts.leak is not None:
-                notes.append(f"{name}: {facts.leak}")
-        for rows in self.results.values():
-            notes += [f"{one.trial.label}: {one.reason}" for one in rows if one.reason]
-        return [*notes, *self._below_bigram(), *self._unlike_machines()]
-
-    def _below_bigram(self) -> list[str]:
-        notes = []
-        for name in self.plan.variants:
-            bigrams = [one.evaluation.baselines.get("bigram", {}).get("loss") for one in self.finished(name) if one.evaluation]
-            own = [one.evaluation.metrics["loss"].value for one in self.finished(name) if one.evaluation]
-            pairs = [(a, b.value) for a, b in zip(own, bigrams) if a is not None and b is not None and b.value is not None]
-            if pairs and np.mean([a for a, _ in pairs]) >= np.mean([b for _, b in pairs]):
-                notes.append(f"{name} is not better than a table of pairs of tokens (bigram): it has learned little.")
-        return notes
-
-    def _unlike_machines(self) -> list[str]:
-        """Trials made by other builds or on other machines do not differ by seed alone."""
-        seen: dict[str, dict[str, Any]] = {}
-        for rows in self.results.values():
-            for one in rows:
-                if one.status == "finished":
-                    environment = RunDirectory(self.directory.trial(one.trial)).read_environment()
-                    seen[one.trial.label] = {key: environment.get(key) for key in SAME_MACHINE}
-        first = next(iter(seen.items()), None)
-        for label, environment in seen.items():
-            differing = diff(first[1], environment) if first else {}
-            if first and differing:
-                key, (was, now) = next(iter(differing.items()))
-                return [f"Not all trials were made alike: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
-        return []
+        return notes_of(self)
 
     def plain(self) -> dict[str, Any]:
         """The JSON of the contract: verdicts, and what they rest on."""
@@ -337,14 +298,15 @@ def _folded(details: Sequence[str]) -> str:
     return f"<details><summary>Details</summary>{escape(' '.join(details))}</details>" if details else ""
 
 
-def _cost(facts: Facts | None) -> dict[str, Any]:
+def _cost(facts: Facts | None, spent: float) -> dict[str, Any]:
+    """``spent``: the part of the planned steps that was taken."""
     if facts is None:
         return dict.fromkeys(("parameters", "flops", "memory_bytes", "tokens"))
     return {
         "parameters": facts.parameters,
-        "flops": facts.flops,
+        "flops": round(spent * facts.flops),
         "memory_bytes": facts.memory_bytes,
-        "tokens": facts.tokens,
+        "tokens": round(spent * facts.tokens),
     }
 
 
