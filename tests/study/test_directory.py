@@ -87,7 +87,7 @@ def test_what_is_added_later_is_exploratory_and_stays_so(study):
 
 def test_a_plan_file_edited_by_hand_is_refused(study):
     study.begin(plan(), resolve)
-    study.plan_file.write_text(study.plan_file.read_text().replace("margin: 0.01", "margin: 0.001"))
+    study.plan_file.write_text(study.plan_file.read_text().replace("margin: null", "margin: 0.001"))
     for use in (study.plan, lambda: study.begin(plan(), resolve)):
         with pytest.raises(ConfigError, match="changed after the study began"):
             use()

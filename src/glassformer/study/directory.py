@@ -44,6 +44,11 @@ class StudyDirectory:
         return self.root / "results.json"
 
     @property
+    def values_file(self) -> Path:
+        """What the verdicts rest on, by seed and document."""
+        return self.root / "values.json"
+
+    @property
     def earlier_file(self) -> Path:
         """Other studies of the same changes on the same text, as the ledger had them when this one began."""
         return self.root / "earlier.json"

@@ -33,6 +33,7 @@ from glassformer.study.notes import notes_of, remarks_of, share_spent
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
+from glassformer.study.values import read_values, write_values
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
 
@@ -90,6 +91,9 @@ class Study:
 
     @cached_property
     def _gathered(self) -> tuple[dict[str, Trials], Floats]:
+        if self._without_trials:
+            trials, weights, _ = read_values(self.directory.values_file)
+            return trials, weights
         leaks = {
             name: self.plan.all_looks[0]
             for name, facts in self.book.variants.items()
@@ -146,8 +150,15 @@ class Study:
         return {name: facts.matched for name, facts in self.book.variants.items()}
 
     @property
+    def _without_trials(self) -> bool:
+        """Whether the trials were removed and what they gave was kept."""
+        return self.directory.values_file.is_file() and not self.directory.begun()
+
+    @property
     def _blocks(self) -> bool:
         """Whether the documents are stretches of one text."""
+        if self._without_trials:
+            return read_values(self.directory.values_file)[2]
         return any(
             one.evaluation.unit == "block" for rows in self.results.values() for one in rows if one.evaluation is not None
         )
@@ -226,6 +237,9 @@ class Study:
     def write(self) -> None:
         """Keeps the results beside the plan, for other tools."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.plain()})
+        if not self._without_trials:
+            trials, weights = self._gathered
+            write_values(self.directory.values_file, trials, weights, blocks=self._blocks, metric=self.metric.name)
         Ledger.beside(self.folder).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
