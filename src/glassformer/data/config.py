@@ -13,7 +13,9 @@ from pydantic import Field, model_validator
 from glassformer.foundation.config import Config
 
 DocumentKind = Literal["line", "block", "file", "article"]
-FormatKind = Literal["text", "jsonl", "csv", "tsv"]
+NO_DATA = "none"
+"""The ``set`` of a recipe without text of its own: that of an imported model."""
+FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
 
 
 class SplitConfig(Config):
@@ -44,24 +46,30 @@ class DataConfig(Config):
     format: FormatKind | None = None
     files: str | None = None
     text_column: str | int | None = None
+    pair_column: str | int | None = None
     label_column: str | int | None = None
     vocabulary: list[str] = Field(default_factory=list)
     bad_lines: Literal["refuse", "skip"] = "refuse"
 
+    @property
+    def absent(self) -> bool:
+        """Whether there is no text."""
+        return self.set == NO_DATA
+
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.set is None) == (self.path is None):
-            given = "both are given" if self.set is not None else "neither is given"
-            raise ValueError(f"exactly one of set and path says where the text is, but {given}.")
+            which = "both are given" if self.set is not None else "neither is given"
+            raise ValueError(f"exactly one of set and path says where the text is, but {which}.")
         if self.path == "" or self.set == "":
             raise ValueError("set and path may not be empty text.")
-        if type(self.text_column) is not type(self.label_column) and None not in (self.text_column, self.label_column):
+        given = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
+        if len({type(column) for column in given.values() if column is not None}) > 1:
+            shown = ", ".join(f"{key}={column!r}" for key, column in given.items() if column is not None)
             raise ValueError(
-                f"text_column={self.text_column!r} and label_column={self.label_column!r} must both be names (the first row is "
-                "a header) or both be numbers counted from 1 (there is no header)."
+                f"{shown} must all be names (the first row is a header) or all be numbers counted from 1 (there is no header)."
             )
-        for key in ("text_column", "label_column"):
-            column = getattr(self, key)
+        for key, column in given.items():
             if column == "" or (isinstance(column, int) and column < 1):
                 raise ValueError(f"{key}={column!r} must be a name, or a number counted from 1.")
         return self
