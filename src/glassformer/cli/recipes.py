@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import shorten
 from typing import Annotated, Any
 
 import typer
@@ -47,7 +48,7 @@ def command(
 
 def _first(text: str) -> str:
     """The first sentence; a table has room for no more."""
-    return re.split(r"(?<=[.?:])\s", " ".join(text.split()), maxsplit=1)[0]
+    return shorten(re.split(r"(?<=[.?])\s", " ".join(text.split()), maxsplit=1)[0], 100, placeholder=" ...")
 
 
 def _in_full(recipes: list[dict[str, Any]], studies: list[dict[str, Any]]) -> None:
