@@ -97,11 +97,33 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     document = result.plain()
     assert document["confusion"]["labels"] == ["cat", "cow", "dog"]
     assert np.array(document["confusion"]["rows_true_columns_predicted"]).sum() == 24
-    assert {"validation_accuracy", "validation_loss", "validation_one_class"} <= set(run.metrics()[-1])
+    assert {"validation_accuracy", "validation_loss"} <= set(run.metrics()[-1])
     json.dumps(document)
     own = tmp_path / "own.txt"
     own.write_text("dog bark bark\n", encoding="utf-8")
     assert run.evaluate(data=own).metrics["accuracy"].n == 1
+
+
+class Told:
+    """A watcher that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+    def progress(self, *facts: Any) -> None:
+        pass
+
+
+def test_a_run_that_predicts_one_class_is_told_while_it_trains(table: Path, tmp_path: Path) -> None:
+    told = Told()
+    training = {"steps": 36, "batch_size": 12, "lr": 1e-9}
+    gf.train(recipe(table, training=training, evaluation={"every": 18}), out=tmp_path / "run", watch=told)
+    said = [sentence for sentence in told.sentences if "collapsed" in sentence and sentence.startswith("All predictions")]
+    assert len(said) == 2
+    assert said[-1].endswith("since epoch 1: collapsed.")
 
 
 def test_a_text_without_a_label_cannot_be_evaluated(table: Path, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from glassformer.evaluation.baselines import Uniform, Unigram
 from glassformer.evaluation.documents import EvaluatedText
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED, token_cross_entropy
@@ -85,7 +84,7 @@ class MaskedConfig(ObjectiveConfig):
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         tokens = data.part("text").split("train").tokens
         unigram = Unigram.fit(tokens, data.tokenizer.size)
-        table = {"uniform": Uniform(data.tokenizer.size), "unigram": unigram}
+        table: dict[str, Uniform | Unigram] = {"uniform": Uniform(data.tokenizer.size), "unigram": unigram}
         return {name: MaskedBaseline.of(one, self.share) for name, one in table.items()}
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
@@ -164,15 +163,9 @@ def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, d
 
 
 def mask_id(tokenizer: Tokenizer) -> int:
-    """The id of the mask: the last one of a tokenizer that was given marks, or that of a tokenizer which has its own."""
-    named = getattr(tokenizer, "special", {})
-    for name in (MASK, "[MASK]"):
-        if name in named:
-            return int(named[name])
-    for token_id in range(tokenizer.size - 1, max(-1, tokenizer.size - 8), -1):
-        if tokenizer.token_text(token_id) == MASK:
-            return token_id
-    raise DataError(f"The tokenizer has no {MASK}; it was not made for objective=masked.")
+    """The id of the mask: that of a tokenizer which has its own, or the mark that was added."""
+    own = getattr(tokenizer, "special", {}).get("[MASK]")
+    return tokenizer.mark_id(MASK) if own is None else int(own)
 
 
 def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any:
