@@ -171,8 +171,8 @@ class PretrainedNetwork(Network):
             ()
             if self.config.pool == "own"
             else (
-                f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class for "
-                "it; model.pool: own trains the head that it has.",
+                f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class "
+                "for it; model.pool: own trains the head that it has.",
             )
         )
         return Exported(folder, type(self.encoder).__name__ if plain else f"peft {self.config.tuning.kind}", notes)
