@@ -141,9 +141,14 @@ class Labels:
 
     @property
     def names(self) -> list[str]:
-        """The splits there are; of several tests each is ``test:NAME``."""
-        held = [name for name in ("train", "validation", "test") if name in self._splits and name not in self._tests]
-        return [*held, *self._tests]
+        """The splits there are: train, and validation and test where they exist."""
+        there = {*self._splits, *(["test"] if self._tests else [])}
+        return [name for name in ("train", "validation", "test") if name in there]
+
+    @property
+    def tests(self) -> list[str]:
+        """``test:NAME`` for each test file of a set; ``split("test")`` is all of them, one after another."""
+        return [name for name in self._tests if name != "test"]
 
     def split(self, name: str) -> LabelledTexts:
         """One split; a test is read on the first call. ``test`` is all tests together where there are several."""
@@ -155,10 +160,10 @@ class Labels:
             self._splits[name] = self._read(name, self._tests[name])
             return self._splits[name]
         if name not in ("validation", "test"):
-            raise UnknownName("split", name, self.names)
+            raise UnknownName("split", name, [*self.names, *self.tests])
+        there = ", ".join([*self.names, *self.tests])
         raise DataError(
-            f"There is no {name} split; there are: {', '.join(self.names)}. Hold one out with data.split.{name}, or give a "
-            f"file with data.{name}."
+            f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file with data.{name}."
         )
 
     def training_texts(self) -> Iterator[str]:
@@ -197,6 +202,7 @@ class Labels:
             "schema": 1,
             "source": self._parts.train.name,
             "places": places_of(self._data),
+            "sha256": self._fingerprints["train"],
             "fingerprints": self._fingerprints,
             "reading": self._parts.train.reading,
             "labels": dict(zip(self._values, self.label_names)),
