@@ -29,9 +29,9 @@ from glassformer.benchmark.table import shown
 from glassformer.benchmark.timing import spread, wait_for
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_runtime
-from glassformer.model import decode
-from glassformer.model.generate import generate
-from glassformer.model.memory import Memory
+from glassformer.generation.cuda import decoder as decode
+from glassformer.generation.generate import generate
+from glassformer.model.kv_cache import Memory
 from glassformer.model.transformer import Transformer, build_model
 
 TOLERANCE_BF16 = 0.05
@@ -99,8 +99,8 @@ def largest_difference(model: Transformer, *, rows: int, length: int, quick: boo
     """Scores of the next token step by step with a memory, against the whole text at once; relative to the largest score."""
     device, table_VD = model.embedding.weight.device, model.embedding.weight
     if quick:  # needs Triton, which builds of torch for CPUs lack
-        from glassformer.model.kernels.stream import Stream, embed
-        from glassformer.model.quick_step import QuickStep, places_of
+        from glassformer.generation.cuda.fast_step import QuickStep, places_of
+        from glassformer.generation.cuda.kernels.residual import Stream, embed
 
         quick_step, stream, places_TD = QuickStep(model), Stream.empty(rows, table_VD), places_of(model.positions)
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
@@ -124,7 +124,7 @@ def largest_difference(model: Transformer, *, rows: int, length: int, quick: boo
 def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
     """Whether a recording, in which kernels are set up while others still run, gives the tokens of the same kernels launched
     one after the other, with a wait after each step."""
-    from glassformer.model.kernels import chain
+    from glassformer.generation.cuda.kernels import launch as chain
 
     expected = generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows)
     recorded, link = decode.Recorded, chain.link

@@ -1,6 +1,6 @@
 # docs/snippets/generation.py
+from glassformer.generation.generate import generate
 from glassformer.model.config import ModelConfig
-from glassformer.model.generate import generate
 from glassformer.model.transformer import build_model
 
 model = build_model(ModelConfig(width=32, layers=2, heads=2, context=16), 65, seed=1)

@@ -29,8 +29,8 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.foundation.seeds import derive_seed
 from glassformer.gate import pass_the_checks, taint_of
+from glassformer.generation.generate import generate
 from glassformer.measuring import LanguageRuler, write_predictions
-from glassformer.model.generate import generate
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.recipe import Recipe

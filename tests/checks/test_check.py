@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import CheckFailed, UsageError
+from glassformer.model.attention_context import Scene
 from glassformer.model.config import ModelConfig
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 from glassformer.model.slots import Mixer, Positions
 from glassformer.model.transformer import Transformer, build_model
 

@@ -13,9 +13,9 @@ from glassformer.checks.conformance import LAWS_OF_A_VARIANT, SLOTS, cases, conf
 from glassformer.foundation.errors import CheckFailed, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 from glassformer.model.slots import MERGES, MIXERS, Merge, MergeConfig, Mixer, MixerConfig, Positions
 from glassformer.model.tap import Tap
 

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from glassformer.model import decode, generate
+from glassformer.generation import generate
+from glassformer.generation.cuda import decoder as decode
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "generation.md").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from glassformer.model.attention import attention_scores
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 from glassformer.model.slots import Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 

@@ -22,8 +22,8 @@ from glassformer.benchmark.machine import describe
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_runtime
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
-from glassformer.model.scene import Scene
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048)

@@ -17,7 +17,7 @@ from torch import Tensor
 from glassformer.benchmark.peers import Sizes, nanogpt_model, transformers_model
 from glassformer.benchmark.timing import Program
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.generate import generate
+from glassformer.generation.generate import generate
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import build_model
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import UsageError
-from glassformer.model.memory import Memory
+from glassformer.model.kv_cache import Memory
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer
 

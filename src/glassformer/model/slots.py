@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 
 
 class PartConfig(VariantConfig):

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.model.attention import attention_pattern, attention_scores
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Mixer
 from glassformer.model.tap import Tap
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
+from glassformer.model.attention_context import Scene
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, Noise
+from glassformer.model.kv_cache import LayerMemory, Memory
 from glassformer.model.lookup import Lookup
-from glassformer.model.memory import LayerMemory, Memory
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Block, Merge, Mixer, Positions
 from glassformer.model.tap import Tap
 

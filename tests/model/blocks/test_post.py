@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from glassformer.model.attention_context import Scene
 from glassformer.model.blocks.post import PostConfig
 from glassformer.model.dims import Dims
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.argmax import Argmax, ArgmaxConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=6, heads=2, layers=1, context=5, vocabulary=7)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.dot import Dot, DotConfig
 from glassformer.model.positions.alibi import AlibiConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 B, T, D, H, E, S = 2, 5, 12, 3, 4, 7

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.none import NoneConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import ConfigError
+from glassformer.model.attention_context import Scene
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.synthesizer import Synthesizer, SynthesizerConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=6, heads=2, layers=1, context=5, vocabulary=7)

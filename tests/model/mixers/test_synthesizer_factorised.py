@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.synthesizer_factorised import SynthesizerFactorisedConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=6, heads=2, layers=1, context=7, vocabulary=7)

@@ -7,10 +7,10 @@ from typing import ClassVar, final
 
 from torch import Tensor, nn
 
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
 from glassformer.model.tap import Tap
 

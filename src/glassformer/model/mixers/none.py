@@ -7,9 +7,9 @@ from typing import final
 from torch import Tensor
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 
 

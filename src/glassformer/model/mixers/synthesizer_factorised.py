@@ -9,9 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import Scene
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerMemory
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 

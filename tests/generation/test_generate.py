@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
-from glassformer.model import generate as generate_module
+from glassformer.generation import generate as generate_module
+from glassformer.generation.generate import generate
 from glassformer.model.config import ModelConfig
-from glassformer.model.generate import generate
 from glassformer.model.slots import MIXERS, POSITIONS
 from glassformer.model.transformer import Transformer, build_model
 

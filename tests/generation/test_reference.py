@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import Diverged
+from glassformer.generation.reference import choose_next, next_scores, next_token, seen_ids
+from glassformer.generation.sampling import Sampling
+from glassformer.generation.sequence import Text
 from glassformer.model.config import ModelConfig
-from glassformer.model.definition import choose_next, next_scores, next_token, seen_ids
-from glassformer.model.sampling import Sampling
-from glassformer.model.texts import Text
 from glassformer.model.transformer import Transformer, build_model
 
 VOCABULARY, CONTEXT = 11, 6

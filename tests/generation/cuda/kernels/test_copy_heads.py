@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 PROGRAM = """
-from glassformer.model.kernels.heads import copy_heads
+from glassformer.generation.cuda.kernels.copy_heads import copy_heads
 generator = torch.Generator().manual_seed(0)
 batch, heads, length, width = SHAPE
 packed = torch.randn(batch, length, 3 * heads * width, generator=generator).to(device, torch.bfloat16)

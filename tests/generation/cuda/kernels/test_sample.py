@@ -1,11 +1,11 @@
-"""The draw by one kernel is the draw of model/sampling.py, and the state moves on as the step without kernels moves it."""
+"""The draw by one kernel is the draw of generation/sampling.py, and the state moves on as the step without kernels moves it."""
 
 from __future__ import annotations
 
 PROGRAM = """
-from glassformer.model.kernels.draw import draw
-from glassformer.model.kernels.stream import Stream, embed
-from glassformer.model.sampling import Sampling, choose
+from glassformer.generation.cuda.kernels.sample import draw
+from glassformer.generation.cuda.kernels.residual import Stream, embed
+from glassformer.generation.sampling import Sampling, choose
 generator = torch.Generator().manual_seed(0)
 for vocabulary, rows in [(65, 40), (1, 3), (2500, 9)]:
     for temperature in [0.0, 1.0, 0.7]:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from glassformer.model.kernels import chain
+from glassformer.generation.cuda.kernels import launch as chain
 
 
 class Kernel:
@@ -64,7 +64,7 @@ def test_without_a_driver_nothing_happens(monkeypatch) -> None:
 
 ON_THE_GPU = """
 import ctypes
-from glassformer.model.kernels import chain, stream
+from glassformer.generation.cuda.kernels import launch as chain, residual as stream
 ids, table = torch.zeros(3, dtype=torch.long, device="cuda"), torch.ones(4, 48, device="cuda", dtype=torch.bfloat16)
 stream.embed(stream.Stream.empty(3, table), ids, table)
 (compiled,) = stream._embed.device_caches[0][0].values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.model.scene import Scene
+from glassformer.model.attention_context import Scene
 
 CPU = torch.device("cpu")
 

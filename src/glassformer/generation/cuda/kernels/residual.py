@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.model.kernels.chain import launch
+from glassformer.generation.cuda.kernels.launch import launch
 from glassformer.model.kernels.gelu import below
 
 BENDS = {"": 0, "relu": 1, "gelu": 2}

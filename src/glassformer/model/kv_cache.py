@@ -7,15 +7,11 @@ values, or values alone). Shapes never depend on how far a row has come, so a st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from weakref import ref
 
 import torch
 from torch import Tensor
-
-from glassformer.model import kernels
-
-if kernels.AVAILABLE:
-    from glassformer.model.kernels.heads import copy_heads
 
 
 class LayerMemory:
@@ -30,9 +26,8 @@ class LayerMemory:
         owner = self._owner
         if owner.at_BT is None:  # whole rows: the new vectors are all there is
             buffer_BHSE, rows, length = self._buffer(name, new_BHTE), owner.whole_rows, new_BHTE.shape[2]
-            by_kernel = kernels.usable(new_BHTE) and not kernels.wants_operators() and new_BHTE.stride(-1) == 1
-            if by_kernel and isinstance(rows, slice):
-                copy_heads(buffer_BHSE[rows, :, :length], new_BHTE)
+            if isinstance(rows, slice):
+                owner.copy(buffer_BHSE[rows, :, :length], new_BHTE)
             else:
                 buffer_BHSE[rows, :, :length] = new_BHTE
             return new_BHTE
@@ -74,6 +69,7 @@ class Memory:
         self.length = 0
         self.at_BT: Tensor | None = None
         self.whole_rows: Tensor | slice = slice(0)
+        self.copy: Callable[[Tensor, Tensor], object] = Tensor.copy_  # a faster one may be put here
         self.layers = [LayerMemory(self) for _ in range(layers)]
 
     def place(self, at_BT: Tensor, length: int) -> None:

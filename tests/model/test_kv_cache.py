@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from glassformer.model.config import ModelConfig
-from glassformer.model.memory import Memory
+from glassformer.model.kv_cache import Memory
 from glassformer.model.transformer import build_model
 
 B, H, C, E = 3, 2, 7, 5  # rows, heads, capacity, head width

@@ -1,6 +1,6 @@
 """The next token of every row, drawn or taken, in one kernel, which also brings the writing's state and stream one step on.
 
-The draw is that of model/sampling.py without filters: the greatest of score plus Gumbel noise, the noise being arithmetic
+The draw is that of generation/sampling.py without filters: the greatest of score plus Gumbel noise, the noise being arithmetic
 on (key of the row, index of the token, id).
 """
 
@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.model.kernels.chain import launch
-from glassformer.model.kernels.stream import Stream, embed_row, sizes
+from glassformer.generation.cuda.kernels.launch import launch
+from glassformer.generation.cuda.kernels.residual import Stream, embed_row, sizes
 
 BLOCK = 1024
 """Scores looked at at a time."""
@@ -19,7 +19,7 @@ BLOCK = 1024
 
 @triton.jit
 def gumbel(key, index, id):
-    """See ``gumbel`` and ``splitmix64`` in model/sampling.py."""
+    """See ``gumbel`` and ``splitmix64`` in generation/sampling.py."""
     z = key.to(tl.uint64) + ((index.to(tl.uint64) << 32) + id.to(tl.uint64) + 1) * 0x9E3779B97F4A7C15
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB

@@ -3,7 +3,7 @@
 A text enters a free row, is read into the memory, and leaves when it ends. Between two looks of the host at the tokens
 (every ``stride`` steps: on a GPU a look costs more than a step) all state lives on the device; what a row wrote beyond
 its end or beyond a doubtful token is then thrown away, which costs nothing but the steps, because the causal rule hides
-it. Where a choice is not sure (model/sampling.py) the definition (model/definition.py) decides: the tokens are its own.
+it. Where a choice is not sure (sampling.py) the definition (reference.py) decides: the tokens are its own.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from weakref import WeakKeyDictionary, WeakMethod, ref
 import torch
 from torch import Tensor
 
+from glassformer.generation.cuda.graphs import WARM_UP, Recorded, can_record, modules_of
+from glassformer.generation.reference import choose_next, next_scores, seen_ids
+from glassformer.generation.sampling import Sampling, choose
+from glassformer.generation.sequence import Text, window_stride
 from glassformer.model import kernels
-from glassformer.model.definition import choose_next, next_scores, seen_ids
-from glassformer.model.memory import Memory
-from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of
-from glassformer.model.sampling import Sampling, choose
-from glassformer.model.texts import Text, window_stride
+from glassformer.model.kv_cache import Memory
 from glassformer.model.transformer import Transformer
 
 if kernels.AVAILABLE:
-    from glassformer.model.kernels.draw import draw
-    from glassformer.model.kernels.stream import Stream, embed
-    from glassformer.model.quick_step import QuickStep, fits, places_of, read_windows
+    from glassformer.generation.cuda.fast_step import QuickStep, fits, places_of, read_windows
+    from glassformer.generation.cuda.kernels.copy_heads import copy_heads
+    from glassformer.generation.cuda.kernels.residual import Stream, embed
+    from glassformer.generation.cuda.kernels.sample import draw
 
 SLACK, CAUTION = 1e-5, 20.0
 """A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
@@ -119,6 +120,14 @@ def _fetch(block: Tensor) -> Callable[[], Tensor]:
     return wait
 
 
+def _copy(into_BHTE: Tensor, new_BHTE: Tensor) -> None:
+    """Copies whole rows into the memory, by a kernel where there is one."""
+    if kernels.usable(new_BHTE) and new_BHTE.stride(-1) == 1:
+        copy_heads(into_BHTE, new_BHTE)
+    else:
+        into_BHTE.copy_(new_BHTE)
+
+
 class Decoder:
     """A batch of texts and its state on the device: last id, its place in the window, index of the next id, ids seen."""
 
@@ -126,6 +135,7 @@ class Decoder:
         self._model, self.sampling, self.max_rows, self.capacity, self.stride = ref(model), sampling, rows, capacity, stride
         self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
         self.memory = Memory(layers=model.dims.layers, capacity=capacity, rows=rows)
+        self.memory.copy = _copy
         self.rows: list[_Row] = []
         self.ends_4B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.last_B, self.at_B, self.index_B, self.keys_B = self.ends_4B

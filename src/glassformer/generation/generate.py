@@ -1,8 +1,8 @@
 """Prompts (ids) -> new ids: greedy or sampled, one by one by the definition, or many at once with a memory, the same ids.
 
 Knows no tokenizer: a text that should end at a string ends through the ``stop`` callable. The definition is
-``next_token`` in model/definition.py, its fast form ``Decoder`` in model/decode.py; the window rule is in model/texts.py
-and the mathematics of the choice in model/sampling.py.
+``next_token`` in reference.py, its fast form ``Decoder`` in cuda/decoder.py; the window rule is in sequence.py
+and the mathematics of the choice in sampling.py.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import nn
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.decode import decoder_for, keep, rounds_as_float32
-from glassformer.model.definition import next_token
-from glassformer.model.replay import modules_of
-from glassformer.model.sampling import Sampling
-from glassformer.model.texts import Generated, OnToken, Stop, Text
+from glassformer.generation.cuda.decoder import decoder_for, keep, rounds_as_float32
+from glassformer.generation.cuda.graphs import modules_of
+from glassformer.generation.reference import next_token
+from glassformer.generation.sampling import Sampling
+from glassformer.generation.sequence import Generated, OnToken, Stop, Text
 from glassformer.model.transformer import Transformer
 
 __all__ = ["Generated", "OnToken", "Stop", "generate"]

@@ -14,20 +14,20 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from glassformer.generation.cuda.graphs import record
+from glassformer.generation.cuda.kernels.decode_attention import WIDEST_HEAD, decode_attention
+from glassformer.generation.cuda.kernels.residual import NormedMap, Stream, add_linear, after_norm, embed, linear_of_normed
+from glassformer.model.attention_context import Scene
 from glassformer.model.blocks.pre import PreBlock
 from glassformer.model.feedforwards.plain import GELU, Plain
 from glassformer.model.kernels import usable
-from glassformer.model.kernels.decode_attention import WIDEST_HEAD, decode_attention
-from glassformer.model.kernels.stream import NormedMap, Stream, add_linear, after_norm, embed, linear_of_normed
+from glassformer.model.kv_cache import LayerMemory, Memory
 from glassformer.model.lookup import Lookup
-from glassformer.model.memory import LayerMemory, Memory
 from glassformer.model.mixers.dot import Dot
 from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.positions.learned import Learned
 from glassformer.model.positions.sinusoidal import Sinusoidal
-from glassformer.model.replay import record
-from glassformer.model.scene import Scene
 from glassformer.model.slots import LinearHead, Positions
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Attention, Transformer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.model.texts import Text, window_start
+from glassformer.generation.sequence import Text, window_start
 
 
 @pytest.mark.parametrize(

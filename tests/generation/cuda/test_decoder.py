@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import Diverged
-from glassformer.model import decode
-from glassformer.model.config import ModelConfig
-from glassformer.model.decode import (
+from glassformer.generation.cuda import decoder as decode
+from glassformer.generation.cuda.decoder import (
     CAUTION,
     COMPARED,
     SLACK,
@@ -22,11 +21,12 @@ from glassformer.model.decode import (
     keep,
     rounds_as_float32,
 )
-from glassformer.model.definition import next_scores, next_token
-from glassformer.model.memory import Memory
-from glassformer.model.replay import WARM_UP
-from glassformer.model.sampling import Sampling
-from glassformer.model.texts import Text
+from glassformer.generation.cuda.graphs import WARM_UP
+from glassformer.generation.reference import next_scores, next_token
+from glassformer.generation.sampling import Sampling
+from glassformer.generation.sequence import Text
+from glassformer.model.config import ModelConfig
+from glassformer.model.kv_cache import Memory
 from glassformer.model.transformer import Transformer, build_model
 
 VOCABULARY, CONTEXT = 23, 18

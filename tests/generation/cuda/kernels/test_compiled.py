@@ -9,7 +9,7 @@ PROGRAM = """
 import re, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from glassformer.model.kernels import decode_attention, draw, stream
+from glassformer.generation.cuda.kernels import decode_attention, residual as stream, sample as draw
 
 capability, shared = CAPABILITY
 chained = capability >= 90

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.model.kernels.chain import launch
+from glassformer.generation.cuda.kernels.launch import launch
 
 MANY_PROGRAMS = 768
 """Programs that keep a GPU's memory busy, each with one warp; fewer of them must each read more at a time."""

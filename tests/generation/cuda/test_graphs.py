@@ -9,8 +9,8 @@ from weakref import WeakMethod
 import pytest
 import torch
 
-from glassformer.model import replay
-from glassformer.model.replay import WARM_UP, Recorded, can_record, modules_of
+from glassformer.generation.cuda import graphs as replay
+from glassformer.generation.cuda.graphs import WARM_UP, Recorded, can_record, modules_of
 
 
 class Counter:

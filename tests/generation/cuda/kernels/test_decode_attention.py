@@ -6,8 +6,8 @@ import pytest
 
 PROGRAM = """
 from glassformer.model.attention import attend
-from glassformer.model.kernels import decode_attention as module
-from glassformer.model.kernels.decode_attention import decode_attention
+from glassformer.generation.cuda.kernels import decode_attention as module
+from glassformer.generation.cuda.kernels.decode_attention import decode_attention
 module.MANY_PROGRAMS = MANY
 rows, heads, capacity, width = 5, 3, 150, WIDTH
 generator = torch.Generator().manual_seed(0)

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 PROGRAM = """
-import glassformer.model.quick_step as quick_step
-from glassformer.model import decode
+import glassformer.generation.cuda.fast_step as quick_step
+from glassformer.generation.cuda import decoder as decode
 from glassformer.model.config import ModelConfig
-from glassformer.model.kernels.draw import draw
-from glassformer.model.kernels.stream import Stream, embed
-from glassformer.model.memory import Memory
-from glassformer.model.sampling import Sampling
-from glassformer.model.texts import Text
+from glassformer.generation.cuda.kernels.sample import draw
+from glassformer.generation.cuda.kernels.residual import Stream, embed
+from glassformer.model.kv_cache import Memory
+from glassformer.generation.sampling import Sampling
+from glassformer.generation.sequence import Text
 from glassformer.model.transformer import build_model
 torch.set_grad_enabled(False)
 quick_step.usable = lambda tensor: tensor.dtype == dtype
@@ -138,7 +138,7 @@ class Run:
             self.step()(rows, length)
 decode.Recorded, decode.can_record, decode.kernels.AVAILABLE = Run, lambda model: True, True
 decode.rounds_as_float32 = lambda model: False
-from glassformer.model.generate import generate
+from glassformer.generation.generate import generate
 def write(model):
     return generate(model, [[1], [2, 3]], max_new_tokens=12, temperature=0)
 before = write(model)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import Diverged
-from glassformer.model.memory import Memory
-from glassformer.model.sampling import Sampling, choose
-from glassformer.model.texts import Text
+from glassformer.generation.sampling import Sampling, choose
+from glassformer.generation.sequence import Text
+from glassformer.model.kv_cache import Memory
 from glassformer.model.transformer import Transformer
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import UsageError
-from glassformer.model.sampling import Sampling, choose, count_kept, gumbel, penalise, splitmix64
+from glassformer.generation.sampling import Sampling, choose, count_kept, gumbel, penalise, splitmix64
 
 PROBABILITIES = [0.5, 0.3, 0.15, 0.05]
 LOGITS_1V = torch.tensor([PROBABILITIES]).log()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 START = """
-from glassformer.model.kernels.stream import Stream, add_linear, after_norm, embed, linear_of_normed
+from glassformer.generation.cuda.kernels.residual import Stream, add_linear, after_norm, embed, linear_of_normed
 generator = torch.Generator().manual_seed(0)
 dtype, tolerance = (torch.bfloat16, 3e-2) if device == "cuda" else (torch.float32, 1e-4)
 def drawn(*shape):
@@ -67,7 +67,7 @@ for bias, shift, centred in [(None, None, False), (bias, None, True), (None, shi
         assert_close(again.bias_O, expected, rtol=1e-5, atol=1e-3)
 """
 FILLED = """
-import glassformer.model.kernels.stream as module
+import glassformer.generation.cuda.kernels.residual as module
 told, launch = [], module.launch
 module.launch = lambda *arguments, **options: (told.append(options["FILLED"]), launch(*arguments, **options))
 for rows, inputs, outputs in [(16, 256, 48), (17, 256, 48), (16, 200, 48), (16, 256, 50), (128, 256, 320), (65, 256, 320)]:
