@@ -35,7 +35,7 @@ def test_64_prompts_of_1_to_200_tokens_equal_one_by_one(settings):
     model, chance = make_model(context=180), random.Random(1)
     prompts = make_prompts([1, 200, *(chance.randint(1, 200) for _ in range(62))])
     settings = settings | {"max_new_tokens": 12, "seeds": [1000 - row for row in range(64)]}
-    assert generate(model, prompts, **settings) == generate(model, prompts, use_memory=False, **settings)
+    assert generate(model, prompts, **settings) == generate(model, prompts, use_cache=False, **settings)
 
 
 def test_the_same_prompt_and_seed_give_the_same_ids_whatever_stands_beside_them():
@@ -49,7 +49,7 @@ def test_the_same_prompt_and_seed_give_the_same_ids_whatever_stands_beside_them(
 def test_more_new_tokens_begin_with_the_same_ones():
     model, prompts = make_model(context=16), make_prompts([5, 3])
     short, long = (generate(model, prompts, max_new_tokens=n) for n in (7, 31))
-    assert [text.ids for text in short] == [text.ids[:7] for text in long]
+    assert [sequence.ids for sequence in short] == [sequence.ids[:7] for sequence in long]
 
 
 def test_seeds_count_from_zero_unless_told():
@@ -57,19 +57,19 @@ def test_seeds_count_from_zero_unless_told():
     assert generate(model, prompts, max_new_tokens=9) == generate(model, prompts, max_new_tokens=9, seeds=[0, 1])
 
 
-@pytest.mark.parametrize("use_memory", [True, False])
-def test_ids_are_streamed_in_order(use_memory):
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_ids_are_streamed_in_order(use_cache):
     heard: dict[int, list[int]] = {0: [], 1: [], 2: []}
-    texts = generate(
+    sequences = generate(
         make_model(context=8),
         make_prompts([2, 11, 5]),
         max_new_tokens=20,
         stop=lambda row, new: row == 1 and len(new) == 13,
         on_token=lambda row, token: heard[row].append(token),
-        use_memory=use_memory,
+        use_cache=use_cache,
     )
-    assert [text.ids for text in texts] == list(heard.values())
-    assert [(len(text.ids), text.reason) for text in texts] == [(20, "length"), (13, "stop"), (20, "length")]
+    assert [sequence.ids for sequence in sequences] == list(heard.values())
+    assert [(len(sequence.ids), sequence.reason) for sequence in sequences] == [(20, "length"), (13, "stop"), (20, "length")]
 
 
 def test_dropout_is_off_while_writing_and_the_model_is_left_as_it_was():
@@ -93,7 +93,9 @@ def test_prompts_are_left_as_they_were():
 def test_nothing_to_do():
     model = make_model(context=8)
     assert generate(model, [], max_new_tokens=5) == []
-    assert [(text.ids, text.reason) for text in generate(model, [[1], [2]], max_new_tokens=0)] == [([], "length")] * 2
+    assert [(sequence.ids, sequence.reason) for sequence in generate(model, [[1], [2]], max_new_tokens=0)] == [
+        ([], "length")
+    ] * 2
 
 
 def test_an_empty_prompt_begins_with_the_start_mark_or_is_refused():
@@ -129,10 +131,10 @@ def test_as_many_rows_at_once_as_memory_allows(monkeypatch):
     """Keys and values of 2 layers x 10 places x 32 numbers x 4 bytes are 5120 bytes a row."""
     model, prompts = make_model(context=10), make_prompts([3, 12, 5, 7, 1])
     expected = generate(model, prompts, max_new_tokens=9)
-    monkeypatch.setattr(generate_module, "MEMORY_BYTES", {"cpu": 2 * 5120 + 100})
+    monkeypatch.setattr(generate_module, "CACHE_BYTES", {"cpu": 2 * 5120 + 100})
     assert generate_module.rows_that_fit(model, 10) == 2
     assert generate(model, prompts, max_new_tokens=9) == expected
-    monkeypatch.setattr(generate_module, "MEMORY_BYTES", {"cpu": 1})
+    monkeypatch.setattr(generate_module, "CACHE_BYTES", {"cpu": 1})
     assert generate_module.rows_that_fit(model, 10) == 1
 
 
@@ -152,13 +154,13 @@ def test_out_of_memory_is_a_sentence(monkeypatch):
 def test_every_mixer_writes_the_same_with_and_without_memory(name, settings):
     model, prompts = make_model(context=12, mixer=name), make_prompts([1, 7, 12, 20])
     settings = settings | {"max_new_tokens": 15}
-    assert generate(model, prompts, **settings) == generate(model, prompts, use_memory=False, **settings)
+    assert generate(model, prompts, **settings) == generate(model, prompts, use_cache=False, **settings)
 
 
 @pytest.mark.parametrize("name", POSITIONS.names())
 def test_all_positions_write_the_same_with_and_without_memory(name):
     model, prompts = make_model(context=12, positions=name), make_prompts([1, 7, 12, 20])
-    assert generate(model, prompts, max_new_tokens=15) == generate(model, prompts, use_memory=False, max_new_tokens=15)
+    assert generate(model, prompts, max_new_tokens=15) == generate(model, prompts, use_cache=False, max_new_tokens=15)
 
 
 @pytest.mark.parametrize("merge", ["reweight", "reweight_sequence"])
@@ -170,4 +172,4 @@ def test_a_part_that_breaks_the_cache_is_written_by_the_definition_where_roundin
         together = generate(model, [[1], [2, 3]], max_new_tokens=20)
     finally:
         torch.set_float32_matmul_precision(before)
-    assert together == generate(model, [[1], [2, 3]], max_new_tokens=20, use_memory=False)
+    assert together == generate(model, [[1], [2, 3]], max_new_tokens=20, use_cache=False)

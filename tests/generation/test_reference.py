@@ -8,7 +8,7 @@ import torch
 from glassformer.foundation.errors import Diverged
 from glassformer.generation.reference import choose_next, next_scores, next_token, seen_ids
 from glassformer.generation.sampling import Sampling
-from glassformer.generation.sequence import Text
+from glassformer.generation.sequence import TokenSequence
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
 
@@ -20,8 +20,8 @@ def model(loud_model) -> Transformer:
     return loud_model(VOCABULARY, times=6.0, width=12, heads=3, context=CONTEXT)
 
 
-def text_of(*ids: int, new: tuple[int, ...] = (), key: int = 5) -> Text:
-    return Text(row=0, ids=list(ids + new), key=key, context=CONTEXT, max_new_tokens=9, new=list(new))
+def text_of(*ids: int, new: tuple[int, ...] = (), key: int = 5) -> TokenSequence:
+    return TokenSequence(row=0, ids=list(ids + new), seed=key, context=CONTEXT, max_new_tokens=9, new_ids=list(new))
 
 
 @pytest.mark.parametrize("ids", [(4,), (1, 2, 3, 4, 5, 6), (9, 8, 7, 1, 2, 3, 4, 5, 6, 7)], ids=["one", "full", "beyond"])
@@ -48,14 +48,14 @@ def test_the_draw_depends_on_the_texts_key_and_on_how_much_is_written():
 
 
 def test_a_penalty_is_for_every_id_that_stands_in_the_text():
-    texts = [text_of(3, 3, new=(7,)), text_of(0)]
+    sequences = [text_of(3, 3, new=(7,)), text_of(0)]
     expected = torch.zeros(2, VOCABULARY, dtype=torch.bool)
     expected[0, [3, 7]], expected[1, 0] = True, True
-    assert torch.equal(seen_ids(texts, VOCABULARY), expected)
+    assert torch.equal(seen_ids(sequences, VOCABULARY), expected)
     scores_1V = torch.full((1, VOCABULARY), 1.0)
     scores_1V[0, 3], scores_1V[0, 5] = 3.0, 2.0
-    assert choose_next(scores_1V, texts[0], Sampling(temperature=0)) == 3
-    assert choose_next(scores_1V, texts[0], Sampling(temperature=0, repetition_penalty=2.0)) == 5  # 3 halved is 1.5
+    assert choose_next(scores_1V, sequences[0], Sampling(temperature=0)) == 3
+    assert choose_next(scores_1V, sequences[0], Sampling(temperature=0, repetition_penalty=2.0)) == 5  # 3 halved is 1.5
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

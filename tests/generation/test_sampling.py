@@ -15,15 +15,15 @@ LOGITS_1V = torch.tensor([PROBABILITIES]).log()
 GREEDY = Sampling(temperature=0)
 
 
-def draws(logits_V: torch.Tensor, sampling: Sampling, *, number: int, key: int = 7) -> torch.Tensor:
-    """The tokens a row with ``key`` draws at the indices 0, 1, 2, ... when the scores stay the same."""
-    keys_N = torch.full((number,), key)
+def draws(logits_V: torch.Tensor, sampling: Sampling, *, number: int, seed: int = 7) -> torch.Tensor:
+    """The tokens a row with ``seed`` draws at the indices 0, 1, 2, ... when the scores stay the same."""
+    seeds_N = torch.full((number,), seed)
     logits_NV = logits_V.expand(number, -1)
-    return choose(logits_NV, sampling, seen_BV=None, keys_B=keys_N, index_B=torch.arange(number)).ids_B
+    return choose(logits_NV, sampling, seen_BV=None, seeds_B=seeds_N, index_B=torch.arange(number)).ids_B
 
 
-def choose_one(logits_1V: torch.Tensor, sampling: Sampling, *, slack: float = 0.0, key: int = 3) -> tuple[int, bool]:
-    choice = choose(logits_1V, sampling, seen_BV=None, keys_B=torch.tensor([key]), index_B=torch.tensor([5]), slack=slack)
+def choose_one(logits_1V: torch.Tensor, sampling: Sampling, *, slack: float = 0.0, seed: int = 3) -> tuple[int, bool]:
+    choice = choose(logits_1V, sampling, seen_BV=None, seeds_B=torch.tensor([seed]), index_B=torch.tensor([5]), slack=slack)
     return int(choice.ids_B), bool(choice.sure_B)
 
 
@@ -34,10 +34,10 @@ class TestByHand:
         assert [number % 2**64 for number in numbers] == expected
 
     def test_noise_is_the_formula_on_the_upper_bits(self):
-        key, index, token = 11, 4, 9
-        bits = int(splitmix64(torch.tensor([key]), torch.tensor([(4 << 32) + 9]))) % 2**64 >> 32
+        seed, index, token = 11, 4, 9
+        bits = int(splitmix64(torch.tensor([seed]), torch.tensor([(4 << 32) + 9]))) % 2**64 >> 32
         expected = -math.log(-math.log1p(-(bits + 0.5) / 2**32))
-        noise = gumbel(torch.tensor([key]), torch.tensor([index]), torch.tensor([[token]]))
+        noise = gumbel(torch.tensor([seed]), torch.tensor([index]), torch.tensor([[token]]))
         torch.testing.assert_close(noise, torch.tensor([[expected]]))
 
     def test_penalty_divides_positive_and_multiplies_negative_scores_of_seen_ids(self):
@@ -76,7 +76,7 @@ class TestByHand:
             torch.tensor([[0.1, 2.0, -3.0, 1.9]]),
             Sampling(temperature=0, repetition_penalty=1.2),
             seen_BV=torch.tensor([[False, True, False, False]]),
-            keys_B=torch.tensor([1]),
+            seeds_B=torch.tensor([1]),
             index_B=torch.tensor([0]),
         )
         assert choice.ids_B.tolist() == [3]  # 2.0 / 1.2 < 1.9
@@ -118,11 +118,11 @@ class TestDraws:
     def test_a_row_draws_the_same_whatever_stands_beside_it(self):
         torch.manual_seed(0)
         logits_BV = torch.randn(5, 29)
-        keys_B, index_B = torch.tensor([3, 1, 4, 1, 5]), torch.tensor([0, 1, 2, 3, 4])
+        seeds_B, index_B = torch.tensor([3, 1, 4, 1, 5]), torch.tensor([0, 1, 2, 3, 4])
         for sampling in (Sampling(), Sampling(top_k=7, top_p=0.9)):
-            together = choose(logits_BV, sampling, seen_BV=None, keys_B=keys_B, index_B=index_B).ids_B
+            together = choose(logits_BV, sampling, seen_BV=None, seeds_B=seeds_B, index_B=index_B).ids_B
             alone = [
-                int(choose(logits_BV[[b]], sampling, seen_BV=None, keys_B=keys_B[[b]], index_B=index_B[[b]]).ids_B)
+                int(choose(logits_BV[[b]], sampling, seen_BV=None, seeds_B=seeds_B[[b]], index_B=index_B[[b]]).ids_B)
                 for b in range(5)
             ]
             assert together.tolist() == alone
@@ -160,7 +160,7 @@ class TestSure:
         rows, vocabulary, slack = 3000, 23, 1e-2
         logits_BV = torch.randint(-4, 5, (rows, vocabulary), generator=rng) / 2
         seen_BV = torch.rand(rows, vocabulary, generator=rng) < 0.3
-        others = {"seen_BV": seen_BV, "keys_B": torch.arange(rows), "index_B": torch.arange(rows) % 11}
+        others = {"seen_BV": seen_BV, "seeds_B": torch.arange(rows), "index_B": torch.arange(rows) % 11}
         moved_BV = (2 * torch.rand(rows, vocabulary, generator=rng) - 1).sign() * slack * logits_BV.abs().amax(-1, keepdim=True)
         choice = choose(logits_BV, sampling, **others, slack=slack)
         moved = choose(logits_BV + 0.999 * moved_BV, sampling, **others)
@@ -171,7 +171,7 @@ class TestSure:
     def test_hardly_any_choice_is_doubtful_at_the_real_slack(self):
         logits_BV = 4 * torch.randn(4000, 97, generator=torch.Generator().manual_seed(1))
         for sampling in (Sampling(), Sampling(top_k=10), Sampling(top_p=0.9)):
-            rows = {"keys_B": torch.arange(4000), "index_B": torch.zeros(4000, dtype=torch.long)}
+            rows = {"seeds_B": torch.arange(4000), "index_B": torch.zeros(4000, dtype=torch.long)}
             sure_B = choose(logits_BV, sampling, seen_BV=None, **rows, slack=2e-5).sure_B
             assert 0.99 < float(sure_B.float().mean()) <= 1.0
 

@@ -1,10 +1,10 @@
-"""The window rule on paper, and the ends of a text."""
+"""The window rule on paper, and the ends of a sequence."""
 
 from __future__ import annotations
 
 import pytest
 
-from glassformer.generation.sequence import Text, window_start
+from glassformer.generation.sequence import TokenSequence, window_start
 
 
 @pytest.mark.parametrize(
@@ -35,17 +35,22 @@ def test_the_window_is_full_enough_and_never_too_long(context):
         assert seen == length or seen > context - max(1, context // 2)
 
 
-def make_text(**changes) -> Text:
-    return Text(**({"row": 3, "ids": [5, 6], "key": 1, "context": 4, "max_new_tokens": 3} | changes))
+def make_text(**changes) -> TokenSequence:
+    return TokenSequence(**({"row": 3, "ids": [5, 6], "seed": 1, "context": 4, "max_new_tokens": 3} | changes))
 
 
 def test_ends_when_it_is_long_enough():
-    text = make_text()
+    sequence = make_text()
     for token in (7, 8):
-        text.accept(token)
-        assert text.reason is None
-    text.accept(9)
-    assert (text.reason, text.new, text.ids, text.window) == ("length", [7, 8, 9], [5, 6, 7, 8, 9], [7, 8, 9])
+        sequence.accept(token)
+        assert sequence.reason is None
+    sequence.accept(9)
+    assert (sequence.reason, sequence.new_ids, sequence.ids, sequence.window) == (
+        "length",
+        [7, 8, 9],
+        [5, 6, 7, 8, 9],
+        [7, 8, 9],
+    )
 
 
 def test_nothing_to_write_ends_at_once():
@@ -54,48 +59,48 @@ def test_nothing_to_write_ends_at_once():
 
 def test_a_stop_id_ends_it_and_is_not_part_of_it():
     heard = []
-    text = make_text(stop_ids={8}, on_token=lambda row, token: heard.append((row, token)))
-    text.accept(7)
-    text.accept(8)
-    assert (text.reason, text.new, heard) == ("stop id", [7], [(3, 7)])
+    sequence = make_text(stop_ids={8}, on_token=lambda row, token: heard.append((row, token)))
+    sequence.accept(7)
+    sequence.accept(8)
+    assert (sequence.reason, sequence.new_ids, heard) == ("stop id", [7], [(3, 7)])
 
 
 def test_the_caller_ends_it_and_the_last_id_is_part_of_it():
-    text = make_text(stop=lambda row, new: (row, new) == (3, [7, 8]))
-    text.accept(7)
-    assert text.reason is None
-    text.accept(8)
-    assert (text.reason, text.new) == ("stop", [7, 8])
+    sequence = make_text(stop=lambda row, new: (row, new) == (3, [7, 8]))
+    sequence.accept(7)
+    assert sequence.reason is None
+    sequence.accept(8)
+    assert (sequence.reason, sequence.new_ids) == ("stop", [7, 8])
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 6, 9])
 def test_room_is_the_number_of_ids_chosen_from_one_window(length):
-    text = make_text(ids=list(range(length)), max_new_tokens=50)
-    start, room = text.start, text.room
+    sequence = make_text(ids=list(range(length)), max_new_tokens=50)
+    start, room = sequence.start, sequence.room
     for _ in range(room - 1):
-        text.accept(1)
-        assert text.start == start
-    text.accept(1)
-    assert text.start > start
+        sequence.accept(1)
+        assert sequence.start == start
+    sequence.accept(1)
+    assert sequence.start > start
 
 
 @pytest.mark.parametrize("rules", [{}, {"stop": lambda row, new: False}])
 def test_many_ids_are_taken_up_to_the_end(rules):
-    text = make_text(**rules)
-    assert text.watched == bool(rules)
-    text.accept_all([7, 8])
-    assert (text.reason, text.new, text.ids) == (None, [7, 8], [5, 6, 7, 8])
-    text.accept_all([9, 10, 11])
-    assert (text.reason, text.new, text.ids) == ("length", [7, 8, 9], [5, 6, 7, 8, 9])
-    text.accept_all([12])
-    assert text.new == [7, 8, 9]
+    sequence = make_text(**rules)
+    assert sequence.watched == bool(rules)
+    sequence.accept_all([7, 8])
+    assert (sequence.reason, sequence.new_ids, sequence.ids) == (None, [7, 8], [5, 6, 7, 8])
+    sequence.accept_all([9, 10, 11])
+    assert (sequence.reason, sequence.new_ids, sequence.ids) == ("length", [7, 8, 9], [5, 6, 7, 8, 9])
+    sequence.accept_all([12])
+    assert sequence.new_ids == [7, 8, 9]
 
 
 @pytest.mark.parametrize("rules", [{}, {"on_token": lambda row, token: None}])
 def test_many_ids_are_taken_up_to_the_windows_end(rules):
     """Ids 5, 6 leave room for three in a window of 4: the last of them makes it move, and what follows saw another one."""
-    text = make_text(max_new_tokens=50, **rules)
-    text.accept_all([7, 8, 9, 10, 11])
-    assert (text.ids, text.start, text.window, text.reason) == ([5, 6, 7, 8, 9], 2, [7, 8, 9], None)
-    text.accept_all([1, 2, 3])
-    assert (text.ids, text.start) == ([5, 6, 7, 8, 9, 1, 2], 4)
+    sequence = make_text(max_new_tokens=50, **rules)
+    sequence.accept_all([7, 8, 9, 10, 11])
+    assert (sequence.ids, sequence.start, sequence.window, sequence.reason) == ([5, 6, 7, 8, 9], 2, [7, 8, 9], None)
+    sequence.accept_all([1, 2, 3])
+    assert (sequence.ids, sequence.start) == ([5, 6, 7, 8, 9, 1, 2], 4)

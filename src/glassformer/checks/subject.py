@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import UsageError
-from glassformer.model.kv_cache import Memory
+from glassformer.model.kv_cache import ModelCache
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer
 
@@ -28,7 +28,7 @@ WORK_PER_PAIR = 2000
 class Padded(Protocol):
     """One pass over rows in which some places are hidden from all queries."""
 
-    def __call__(self, ids_BT: Tensor, hidden_BS: Tensor) -> Tensor: ...
+    def __call__(self, ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor: ...
 
 
 class Cached(Protocol):
@@ -86,7 +86,7 @@ class Subject:
 
 
 def our_subject(model: Transformer) -> Subject:
-    """Our Transformer: hides any place, reads on with a memory, rows of unequal length included."""
+    """Our Transformer: hides any place, reads on with a KV cache, rows of unequal length included."""
     subject = _transformer(model, model)
     if model.dims.vocabulary >= LARGE_VOCABULARY:
         subject.inside = _transformer(model, model.features)
@@ -102,8 +102,8 @@ def _transformer(model: Transformer, read: Callable[..., Tensor]) -> Subject:
         "the model", lambda ids_BT: read(ids_BT), {"": model}, vocabulary=model.dims.vocabulary, context=model.dims.context
     )
 
-    def hiding(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-        return read(ids_BT, hidden_BS=hidden_BS)
+    def hiding(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+        return read(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
 
     subject.paddings = {"right": hiding, "anywhere": hiding}
     if model.dims.causal:
@@ -113,7 +113,7 @@ def _transformer(model: Transformer, read: Callable[..., Tensor]) -> Subject:
 
 class _OurCache:
     def __init__(self, model: Transformer, read: Callable[..., Tensor]) -> None:
-        self.read_with, self.memory = read, Memory(layers=model.dims.layers, capacity=model.dims.context)
+        self.read_with, self.cache = read, ModelCache(layers=model.dims.layers, capacity=model.dims.context)
         self.read_so_far: list[int] = []
 
     def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:
@@ -122,13 +122,13 @@ class _OurCache:
         real = lengths or [length] * rows
         if not self.read_so_far:
             self.read_so_far = real
-            self.memory.place_whole(torch.arange(rows, device=ids_BT.device))
-            return self.read_with(ids_BT, memory=self.memory)
+            self.cache.place_whole(torch.arange(rows, device=ids_BT.device))
+            return self.read_with(ids_BT, cache=self.cache)
         start_B1 = torch.tensor(self.read_so_far, device=ids_BT.device).unsqueeze(1)
-        at_BT = start_B1 + torch.arange(length, device=ids_BT.device)
+        position_ids_BT = start_B1 + torch.arange(length, device=ids_BT.device)
         self.read_so_far = [before + new for before, new in zip(self.read_so_far, real)]
-        self.memory.place(at_BT, max(self.read_so_far))
-        return self.read_with(ids_BT, at_BT=at_BT, memory=self.memory)
+        self.cache.place(position_ids_BT, max(self.read_so_far))
+        return self.read_with(ids_BT, position_ids_BT=position_ids_BT, cache=self.cache)
 
 
 def callable_subject(

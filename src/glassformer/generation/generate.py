@@ -1,6 +1,6 @@
-"""Prompts (ids) -> new ids: greedy or sampled, one by one by the definition, or many at once with a memory, the same ids.
+"""Prompts (ids) -> new ids: greedy or sampled, one by one by the definition, or many at once with a cache, the same ids.
 
-Knows no tokenizer: a text that should end at a string ends through the ``stop`` callable. The definition is
+Knows no tokenizer: a sequence that should end at a string ends through the ``stop`` callable. The definition is
 ``next_token`` in reference.py, its fast form ``Decoder`` in cuda/decoder.py; the window rule is in sequence.py
 and the mathematics of the choice in sampling.py.
 """
@@ -20,15 +20,15 @@ from glassformer.generation.cuda.decoder import decoder_for, keep, rounds_as_flo
 from glassformer.generation.cuda.graphs import modules_of
 from glassformer.generation.reference import next_token
 from glassformer.generation.sampling import Sampling
-from glassformer.generation.sequence import Generated, OnToken, Stop, Text
+from glassformer.generation.sequence import Generated, OnToken, Stop, TokenSequence
 from glassformer.model.transformer import Transformer
 
 __all__ = ["Generated", "OnToken", "Stop", "generate"]
 
 STRIDE, WATCHED_STRIDE = 64, 8
-"""Steps a GPU takes before the host looks at the tokens: few when somebody waits for them or may end the text."""
+"""Steps a GPU takes before the host looks at the tokens: few when somebody waits for them or may end the sequence."""
 
-MEMORY_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 """The most that keys and values of one batch may take."""
 
 
@@ -46,35 +46,35 @@ def generate(
     stop: Stop | None = None,
     on_token: OnToken | None = None,
     start_id: int | None = None,
-    use_memory: bool = True,
+    use_cache: bool = True,
     batch_size: int = 64,
 ) -> list[Generated]:
     """Continues every prompt by up to ``max_new_tokens`` ids.
 
     ``seeds``: one per prompt (0, 1, 2, ... unless told); the same prompt with the same seed gives the same ids, whatever
-    stands beside it. ``start_id``: what an empty prompt starts with. ``use_memory=False`` is the definition, one prompt
-    at a time; with memory up to ``batch_size`` prompts are written at once.
+    stands beside it. ``start_id``: what an empty prompt starts with. ``use_cache=False`` is the definition, one prompt
+    at a time; with cache up to ``batch_size`` prompts are written at once.
     """
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty)
     _check(model, max_new_tokens, batch_size, len(prompts), seeds)
     rules: dict[str, Any] = {"context": model.dims.context, "max_new_tokens": max_new_tokens}
     rules |= {"stop_ids": frozenset(stop_ids), "stop": stop, "on_token": on_token}
-    texts = [
-        Text(row=row, ids=_prompt_ids(prompt, row, model, start_id), key=derive_seed(seed, "generate"), **rules)
+    sequences = [
+        TokenSequence(row=row, ids=_prompt_ids(prompt, row, model, start_id), seed=derive_seed(seed, "generate"), **rules)
         for row, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
     ]
     training = [module for module in modules_of(model) if module.training]
     _set_training(training, False)
     try:
-        with torch.no_grad(), _for_writing(model):
-            _write(model, texts, sampling, use_memory=use_memory, batch_size=batch_size)
+        with torch.no_grad(), _generation_modes(model):
+            _run(model, sequences, sampling, use_cache=use_cache, batch_size=batch_size)
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
-            f"Out of memory while writing {len(texts)} texts; use a smaller batch_size than {batch_size}."
+            f"Out of memory while writing {len(sequences)} sequences; use a smaller batch_size than {batch_size}."
         ) from error
     finally:
         _set_training(training, True)
-    return [Generated(text.new, text.reason or "length") for text in texts]
+    return [Generated(sequence.new_ids, sequence.reason or "length") for sequence in sequences]
 
 
 def _set_training(modules: list[nn.Module], training: bool) -> None:
@@ -82,40 +82,40 @@ def _set_training(modules: list[nn.Module], training: bool) -> None:
         module.training = training
 
 
-def _write(model: Transformer, texts: list[Text], sampling: Sampling, *, use_memory: bool, batch_size: int) -> None:
-    if not use_memory or (_memory_misleads(model) and not rounds_as_float32(model)):
-        for text in texts:
-            while text.reason is None:
-                text.accept(next_token(model, text, sampling))
-    elif texts:
-        longest = max(len(text.ids) + text.remaining for text in texts)
+def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling, *, use_cache: bool, batch_size: int) -> None:
+    if not use_cache or (_cache_misleads(model) and not rounds_as_float32(model)):
+        for sequence in sequences:
+            while sequence.reason is None:
+                sequence.accept(next_token(model, sequence, sampling))
+    elif sequences:
+        longest = max(len(sequence.ids) + sequence.remaining for sequence in sequences)
         capacity, device = min(model.dims.context, longest), model.embedding.weight.device.type
-        rows = min(batch_size, len(texts), rows_that_fit(model, capacity))
-        stride = 1 if device == "cpu" else (WATCHED_STRIDE if texts[0].watched else STRIDE)
+        rows = min(batch_size, len(sequences), rows_that_fit(model, capacity))
+        stride = 1 if device == "cpu" else (WATCHED_STRIDE if sequences[0].watched else STRIDE)
         decoder = decoder_for(model, sampling, rows=rows, capacity=capacity, stride=stride)
-        decoder.write(iter(texts))
+        decoder.write(iter(sequences))
         keep(decoder)
 
 
-def _memory_misleads(model: Transformer) -> bool:
-    """Whether a part is known to give other scores with a memory. In float32 the decoder sees that for itself."""
+def _cache_misleads(model: Transformer) -> bool:
+    """Whether a part is known to give other scores with a cache. In float32 the decoder sees that for itself."""
     return any("cache" in part.breaks for part in model.config.parts)
 
 
 def rows_that_fit(model: Transformer, capacity: int) -> int:
-    """How many rows of keys and values the memory may hold; how many texts are written at once changes no text."""
+    """How many rows of keys and values the cache may hold; how many sequences are written at once changes no sequence."""
     weight, dims = model.embedding.weight, model.dims
     row_bytes = 2 * dims.layers * capacity * dims.width * weight.element_size()
-    return max(1, MEMORY_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
+    return max(1, CACHE_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
 
 
 @contextmanager
-def _for_writing(model: Transformer) -> Iterator[None]:
+def _generation_modes(model: Transformer) -> Iterator[None]:
     """Modes of torch that are wrong for writing on a GPU are off inside.
 
-    The deterministic mode sorts the places of every indexed write, which costs more than the step; the places the memory
+    The deterministic mode sorts the places of every indexed write, which costs more than the step; the places the cache
     writes to are distinct, so no order can matter. cuDNN's attention makes a plan for every new shape, which takes as long
-    as reading thousands of tokens, and the shapes of texts keep changing.
+    as reading thousands of tokens, and the shapes of sequences keep changing.
     """
     if model.embedding.weight.device.type != "cuda":
         yield

@@ -1,4 +1,4 @@
-"""The definition of generation: the next token of one text, from its whole window, without memory or neighbours."""
+"""The definition of generation: the next token of one sequence, from its whole window, without cache or neighbours."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from torch import Tensor
 
 from glassformer.foundation.errors import Diverged
 from glassformer.generation.sampling import Sampling, choose
-from glassformer.generation.sequence import Text
-from glassformer.model.kv_cache import Memory
+from glassformer.generation.sequence import TokenSequence
+from glassformer.model.kv_cache import ModelCache
 from glassformer.model.transformer import Transformer
 
 
-def next_token(model: Transformer, text: Text, sampling: Sampling) -> int:
-    """The text's next id."""
-    return choose_next(next_scores(model, text), text, sampling)
+def next_token(model: Transformer, sequence: TokenSequence, sampling: Sampling) -> int:
+    """The sequence's next id."""
+    return choose_next(next_scores(model, sequence), sequence, sampling)
 
 
-def next_scores(model: Transformer, text: Text, memory: Memory | None = None) -> Tensor:
-    """The scores of the text's next id, [1, V]. A memory only listens: it is given the whole window."""
-    features_1TD = model.features(torch.tensor([text.window], device=model.embedding.weight.device), memory=memory)
+def next_scores(model: Transformer, sequence: TokenSequence, cache: ModelCache | None = None) -> Tensor:
+    """The scores of the sequence's next id, [1, V]. A cache only listens: it is given the whole window."""
+    features_1TD = model.features(torch.tensor([sequence.window], device=model.embedding.weight.device), cache=cache)
     scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
     if not scores_1V.isfinite().all():
         raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
     return scores_1V
 
 
-def choose_next(scores_1V: Tensor, text: Text, sampling: Sampling) -> int:
-    """The text's next id, from its scores."""
+def choose_next(scores_1V: Tensor, sequence: TokenSequence, sampling: Sampling) -> int:
+    """The sequence's next id, from its scores."""
     device = scores_1V.device
-    seen_1V = seen_ids([text], scores_1V.shape[1]).to(device) if sampling.repetition_penalty != 1.0 else None
-    keys_1, index_1 = (torch.tensor([value], device=device) for value in (text.key, len(text.new)))
-    return int(choose(scores_1V, sampling, seen_BV=seen_1V, keys_B=keys_1, index_B=index_1).ids_B)
+    seen_1V = seen_ids([sequence], scores_1V.shape[1]).to(device) if sampling.repetition_penalty != 1.0 else None
+    seeds_1, index_1 = (torch.tensor([value], device=device) for value in (sequence.seed, len(sequence.new_ids)))
+    return int(choose(scores_1V, sampling, seen_BV=seen_1V, seeds_B=seeds_1, index_B=index_1).ids_B)
 
 
-def seen_ids(texts: list[Text], vocabulary: int) -> Tensor:
-    """bool [B, V]: the ids that stand in each text, prompt and all."""
-    seen_BV = torch.zeros(len(texts), vocabulary, dtype=torch.bool)
-    for row, text in enumerate(texts):
-        seen_BV[row, text.ids] = True
+def seen_ids(sequences: list[TokenSequence], vocabulary: int) -> Tensor:
+    """bool [B, V]: the ids that stand in each sequence, prompt and all."""
+    seen_BV = torch.zeros(len(sequences), vocabulary, dtype=torch.bool)
+    for row, sequence in enumerate(sequences):
+        seen_BV[row, sequence.ids] = True
     return seen_BV

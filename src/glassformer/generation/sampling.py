@@ -1,7 +1,7 @@
-"""Scores of the next token -> the token chosen, row by row: penalty, temperature, top-k, top-p, and the draw.
+"""Scores of the next token -> the token chosen, row by row: penalty, temperature, top-k, top-p, and the sample.
 
-A draw is the best of score plus Gumbel noise, and the noise is arithmetic on (key of the row, index of the token, id),
-so what a row draws depends neither on its neighbours nor on what was drawn before. Each choice also says whether it is
+A sample is the best of score plus Gumbel noise, and the noise is arithmetic on (seed of the row, index of the token, id),
+so what a row samples depends neither on its neighbours nor on what was drawn before. Each choice also says whether it is
 sure: whether it would be the same if every score were off by the rounding that two ways of computing it may differ by.
 No step waits for the device.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 from glassformer.foundation.errors import UsageError
 
 NOISE_ROUNDING = 1e-5
-"""More than the noise of one (key, index, id) can differ between two vector lanes or batch shapes (some 2e-6)."""
+"""More than the noise of one (seed, index, id) can differ between two vector lanes or batch shapes (some 2e-6)."""
 SPARE = 8
 """Candidates looked at beyond the k-th, because rounding may let them change places with it."""
 
@@ -49,7 +49,7 @@ class Sampling:
             object.__setattr__(self, "top_p", None)
 
     @property
-    def only_draws(self) -> bool:
+    def unfiltered(self) -> bool:
         """Whether nothing but the temperature stands between the scores and the choice."""
         return self.repetition_penalty == 1.0 and (self.temperature == 0 or (self.top_k is None and self.top_p is None))
 
@@ -67,13 +67,13 @@ def choose(
     sampling: Sampling,
     *,
     seen_BV: Tensor | None,
-    keys_B: Tensor,
+    seeds_B: Tensor,
     index_B: Tensor,
     slack: float | Tensor = 0.0,
 ) -> Choice:
     """One token per row.
 
-    ``seen_BV``: the ids already in the text, for the penalty. ``keys_B``, ``index_B``: what the noise is made from.
+    ``seen_BV``: the ids already in the sequence, for the penalty. ``seeds_B``, ``index_B``: what the noise is made from.
     ``slack``: by how much of the row's largest score each score may be off for a choice to count as sure (0: not at all).
     """
     scores_BV = logits_BV.float()
@@ -88,12 +88,12 @@ def choose(
     slack_B1 = slack_B1 + NOISE_ROUNDING
     if sampling.top_k is None and sampling.top_p is None:
         ids_1V = torch.arange(scores_BV.shape[-1], device=scores_BV.device).unsqueeze(0)
-        return _best(scores_BV + gumbel(keys_B, index_B, ids_1V), slack_B1)
-    return _best_of_kept(scores_BV, sampling, keys_B, index_B, slack_B1)
+        return _best(scores_BV + gumbel(seeds_B, index_B, ids_1V), slack_B1)
+    return _best_of_kept(scores_BV, sampling, seeds_B, index_B, slack_B1)
 
 
 def penalise(scores_BV: Tensor, seen_BV: Tensor, penalty: float) -> Tensor:
-    """Makes the ids already in the text less likely: a positive score is divided, a negative one multiplied (CTRL, 2019)."""
+    """Makes ids already in the sequence less likely: a positive score is divided, a negative one multiplied (CTRL, 2019)."""
     lowered_BV = torch.where(scores_BV > 0, scores_BV / penalty, scores_BV * penalty)
     return torch.where(seen_BV, lowered_BV, scores_BV)
 
@@ -110,18 +110,18 @@ def count_kept(sorted_BK: Tensor, top_k: int | None, top_p: float | Tensor | Non
     return (mass_before_BK < top_p).sum(dim=-1, keepdim=True).clamp(min=1)
 
 
-def gumbel(keys_B: Tensor, index_B: Tensor, ids_BK: Tensor) -> Tensor:
-    """Standard Gumbel noise for (key, index, id): the greatest of score plus noise is a draw from softmax(scores)."""
+def gumbel(seeds_B: Tensor, index_B: Tensor, ids_BK: Tensor) -> Tensor:
+    """Standard Gumbel noise for (seed, index, id): the greatest of score plus noise is a sample of softmax(scores)."""
     counter_BK = (index_B.unsqueeze(-1) << 32) + ids_BK
-    bits_BK = (splitmix64(keys_B.unsqueeze(-1), counter_BK) >> 32) & 0xFFFFFFFF
+    bits_BK = (splitmix64(seeds_B.unsqueeze(-1), counter_BK) >> 32) & 0xFFFFFFFF
     # u = (bits + 1/2) / 2^32. Small u carry the winners and stay finely spaced in float32; u rounded to 1 never wins.
     minus_u_BK = (bits_BK + 0.5) * -(2.0**-32)
     return -torch.log(-torch.log1p(minus_u_BK))
 
 
-def splitmix64(key: Tensor, counter: Tensor) -> Tensor:
-    """The ``counter``-th number of the SplitMix64 generator with state ``key``, as int64 (Steele, Lea and Flood 2014)."""
-    z = key + (counter + 1) * -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed number; products wrap around
+def splitmix64(seed: Tensor, counter: Tensor) -> Tensor:
+    """The ``counter``-th number of the SplitMix64 generator with state ``seed``, as int64 (Steele, Lea and Flood 2014)."""
+    z = seed + (counter + 1) * -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed number; products wrap around
     z = (z ^ ((z >> 30) & (2**34 - 1))) * -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
     z = (z ^ ((z >> 27) & (2**37 - 1))) * -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
     return z ^ ((z >> 31) & (2**33 - 1))
@@ -134,13 +134,13 @@ def _best(scores_BV: Tensor, slack_B1: Tensor) -> Choice:
     return Choice(best_B2.indices[:, 0], best_B2.values[:, 0] - best_B2.values[:, 1] > 2 * slack_B1[:, 0])
 
 
-def _best_of_kept(scores_BV: Tensor, sampling: Sampling, keys_B: Tensor, index_B: Tensor, slack_B1: Tensor) -> Choice:
-    """The draw among the kept tokens; sure when no token that may be kept could have won instead."""
+def _best_of_kept(scores_BV: Tensor, sampling: Sampling, seeds_B: Tensor, index_B: Tensor, slack_B1: Tensor) -> Choice:
+    """The sample among the kept tokens; sure when no token that may be kept could have won instead."""
     size = scores_BV.shape[-1]
     looked_at = size if sampling.top_k is None else min(sampling.top_k + SPARE, size)
     sorted_BK, ids_BK = scores_BV.topk(looked_at, dim=-1)
     kept_BK = torch.arange(looked_at, device=scores_BV.device) < count_kept(sorted_BK, sampling.top_k, sampling.top_p)
-    noisy_BK = sorted_BK + gumbel(keys_B, index_B, ids_BK)
+    noisy_BK = sorted_BK + gumbel(seeds_B, index_B, ids_BK)
     won_B1 = noisy_BK.masked_fill(~kept_BK, -torch.inf).argmax(dim=-1, keepdim=True)
 
     surely_BK, possibly_BK = _kept_despite_rounding(sorted_BK, sampling, slack_B1)

@@ -18,9 +18,9 @@ def attention_scores(q_HTE: Tensor, k_HSE: Tensor, *, scale: float | None = None
     return (q_HTE * factor) @ k_HSE.transpose(-1, -2)
 
 
-def causal_visibility(query_at: Tensor, num_keys: int) -> Tensor:
+def causal_mask(position_ids: Tensor, num_keys: int) -> Tensor:
     """True where a key may be seen: keys stand at 0, 1, ...; a query at t sees the keys up to and with t."""
-    return torch.arange(num_keys, device=query_at.device) <= query_at.unsqueeze(-1)
+    return torch.arange(num_keys, device=position_ids.device) <= position_ids.unsqueeze(-1)
 
 
 def attention_pattern(scores_HTS: Tensor, visible_HTS: Tensor | None = None) -> Tensor:

@@ -1,7 +1,7 @@
 """Where the queries stand and what they may see: handed to every mixer beside the vectors.
 
-Keys stand at 0, 1, 2, ... in every row, so a key's index is its position; queries stand at ``at_BT``. The causal rule
-(a key is visible up to the query's own position) then also hides the unused part of a memory, whatever each row's length.
+Keys stand at 0, 1, 2, ... in every row, so a key's index is its position; queries stand at ``position_ids_BT``. The causal rule
+(a key is visible up to the query's own position) then also hides the unused part of a cache, whatever each row's length.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.model.attention import causal_visibility
+from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import Noise
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """One forward pass as the mixers see it. ``at_BT`` None: whole rows, the queries are the keys."""
+class AttentionContext:
+    """One forward pass as the mixers see it. ``position_ids_BT`` None: whole rows, the queries are the keys."""
 
     causal: bool
-    at_BT: Tensor | None = None
-    hidden_BS: Tensor | None = None
+    position_ids_BT: Tensor | None = None
+    key_padding_mask_BS: Tensor | None = None
     noise: Noise | None = None
     """Where the blocks' dropout draws its masks from; None: torch's generator."""
 
     @property
     def plain(self) -> bool:
         """Whole rows with nothing further hidden: the case that fused kernels know by themselves."""
-        return self.at_BT is None and self.hidden_BS is None
+        return self.position_ids_BT is None and self.key_padding_mask_BS is None
 
-    def query_positions(self, length: int, device: torch.device) -> Tensor:
+    def query_position_ids(self, length: int, device: torch.device) -> Tensor:
         """The position of each query, [B, T] or [1, T]."""
-        return torch.arange(length, device=device).unsqueeze(0) if self.at_BT is None else self.at_BT
+        return torch.arange(length, device=device).unsqueeze(0) if self.position_ids_BT is None else self.position_ids_BT
 
-    def visible(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
+    def attention_mask(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
         """bool, broadcastable to [B, H, T, S]; None when every query sees every key."""
         visible_BTS: Tensor | None = None
         if self.causal:
-            visible_BTS = causal_visibility(self.query_positions(num_queries, device), num_keys)
-        if self.hidden_BS is not None:
-            seen_B1S = ~self.hidden_BS[:, None, :num_keys]
+            visible_BTS = causal_mask(self.query_position_ids(num_queries, device), num_keys)
+        if self.key_padding_mask_BS is not None:
+            seen_B1S = ~self.key_padding_mask_BS[:, None, :num_keys]
             visible_BTS = seen_B1S if visible_BTS is None else visible_BTS & seen_B1S
         return None if visible_BTS is None else visible_BTS.unsqueeze(1)

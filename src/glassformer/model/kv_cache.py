@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 
-class LayerMemory:
+class KVCache:
     """The buffers of one layer. ``extend`` writes where the owner was told and gives all that the queries may need."""
 
-    def __init__(self, owner: Memory) -> None:
+    def __init__(self, owner: ModelCache) -> None:
         self._weak_owner = ref(owner)  # weak: a ring of large buffers would be freed late
         self._buffers: dict[str, Tensor] = {}
 
     def extend(self, name: str, new_BHTE: Tensor) -> Tensor:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
         owner = self._owner
-        if owner.at_BT is None:  # whole rows: the new vectors are all there is
+        if owner.position_ids_BT is None:  # whole rows: the new vectors are all there is
             buffer_BHSE, rows, length = self._buffer(name, new_BHTE), owner.whole_rows, new_BHTE.shape[2]
             if isinstance(rows, slice):
                 owner.copy(buffer_BHSE[rows, :, :length], new_BHTE)
@@ -32,15 +32,15 @@ class LayerMemory:
                 buffer_BHSE[rows, :, :length] = new_BHTE
             return new_BHTE
         buffer_BHSE = self.rows_of(name, new_BHTE)
-        buffer_BHSE.scatter_(2, owner.at_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
+        buffer_BHSE.scatter_(2, owner.position_ids_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
         return buffer_BHSE[:, :, : owner.length]
 
     def rows_of(self, name: str, like_BHTE: Tensor) -> Tensor:
-        """The memory of as many rows as the given vectors have, [B, H, capacity, E], for whoever writes into it himself."""
+        """The cache of as many rows as the given vectors have, [B, H, capacity, E], for whoever writes into it himself."""
         return self._buffer(name, like_BHTE)[: len(like_BHTE)]
 
     @property
-    def _owner(self) -> Memory:
+    def _owner(self) -> ModelCache:
         owner = self._weak_owner()
         assert owner is not None
         return owner
@@ -61,24 +61,24 @@ class LayerMemory:
             buffer[to_N] = buffer[from_N]
 
 
-class Memory:
-    """The memory of one model for a batch of up to ``rows`` rows (those of the first pass, unless told)."""
+class ModelCache:
+    """The cache of one model for a batch of up to ``rows`` rows (those of the first pass, unless told)."""
 
     def __init__(self, *, layers: int, capacity: int, rows: int | None = None) -> None:
         self.capacity, self.rows = capacity, rows
         self.length = 0
-        self.at_BT: Tensor | None = None
+        self.position_ids_BT: Tensor | None = None
         self.whole_rows: Tensor | slice = slice(0)
         self.copy: Callable[[Tensor, Tensor], object] = Tensor.copy_  # a faster one may be put here
-        self.layers = [LayerMemory(self) for _ in range(layers)]
+        self.layers = [KVCache(self) for _ in range(layers)]
 
-    def place(self, at_BT: Tensor, length: int) -> None:
+    def place(self, position_ids_BT: Tensor, length: int) -> None:
         """Before a pass over the first rows: where the new tokens stand, and how far any row reaches after them."""
-        self.at_BT, self.length = at_BT, length
+        self.position_ids_BT, self.length = position_ids_BT, length
 
     def place_whole(self, rows: Tensor | slice) -> None:
         """Before a pass that reads these rows from their beginning; what they held is forgotten."""
-        self.at_BT, self.whole_rows = None, rows
+        self.position_ids_BT, self.whole_rows = None, rows
 
     def clear(self) -> None:
         """Forgets everything; the buffers stay where they are."""

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
-from glassformer.model.attention_context import Scene
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.kv_cache import LayerMemory
+from glassformer.model.kv_cache import KVCache
 
 
 class PartConfig(VariantConfig):
@@ -51,15 +51,15 @@ class PartConfig(VariantConfig):
 class Positions(nn.Module):
     """How a model tells places apart. Each way in is the identity unless the variant uses it."""
 
-    def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
         """Added to the token vectors (learned, sinusoidal)."""
         return x_BTD
 
-    def rotate(self, x_BHTE: Tensor, at_BT: Tensor) -> Tensor:
+    def rotate(self, x_BHTE: Tensor, position_ids_BT: Tensor) -> Tensor:
         """Applied to queries and keys (rotary)."""
         return x_BHTE
 
-    def bias(self, query_at_BT: Tensor, num_keys: int) -> Tensor | None:
+    def bias(self, position_ids_BT: Tensor, num_keys: int) -> Tensor | None:
         """Added to the scores, broadcastable to [B, H, T, S] (ALiBi, T5)."""
         return None
 
@@ -78,7 +78,7 @@ class Mixer(nn.Module, ABC):
     """Moves information between positions: the only place in the model where tokens meet."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         """Per-head outputs [B, H, T, E]; merging them is not its business."""
 
 
@@ -131,7 +131,7 @@ class Block(nn.Module, ABC):
     """One layer: attention and feed-forward around the residual stream."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor: ...
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor: ...
 
 
 class BlockConfig(PartConfig):

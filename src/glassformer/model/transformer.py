@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.attention_context import Scene
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, Noise
-from glassformer.model.kv_cache import LayerMemory, Memory
+from glassformer.model.kv_cache import KVCache, ModelCache
 from glassformer.model.lookup import Lookup
 from glassformer.model.slots import Block, Merge, Mixer, Positions
 from glassformer.model.tap import Tap
@@ -34,8 +34,8 @@ class Attention(nn.Module):
         self.heads, self.merged = Tap(), Tap()
         self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        z_BHTE = self.heads(self.mixer(x_BTD, scene, positions, memory))
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+        z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
         return self.output(self.merged(self.merge(z_BHTE)))
 
 
@@ -64,36 +64,40 @@ class Transformer(nn.Module):
         self,
         ids_BT: Tensor,
         *,
-        at_BT: Tensor | None = None,
-        hidden_BS: Tensor | None = None,
-        memory: Memory | None = None,
+        position_ids_BT: Tensor | None = None,
+        key_padding_mask_BS: Tensor | None = None,
+        cache: ModelCache | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
-        return self.head(self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory))
+        return self.head(
+            self.features(ids_BT, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, cache=cache)
+        )
 
     def features(
         self,
         ids_BT: Tensor,
         *,
-        at_BT: Tensor | None = None,
-        hidden_BS: Tensor | None = None,
-        memory: Memory | None = None,
+        position_ids_BT: Tensor | None = None,
+        key_padding_mask_BS: Tensor | None = None,
+        cache: ModelCache | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
-        ``at_BT``: where the tokens stand (0, 1, 2, ... unless told). ``hidden_BS``: places no query may see. ``memory``:
-        what was read before; the new tokens are added to it. ``noise``: a number from which dropout makes its masks, for
-        fused kernels; without it torch's generator draws them.
+        ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
+        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: a number from which
+        dropout makes its masks, for fused kernels; without it torch's generator draws them.
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         masks = None if noise is None else Noise(noise)
-        scene = Scene(causal=self.dims.causal, at_BT=at_BT, hidden_BS=hidden_BS, noise=masks)
-        x_BTD = self.positions.embed(self.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
+        context = AttentionContext(
+            causal=self.dims.causal, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, noise=masks
+        )
+        x_BTD = self.positions.embed(self.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
+            x_BTD = block(x_BTD, context, self.positions, None if cache is None else cache.layers[layer])
         return self.final(self.final_norm(x_BTD))
 
     @property
@@ -107,9 +111,9 @@ class Transformer(nn.Module):
         if start is not None:
             start(counts_V)
 
-    def new_memory(self) -> Memory:
-        """An empty memory for a batch of rows."""
-        return Memory(layers=self.dims.layers, capacity=self.dims.context)
+    def new_cache(self) -> ModelCache:
+        """An empty cache for a batch of rows."""
+        return ModelCache(layers=self.dims.layers, capacity=self.dims.context)
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:
@@ -129,14 +133,14 @@ def initialise(model: Transformer, seed: int) -> None:
     """Each module draws from a generator of its own, named after it, so that changing one part leaves the others' start alone.
 
     Weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
-    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``draw(generator)``.
+    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
     """
     residual_std = 0.02 / math.sqrt(2 * max(1, model.dims.layers))
     for name, module in model.named_modules():
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
-        if hasattr(module, "draw"):
+        if hasattr(module, "init_weights"):
             with torch.no_grad():
-                module.draw(generator)
+                module.init_weights(generator)
         elif isinstance(module, nn.Linear | nn.Embedding):
             writes_residual = name.endswith((".attention.output", ".feedforward.down"))
             nn.init.normal_(module.weight, std=residual_std if writes_residual else 0.02, generator=generator)

@@ -24,9 +24,9 @@ from glassformer.generation.cuda.decoder import (
 from glassformer.generation.cuda.graphs import WARM_UP
 from glassformer.generation.reference import next_scores, next_token
 from glassformer.generation.sampling import Sampling
-from glassformer.generation.sequence import Text
+from glassformer.generation.sequence import TokenSequence
 from glassformer.model.config import ModelConfig
-from glassformer.model.kv_cache import Memory
+from glassformer.model.kv_cache import ModelCache
 from glassformer.model.transformer import Transformer, build_model
 
 VOCABULARY, CONTEXT = 23, 18
@@ -38,44 +38,46 @@ def model(loud_model) -> Transformer:
     return loud_model(VOCABULARY, width=24, heads=3, context=CONTEXT)
 
 
-def make_texts(number: int, *, new: int = 30, **rules) -> list[Text]:
+def make_sequences(number: int, *, new: int = 30, **rules) -> list[TokenSequence]:
     chance = random.Random(5)
     lengths = [1 + (7 * row) % (2 * CONTEXT) for row in range(number)]
     prompts = [[chance.randrange(VOCABULARY) for _ in range(length)] for length in lengths]
     return [
-        Text(row=row, ids=prompt, key=100 + row, context=CONTEXT, max_new_tokens=new + row, **rules)
+        TokenSequence(row=row, ids=prompt, seed=100 + row, context=CONTEXT, max_new_tokens=new + row, **rules)
         for row, prompt in enumerate(prompts)
     ]
 
 
-def write_by_definition(model: Transformer, texts: list[Text], sampling: Sampling) -> list[list[int]]:
-    for text in texts:
-        while text.reason is None:
-            text.accept(next_token(model, text, sampling))
-    return [text.new for text in texts]
+def generate_by_reference(model: Transformer, sequences: list[TokenSequence], sampling: Sampling) -> list[list[int]]:
+    for sequence in sequences:
+        while sequence.reason is None:
+            sequence.accept(next_token(model, sequence, sampling))
+    return [sequence.new_ids for sequence in sequences]
 
 
-def write(model: Transformer, texts: list[Text], sampling: Sampling, **settings) -> list[list[int]]:
-    Decoder(model, sampling, **({"rows": 4, "capacity": CONTEXT} | settings)).write(iter(texts))
-    return [text.new for text in texts]
+def write(model: Transformer, sequences: list[TokenSequence], sampling: Sampling, **settings) -> list[list[int]]:
+    Decoder(model, sampling, **({"rows": 4, "capacity": CONTEXT} | settings)).write(iter(sequences))
+    return [sequence.new_ids for sequence in sequences]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("rows", "stride"), [(1, 1), (4, 1), (4, 7), (11, 5)])
 def test_writes_what_the_definition_writes(model, sampling, rows, stride):
-    expected = write_by_definition(model, make_texts(11), sampling)
-    assert write(model, make_texts(11), sampling, rows=rows, stride=stride) == expected
-    assert len({tuple(new) for new in expected}) == 11  # no two texts alike, or the test could not see a swap
+    expected = generate_by_reference(model, make_sequences(11), sampling)
+    assert write(model, make_sequences(11), sampling, rows=rows, stride=stride) == expected
+    assert len({tuple(new) for new in expected}) == 11  # no two sequences alike, or the test could not see a swap
 
 
 @pytest.mark.parametrize("stride", [1, 6])
 def test_texts_that_end_early_leave_and_others_take_their_place(model, stride):
     rules = {"stop_ids": {3}, "stop": lambda row, new: row % 3 == 0 and len(new) == 9}
-    expected, texts = make_texts(11, **rules), make_texts(11, **rules)
-    write_by_definition(model, expected, Sampling())
-    write(model, texts, Sampling(), rows=5, stride=stride)
-    assert [(text.new, text.reason) for text in texts] == [(text.new, text.reason) for text in expected]
-    assert {text.reason for text in texts} == {"length", "stop id", "stop"}
+    expected, sequences = make_sequences(11, **rules), make_sequences(11, **rules)
+    generate_by_reference(model, expected, Sampling())
+    write(model, sequences, Sampling(), rows=5, stride=stride)
+    assert [(sequence.new_ids, sequence.reason) for sequence in sequences] == [
+        (sequence.new_ids, sequence.reason) for sequence in expected
+    ]
+    assert {sequence.reason for sequence in sequences} == {"length", "stop id", "stop"}
 
 
 def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, monkeypatch):
@@ -91,12 +93,12 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
             for _ in range(steps):
                 self.step()(rows, length)
 
-    monkeypatch.setattr(decode, "Recorded", Run)
-    monkeypatch.setattr(decode, "can_record", lambda model: True)
+    monkeypatch.setattr(decode, "CUDAGraphSteps", Run)
+    monkeypatch.setattr(decode, "can_capture", lambda model: True)
     monkeypatch.setattr(decode, "LENGTH_UNIT", 8)
     rules = {"stop": lambda row, new: len(new) == 5 * row + 2}
-    expected = write_by_definition(model, make_texts(8, **rules), Sampling())
-    assert write(model, make_texts(8, **rules), Sampling(), rows=8, stride=6) == expected
+    expected = generate_by_reference(model, make_sequences(8, **rules), Sampling())
+    assert write(model, make_sequences(8, **rules), Sampling(), rows=8, stride=6) == expected
     sizes = sorted({rows for rows, _ in shapes})
     assert sizes[-1] == 8
     assert len(sizes) > 2
@@ -107,13 +109,13 @@ def test_recorded_steps_keep_rows_until_half_have_ended_and_few_lengths(model, m
 @pytest.mark.parametrize("stride", [1, 6])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_doubtful_tokens_are_decided_by_the_definition(model, monkeypatch, stride, sampling):
-    """With a slack so large that many choices are doubtful, rows are often taken back; the texts stay the same."""
-    expected = write_by_definition(model, make_texts(5), sampling)
+    """With a slack so large that many choices are recompute, rows are often taken back; the sequences stay the same."""
+    expected = generate_by_reference(model, make_sequences(5), sampling)
     asked = []
     monkeypatch.setattr(decode, "SLACK", 0.02)
     monkeypatch.setattr(decode, "next_scores", lambda *arguments: asked.append(1) or next_scores(*arguments))
-    assert write(model, make_texts(5), sampling, stride=stride) == expected
-    assert len(asked) > 5 + COMPARED  # those that came with reading, and doubtful ones
+    assert write(model, make_sequences(5), sampling, stride=stride) == expected
+    assert len(asked) > 5 + COMPARED  # those that came with reading, and recompute ones
 
 
 def test_equal_scores_are_decided_by_the_definition(model):
@@ -122,14 +124,14 @@ def test_equal_scores_are_decided_by_the_definition(model):
     with torch.no_grad():
         twins.embedding.weight[4] = twins.embedding.weight[9] = 3 * twins.embedding.weight[4]
     for sampling in SAMPLINGS:
-        expected = write_by_definition(twins, make_texts(6, new=9), sampling)
-        assert write(twins, make_texts(6, new=9), sampling, stride=4) == expected
+        expected = generate_by_reference(twins, make_sequences(6, new=9), sampling)
+        assert write(twins, make_sequences(6, new=9), sampling, stride=4) == expected
 
 
 def test_the_memory_never_holds_more_than_it_must(model):
-    texts = make_texts(3, new=2)[:1]
-    assert write(model, texts, Sampling(), rows=1, capacity=3) == write_by_definition(
-        model, make_texts(3, new=2)[:1], Sampling()
+    sequences = make_sequences(3, new=2)[:1]
+    assert write(model, sequences, Sampling(), rows=1, capacity=3) == generate_by_reference(
+        model, make_sequences(3, new=2)[:1], Sampling()
     )
 
 
@@ -139,7 +141,7 @@ def test_scores_that_are_no_numbers_end_with_a_sentence(model):
         broken.embedding.weight[:] = float("nan")
     for sampling in SAMPLINGS:
         with pytest.raises(Diverged, match="not finite"):
-            write(broken, make_texts(2), sampling)
+            write(broken, make_sequences(2), sampling)
 
 
 def test_exactness_is_promised_for_float32_only(model):
@@ -151,10 +153,10 @@ def test_exactness_is_promised_for_float32_only(model):
 
 
 def test_reading_alone_is_the_definition_to_the_bit(model):
-    for text in make_texts(6):
-        memory = Memory(layers=2, capacity=CONTEXT, rows=3)
-        memory.place_whole(torch.tensor([1]))
-        assert torch.equal(next_scores(model, text, memory), next_scores(model, text))
+    for sequence in make_sequences(6):
+        cache = ModelCache(layers=2, capacity=CONTEXT, rows=3)
+        cache.place_whole(torch.tensor([1]))
+        assert torch.equal(next_scores(model, sequence, cache), next_scores(model, sequence))
 
 
 def test_the_slack_follows_the_difference_that_is_seen(model):
@@ -170,10 +172,10 @@ def test_the_slack_follows_the_difference_that_is_seen(model):
 
 @pytest.mark.parametrize("merge", ["reweight", "reweight_sequence"])
 def test_a_model_whose_memory_cannot_be_right_is_written_by_the_definition(loud_model, merge):
-    """Such a merge looks at the whole text, so a step with a memory gives something else: the comparison notices."""
+    """Such a merge looks at the whole sequence, so a step with a cache gives something else: the comparison notices."""
     leaky = loud_model(VOCABULARY, seed=4, width=24, heads=3, context=CONTEXT, merge=merge)
-    expected = write_by_definition(leaky, make_texts(4, new=9), Sampling())
-    assert write(leaky, make_texts(4, new=9), Sampling(), stride=5) == expected
+    expected = generate_by_reference(leaky, make_sequences(4, new=9), Sampling())
+    assert write(leaky, make_sequences(4, new=9), Sampling(), stride=5) == expected
 
 
 class PlainRecording:
@@ -189,9 +191,9 @@ class PlainRecording:
 
 @pytest.fixture
 def recording(monkeypatch):
-    """As on a GPU: steps are recorded, and the model's decoder is kept."""
-    monkeypatch.setattr(decode, "can_record", lambda model: True)
-    monkeypatch.setattr(decode, "Recorded", PlainRecording)
+    """As on a GPU: steps are graphs, and the model's decoder is kept."""
+    monkeypatch.setattr(decode, "can_capture", lambda model: True)
+    monkeypatch.setattr(decode, "CUDAGraphSteps", PlainRecording)
     kept = type(decode._KEPT)()
     monkeypatch.setattr(decode, "_KEPT", kept)
     return kept
@@ -200,15 +202,15 @@ def recording(monkeypatch):
 def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, recording):
     settings = {"rows": 4, "capacity": CONTEXT, "stride": 5}
     sampling = SAMPLINGS[2]
-    expected = write_by_definition(model, make_texts(11), sampling)
+    expected = generate_by_reference(model, make_sequences(11), sampling)
     first = decoder_for(model, sampling, **settings)
     for stride in (5, 3):
         keep(first)
         again = decoder_for(model, sampling, **settings | {"stride": stride})
         assert again is first
-        texts = make_texts(11)
-        again.write(iter(texts))
-        assert [text.new for text in texts] == expected
+        sequences = make_sequences(11)
+        again.write(iter(sequences))
+        assert [sequence.new_ids for sequence in sequences] == expected
     for other in ({"rows": 3}, {"capacity": CONTEXT - 1}):
         keep(first)
         assert decoder_for(model, sampling, **settings | other) is not first
@@ -218,14 +220,15 @@ def test_a_model_keeps_its_last_decoder_and_writes_the_same_with_it(model, recor
 
 @pytest.fixture
 def long_runs(monkeypatch):
-    """As in bf16: only scores that are no numbers are doubtful. Runs of four steps and more are looked at in two pieces."""
+    """As in bf16: only scores that are no numbers are recompute. Runs of four steps and more are looked at in two pieces."""
     monkeypatch.setattr(decode, "rounds_as_float32", lambda model: False)
     monkeypatch.setattr(decode, "LATE_STEPS", 2)
 
 
-def texts_of_one_length(number: int) -> list[Text]:
+def sequences_of_one_length(number: int) -> list[TokenSequence]:
     return [
-        Text(row=row, ids=[row, row + 1], key=7 + row, context=CONTEXT, max_new_tokens=45 + row % 2) for row in range(number)
+        TokenSequence(row=row, ids=[row, row + 1], seed=7 + row, context=CONTEXT, max_new_tokens=45 + row % 2)
+        for row in range(number)
     ]
 
 
@@ -234,10 +237,10 @@ def test_the_host_looks_at_ids_while_the_device_takes_the_next_steps(model, long
     are looked at, which are told in two pieces, and after the last id that all rows need no further window is begun."""
     heard, step, accept, read = [], Decoder._step, Decoder._accept, Decoder._read_windows
     monkeypatch.setattr(Decoder, "_step", lambda self, *shape: (heard.append("step"), step(self, *shape)))
-    monkeypatch.setattr(Decoder, "_accept", lambda self, said: (heard.append(said.shape[1]), accept(self, said)))
+    monkeypatch.setattr(Decoder, "_accept", lambda self, tokens: (heard.append(tokens.shape[1]), accept(self, tokens)))
     monkeypatch.setattr(Decoder, "_read_windows", lambda self, *ids: (heard.append("read"), read(self, *ids)))
-    expected = write_by_definition(model, texts_of_one_length(3), Sampling())
-    assert write(model, texts_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
+    expected = generate_by_reference(model, sequences_of_one_length(3), Sampling())
+    assert write(model, sequences_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
     window = ["read"] + ["step"] * 9
     first = ["read"] + ["step"] * 17 + window + [15, 2] + window + [7, 2] + window + [7, 2]
     assert heard[: len(first)] == first
@@ -248,8 +251,8 @@ def test_windows_that_move_on_together_are_read_in_passes_that_fit(model, long_r
     monkeypatch.setattr(decode, "READ_TOKENS", {"cpu": 2 * (CONTEXT // 2)})
     read, passes = Decoder._read_windows, []
     monkeypatch.setattr(Decoder, "_read_windows", lambda self, rows, ids: (passes.append(ids.shape), read(self, rows, ids)))
-    expected = write_by_definition(model, texts_of_one_length(5), Sampling())
-    assert write(model, texts_of_one_length(5), Sampling(), rows=5, stride=CONTEXT) == expected
+    expected = generate_by_reference(model, sequences_of_one_length(5), Sampling())
+    assert write(model, sequences_of_one_length(5), Sampling(), rows=5, stride=CONTEXT) == expected
     moved = [shape for shape in passes if shape[1] == CONTEXT // 2]
     assert moved[:3] == [(2, 9), (2, 9), (1, 9)]
     assert all(0 < rows * length <= 18 for rows, length in passes)
@@ -261,17 +264,17 @@ def test_windows_of_every_kind_move_on_together(long_runs, context, prompt):
     """Where a window is not all in what the device has just written, the host says what it is."""
     model = build_model(ModelConfig(width=12, layers=1, heads=3, context=context), VOCABULARY, seed=1).eval()
 
-    def texts() -> list[Text]:
+    def sequences() -> list[TokenSequence]:
         ids = [[(3 * row + at) % VOCABULARY for at in range(prompt)] for row in range(3)]
-        return [Text(row=row, ids=ids[row], key=row, context=context, max_new_tokens=40) for row in range(3)]
+        return [TokenSequence(row=row, ids=ids[row], seed=row, context=context, max_new_tokens=40) for row in range(3)]
 
-    expected = write_by_definition(model, texts(), Sampling())
-    assert write(model, texts(), Sampling(), rows=3, stride=CONTEXT) == expected
+    expected = generate_by_reference(model, sequences(), Sampling())
+    assert write(model, sequences(), Sampling(), rows=3, stride=CONTEXT) == expected
 
 
 @pytest.mark.parametrize("doubts", [[5], [5, 16], [16], [2, 25], [17, 26], [30, 44]])
 def test_a_row_that_went_another_way_is_not_heard_until_it_is_in_step(model, long_runs, monkeypatch, doubts):
-    """Row 1 is doubtful at those of its ids, whether in the piece that is looked at early or late; what it says next is
+    """Row 1 is recompute at those of its ids, whether in the piece that is looked at early or late; what it says next is
     wrong, and the rest of the run follows from it."""
     choose_all = Decoder._choose
 
@@ -279,23 +282,23 @@ def test_a_row_that_went_another_way_is_not_heard_until_it_is_in_step(model, lon
         choose_all(self, rows)
         index, first = int(self.index_B[1]) - 1, int(self.first_B[1])
         if index in doubts and rows > 1:
-            self.said_BN[1, index - first] = decode.UNSURE
+            self.output_tokens_BN[1, index - first] = decode.NEEDS_RECOMPUTATION
             self.last_B[1] = (self.last_B[1] + 1) % VOCABULARY
 
     monkeypatch.setattr(Decoder, "_choose", doubt)
-    expected = write_by_definition(model, texts_of_one_length(3), Sampling())
-    assert write(model, texts_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
+    expected = generate_by_reference(model, sequences_of_one_length(3), Sampling())
+    assert write(model, sequences_of_one_length(3), Sampling(), rows=3, stride=CONTEXT) == expected
 
 
 def test_rows_that_stay_where_they_are_are_not_copied(model, monkeypatch):
     moved = []
-    monkeypatch.setattr(Memory, "keep_rows", lambda self, rows: moved.append(rows.tolist()))
-    write(model, make_texts(2, new=4)[:1], Sampling(), rows=3)
+    monkeypatch.setattr(ModelCache, "keep_rows", lambda self, rows: moved.append(rows.tolist()))
+    write(model, make_sequences(2, new=4)[:1], Sampling(), rows=3)
     assert moved == []
 
 
 def test_who_takes_the_decoder_has_it_alone(model, recording):
-    """A text written while another is being written (from a callback, or another thread) gets one of its own."""
+    """A sequence written while another is being written (from a callback, or another thread) gets one of its own."""
     settings = {"rows": 2, "capacity": CONTEXT, "stride": 1}
     keep(decoder_for(model, Sampling(), **settings))
     first = decoder_for(model, Sampling(), **settings)
@@ -314,7 +317,7 @@ def test_another_model_inside_gets_another_decoder(recording, change: str):
         name = next(name for name, _ in mine.positions.named_buffers())
         setattr(mine.positions, name, getattr(mine.positions, name).clone())
     elif change == "module":
-        mine.blocks[0].feedforward.bend = torch.nn.Tanh()
+        mine.blocks[0].feedforward.activation = torch.nn.Tanh()
     with torch.inference_mode(change == "inference"):
         assert decoder_for(mine, Sampling(), **settings) is not first
 
@@ -334,8 +337,8 @@ def test_nothing_keeps_a_model_or_its_memory_alive(recording):
     gc.disable()  # freed at once, without the collector of rings
     try:
         decoder = decoder_for(mine, Sampling(), rows=2, capacity=CONTEXT, stride=1)
-        decoder.write(iter(make_texts(2, new=3)))
-        buffer = ref(decoder.memory.layers[0]._buffers["key"])
+        decoder.write(iter(make_sequences(2, new=3)))
+        buffer = ref(decoder.cache.layers[0]._buffers["key"])
         keep(decoder)
         del decoder
         assert len(recording) == 1

@@ -1,9 +1,9 @@
-"""Many texts written at once: rows of one batch with one memory, a step per token, the definition for doubtful tokens.
+"""Many sequences at once on CUDA: rows of one batch with one KV cache, steps by CUDA graphs, the reference for close calls.
 
-A text enters a free row, is read into the memory, and leaves when it ends. Between two looks of the host at the tokens
+A sequence enters a free row, is read into the cache, and leaves when it ends. Between two looks of the host at the tokens
 (every ``stride`` steps: on a GPU a look costs more than a step) all state lives on the device; what a row wrote beyond
-its end or beyond a doubtful token is then thrown away, which costs nothing but the steps, because the causal rule hides
-it. Where a choice is not sure (sampling.py) the definition (reference.py) decides: the tokens are its own.
+its end or beyond a token that needs recomputation is then thrown away, which costs nothing but the steps, because the
+causal mask hides it. Where a choice is not sure (sampling.py) the definition (reference.py) decides: the tokens are its own.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from weakref import WeakKeyDictionary, WeakMethod, ref
 import torch
 from torch import Tensor
 
-from glassformer.generation.cuda.graphs import WARM_UP, Recorded, can_record, modules_of
+from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps, can_capture, modules_of
 from glassformer.generation.reference import choose_next, next_scores, seen_ids
 from glassformer.generation.sampling import Sampling, choose
-from glassformer.generation.sequence import Text, window_stride
+from glassformer.generation.sequence import TokenSequence, window_stride
 from glassformer.model import kernels
-from glassformer.model.kv_cache import Memory
+from glassformer.model.kv_cache import ModelCache
 from glassformer.model.transformer import Transformer
 
 if kernels.AVAILABLE:
-    from glassformer.generation.cuda.fast_step import QuickStep, fits, places_of, read_windows
+    from glassformer.generation.cuda.fast_step import FastStep, fits, position_table, read_windows
     from glassformer.generation.cuda.kernels.copy_heads import copy_heads
-    from glassformer.generation.cuda.kernels.residual import Stream, embed
-    from glassformer.generation.cuda.kernels.sample import draw
+    from glassformer.generation.cuda.kernels.residual import ResidualStream, embed
+    from glassformer.generation.cuda.kernels.sample import sample_tokens
 
 SLACK, CAUTION = 1e-5, 20.0
 """A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
 between the two ways to compute it, could change it; docs/generation.md says what was measured."""
 COMPARED = 2
 """Texts whose first token is always computed both ways, to see how much the ways differ in this model. It costs little:
-a text that is read in a pass of its own is read as the definition reads it."""
+a sequence that is read in a pass of its own is read as the definition reads it."""
 READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
 LENGTH_UNIT = 128
-"""Recorded steps look at a whole number of these places, so that few recordings serve a whole window."""
+"""Captured steps look at a whole number of these places, so that few recordings serve a whole window."""
 LATE_STEPS = 16
 """The last steps of a long run: while the device takes them, the host looks at the tokens of those before. Enough of them
 for a look at the ids of hundreds of rows, few enough to leave little to look at when all are taken."""
 SHORT_STEPS = 16
 """Quick steps in one recording."""
-UNSURE = -1
+NEEDS_RECOMPUTATION = -1
 """Stands for a token that the definition must decide."""
 KEPT_BYTES = 1 << 30
-"""The largest memory of keys and values that is kept, with the recordings that use it, for the model's next texts."""
+"""The largest cache of keys and values that is kept, with the recordings that use it, for the model's next sequences."""
 _KEPT: WeakKeyDictionary[Transformer, Decoder] = WeakKeyDictionary()
 
 
@@ -63,35 +63,35 @@ def rounds_as_float32(model: Transformer) -> bool:
 
 @dataclass(slots=True)
 class _Row:
-    """A text in its row. ``start``: the window the memory holds. ``in_step``: the device knows the text's end."""
+    """A sequence in its row. ``start``: the window the cache holds. ``synced``: the device knows the sequence's end."""
 
-    text: Text
+    sequence: TokenSequence
     start: int = -1
-    in_step: bool = False
+    synced: bool = False
 
     @property
     def ended(self) -> bool:
-        return self.text.reason is not None
+        return self.sequence.reason is not None
 
 
 def decoder_for(model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int) -> Decoder:
     """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred.
 
-    Whoever takes it has it alone; ``keep`` gives it back when the texts are written.
+    Whoever takes it has it alone; ``keep`` gives it back when the sequences are written.
     """
     kept = _KEPT.pop(model, None)
-    if kept is not None and kept.made_for == _circumstances(model, sampling, rows, capacity) and can_record(model):
+    if kept is not None and kept.made_for == _circumstances(model, sampling, rows, capacity) and can_capture(model):
         kept.start_anew(stride)
         return kept
     return Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride)
 
 
 def keep(decoder: Decoder) -> None:
-    """Keeps a decoder for the model's next texts, if that pays, fits, and its recordings stay true."""
+    """Keeps a decoder for the model's next sequences, if that pays, fits, and its recordings stay true."""
     model, weight = decoder.model, decoder.model.embedding.weight
-    memory_bytes = 2 * decoder.max_rows * decoder.capacity * model.dims.layers * model.dims.width * weight.element_size()
+    cache_bytes = 2 * decoder.max_rows * decoder.capacity * model.dims.layers * model.dims.width * weight.element_size()
     # Under autocast a recording reads copies of the weights that are freed when the context ends.
-    if decoder.recorded and memory_bytes <= KEPT_BYTES and not torch.is_autocast_enabled(weight.device.type):
+    if decoder.graphs and cache_bytes <= KEPT_BYTES and not torch.is_autocast_enabled(weight.device.type):
         _KEPT[model] = decoder
 
 
@@ -121,7 +121,7 @@ def _fetch(block: Tensor) -> Callable[[], Tensor]:
 
 
 def _copy(into_BHTE: Tensor, new_BHTE: Tensor) -> None:
-    """Copies whole rows into the memory, by a kernel where there is one."""
+    """Copies whole rows into the cache, by a kernel where there is one."""
     if kernels.usable(new_BHTE) and new_BHTE.stride(-1) == 1:
         copy_heads(into_BHTE, new_BHTE)
     else:
@@ -129,30 +129,30 @@ def _copy(into_BHTE: Tensor, new_BHTE: Tensor) -> None:
 
 
 class Decoder:
-    """A batch of texts and its state on the device: last id, its place in the window, index of the next id, ids seen."""
+    """A batch of sequences and its state on the device: last id, its place in the window, index of the next id, ids seen."""
 
     def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int = 1) -> None:
         self._model, self.sampling, self.max_rows, self.capacity, self.stride = ref(model), sampling, rows, capacity, stride
         self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
-        self.memory = Memory(layers=model.dims.layers, capacity=capacity, rows=rows)
-        self.memory.copy = _copy
+        self.cache = ModelCache(layers=model.dims.layers, capacity=capacity, rows=rows)
+        self.cache.copy = _copy
         self.rows: list[_Row] = []
         self.ends_4B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
-        self.last_B, self.at_B, self.index_B, self.keys_B = self.ends_4B
+        self.last_B, self.position_B, self.index_B, self.seeds_B = self.ends_4B
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
         # A run of steps is at most as long as the window; recording one, perhaps the last, takes some steps more.
-        self.said_BN = self.last_B.new_zeros(rows, capacity + WARM_UP)
+        self.output_tokens_BN = self.last_B.new_zeros(rows, capacity + WARM_UP)
         self.first_B, self.before_B = torch.zeros(2, rows, dtype=torch.long, device=self.device)  # index and last id before it
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
-        self.quick: QuickStep | None = None
-        if can_record(model) and kernels.AVAILABLE and fits(model):
-            self.quick, self.stream = QuickStep(model), Stream.empty(rows, model.embedding.weight)
-        together = SHORT_STEPS if self.quick else 1
-        self.recorded = Recorded(WeakMethod(self._step), self._state, together=together) if can_record(model) else None
+        self.fast: FastStep | None = None
+        if can_capture(model) and kernels.AVAILABLE and fits(model):
+            self.fast, self.residual = FastStep(model), ResidualStream.empty(rows, model.embedding.weight)
+        together = SHORT_STEPS if self.fast else 1
+        self.graphs = CUDAGraphSteps(WeakMethod(self._step), self._state, together=together) if can_capture(model) else None
         self.made_for = _circumstances(model, sampling, rows, capacity)
 
     @property
@@ -163,149 +163,152 @@ class Decoder:
 
     @property
     def _state(self) -> list[Tensor]:
-        state = [self.ends_4B.T, self.said_BN, self.first_B]
+        state = [self.ends_4B.T, self.output_tokens_BN, self.first_B]
         if self.seen_BV is not None:
             state.append(self.seen_BV)
-        if self.quick is not None:
-            state += [self.stream.x_BD, self.stream.sums_B2P]
+        if self.fast is not None:
+            state += [self.residual.x_BD, self.residual.sums_B2P]
         return state
 
     def start_anew(self, stride: int) -> None:
-        """As after it was made, with what it has recorded."""
+        """As after it was made, with what it has captured."""
         self.stride, self.rows, self.known = stride, [], {}
         self.to_compare = COMPARED if self.exact else 0
         self.slack.fill_(SLACK)
-        if self.quick:  # it reads nothing of the memory that it has not written for this text
-            self.quick.refresh(self.model)
+        if self.fast:  # it reads nothing of the cache that it has not written for this sequence
+            self.fast.refresh(self.model)
         else:
-            self.memory.clear()
+            self.cache.clear()
         for state in self._state:
             state.zero_()
 
     @property
     def _alive(self) -> list[int]:
-        return [row for row, one in enumerate(self.rows) if one.text.reason is None]
+        return [row for row, one in enumerate(self.rows) if one.sequence.reason is None]
 
-    def write(self, texts: Iterator[Text]) -> None:
-        """Writes all texts to their ends, as many at a time as there are rows."""
-        while alive := self._turn_over(texts):
-            self._read([row for row in alive if self.rows[row].start != self.rows[row].text.start])
-            self._bring_in_step([row for row in alive if not self.rows[row].in_step])
-            for said_BN in self._run():
-                self._accept(said_BN)
+    def write(self, sequences: Iterator[TokenSequence]) -> None:
+        """Writes all sequences to their ends, as many at a time as there are rows."""
+        while alive := self._turn_over(sequences):
+            self._read([row for row in alive if self.rows[row].start != self.rows[row].sequence.start])
+            self._sync([row for row in alive if not self.rows[row].synced])
+            for output_tokens_BN in self._run():
+                self._accept(output_tokens_BN)
 
-    def _turn_over(self, texts: Iterator[Text]) -> list[int]:
-        """Ended texts leave, waiting ones enter. The rows that are being written; none when all is."""
-        waiting = (_Row(text) for text in texts if text.reason is None)
+    def _turn_over(self, sequences: Iterator[TokenSequence]) -> list[int]:
+        """Ended sequences leave, waiting ones enter. The rows that are being written; none when all is."""
+        waiting = (_Row(sequence) for sequence in sequences if sequence.reason is None)
         ended = [row for row, one in enumerate(self.rows) if one.ended]
         for row, one in zip(ended, waiting):
             self.rows[row] = one
         self.rows += itertools.islice(waiting, self.max_rows - len(self.rows))
         alive = self._alive
         # Another number of rows needs another recording: worth it only when the batch has become half as large.
-        if len(alive) <= (len(self.rows) // 2 if self.recorded else len(self.rows) - 1):
+        if len(alive) <= (len(self.rows) // 2 if self.graphs else len(self.rows) - 1):
             late = [row for row in alive if row >= len(alive)]  # they take the free places, so that few rows move
-            self._keep([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
+            self._keep_rows([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
         return self._alive
 
-    def _keep(self, order: list[int]) -> None:
+    def _keep_rows(self, order: list[int]) -> None:
         if order != list(range(len(order))):
             rows_B = self._on_device(order)
-            self.memory.keep_rows(rows_B)
+            self.cache.keep_rows(rows_B)
             for state in self._state:
                 state[: len(order)] = state[rows_B]
         self.rows = [self.rows[row] for row in order]
 
     def _on_device(self, values: Iterable[int]) -> Tensor:
         """The numbers in one copy, which on CUDA does not wait for what the device is doing."""
-        numbers_N = torch.frombuffer(array("q", values), dtype=torch.long)  # many times as quick as a tensor of lists
+        numbers_N = torch.frombuffer(array("q", values), dtype=torch.long)  # many times as fast as a tensor of lists
         return numbers_N.to(self.device, non_blocking=self.device.type == "cuda")
 
     def _read(self, rows: list[int]) -> None:
-        """Puts all but the last id of each window into the memory, in passes of rows of similar length."""
+        """Puts all but the last id of each window into the cache, in passes of rows of similar length."""
         for row in rows[: self.to_compare]:
-            self.memory.place_whole(torch.tensor([row], device=self.device))
-            self.known[row] = next_scores(self.model, self.rows[row].text, self.memory)
-        waiting = sorted(rows[self.to_compare :], key=lambda row: self.rows[row].text.seen, reverse=True)
+            self.cache.place_whole(torch.tensor([row], device=self.device))
+            self.known[row] = next_scores(self.model, self.rows[row].sequence, self.cache)
+        waiting = sorted(rows[self.to_compare :], key=lambda row: self.rows[row].sequence.seen, reverse=True)
         while waiting:
-            length = self.rows[waiting[0]].text.seen - 1
+            length = self.rows[waiting[0]].sequence.seen - 1
             share = self._rows_in_a_pass(length)
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
                 padded: list[int] = []
-                for text in (self.rows[row].text for row in together):
-                    padded += text.ids[text.start : -1]
-                    padded += [0] * (length - text.seen + 1)
+                for sequence in (self.rows[row].sequence for row in together):
+                    padded += sequence.ids[sequence.start : -1]
+                    padded += [0] * (length - sequence.seen + 1)
                 in_order = together == list(range(len(together)))
                 places = slice(len(together)) if in_order else self._on_device(together)
                 self._read_windows(places, self._on_device(padded).view(-1, length))
         self.to_compare -= len(self.known)
         for row in rows:
-            self.rows[row].start, self.rows[row].in_step = self.rows[row].text.start, False
+            self.rows[row].start, self.rows[row].synced = self.rows[row].sequence.start, False
 
     def _rows_in_a_pass(self, length: int) -> int:
         return max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
 
     def _read_windows(self, rows: Tensor | slice, ids_BT: Tensor) -> None:
-        self.memory.place_whole(rows)
-        if self.quick is not None:
-            read_windows(self.model, ids_BT, self.memory)
+        self.cache.place_whole(rows)
+        if self.fast is not None:
+            read_windows(self.model, ids_BT, self.cache)
         else:
-            self.model.features(ids_BT, memory=self.memory)
+            self.model.features(ids_BT, cache=self.cache)
 
-    def _bring_in_step(self, rows: list[int]) -> None:
-        """Tells the device where these texts end."""
+    def _sync(self, rows: list[int]) -> None:
+        """Tells the device where these sequences end."""
         if not rows:
             return
-        texts = [self.rows[row].text for row in rows]
-        values = [(row, text.ids[-1], text.seen - 1, len(text.new), text.key) for row, text in zip(rows, texts)]
+        sequences = [self.rows[row].sequence for row in rows]
+        values = [
+            (row, sequence.ids[-1], sequence.seen - 1, len(sequence.new_ids), sequence.seed)
+            for row, sequence in zip(rows, sequences)
+        ]
         values_B5 = self._on_device(itertools.chain.from_iterable(values)).view(-1, 5)
         where = values_B5[:, 0]
         self.ends_4B[:, where] = values_B5[:, 1:].T
         if self.seen_BV is not None:
-            self.seen_BV[where] = seen_ids(texts, self.seen_BV.shape[1]).to(self.device)
+            self.seen_BV[where] = seen_ids(sequences, self.seen_BV.shape[1]).to(self.device)
         for row in rows:
-            self.rows[row].in_step = True
+            self.rows[row].synced = True
 
     def _run(self) -> Iterator[Tensor]:
-        """The next ids of every row on the host, [B, N], ``UNSURE`` where the definition must decide. While the device takes
-        a run of steps, the host looks at the ids before: of a long run at the first of them, and where all rows come to the
-        end of their windows at once, and nothing else can come between, at those of the window before."""
-        texts = [self.rows[row].text for row in self._alive]
-        ends = [min(text.remaining, text.room) for text in texts]
+        """The next ids of every row on the host, [B, N], ``NEEDS_RECOMPUTATION`` where the reference decides. While the device
+        takes a run of steps, the host looks at the ids before: of a long run at the first of them, and where all rows come to
+        the end of their windows at once, and nothing else can come between, at those of the window before."""
+        sequences = [self.rows[row].sequence for row in self._alive]
+        ends = [min(sequence.remaining, sequence.room) for sequence in sequences]
         steps = 1 if self.known else min(self.stride, max(ends))
-        if self.quick is not None and not texts[0].watched:  # nothing but an end can come between: no look before the first
+        if self.fast is not None and not sequences[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
-        remaining = min(text.remaining for text in texts) - steps
-        on_the_way = self._begin_run(steps, max(text.seen for text in texts), in_two=steps <= min(ends))
-        sure = not (self.exact or texts[0].watched) and len(texts) == len(self.rows)
-        all_move, room = sure and {text.room for text in texts} == {steps}, window_stride(self.model.dims.context)
+        remaining = min(sequence.remaining for sequence in sequences) - steps
+        on_the_way = self._begin_run(steps, max(sequence.seen for sequence in sequences), in_two=steps <= min(ends))
+        sure = not (self.exact or sequences[0].watched) and len(sequences) == len(self.rows)
+        all_move, room = sure and {sequence.room for sequence in sequences} == {steps}, window_stride(self.model.dims.context)
         while remaining > 0 and all_move and self._move_windows(steps):
             steps, all_move = min(room, remaining), room <= remaining
             following = self._begin_run(steps, self.model.dims.context - room + 1, in_two=True)
             for fetched in on_the_way:
                 yield fetched()
             for one in self.rows:
-                one.start = one.text.start if one.in_step else -1  # what a doubtful row wrote since is not its text
+                one.start = one.sequence.start if one.synced else -1  # what a recomputed row wrote since is not its sequence
             on_the_way, remaining = following, remaining - steps
-            all_move = all_move and all(one.in_step for one in self.rows)
+            all_move = all_move and all(one.synced for one in self.rows)
         for fetched in on_the_way:
             yield fetched()
 
     def _begin_run(self, steps: int, seen: int, *, in_two: bool) -> list[Callable[[], Tensor]]:
-        """Lets the device take steps from windows of up to ``seen`` ids. The calls give what the rows said, of a long run
-        first what they said in the first steps; not where a row may come to its end before the others, since what it says
+        """Lets the device take steps from windows of up to ``seen`` ids. The calls give the rows' tokens, of a long run
+        first those of the first steps; not where a row may come to its end before the others, since what it says
         after that is nothing to look at."""
         self.first_B.copy_(self.index_B)
         self.before_B.copy_(self.last_B)
-        if self.quick is not None and self.sampling.only_draws:
+        if self.fast is not None and self.sampling.unfiltered:
             self._embed(len(self.rows))
-        length, said_BN = self._length(seen, steps), self.said_BN[: len(self.rows), :steps]
+        length, output_tokens_BN = self._length(seen, steps), self.output_tokens_BN[: len(self.rows), :steps]
         long = not self.exact and in_two and steps >= 2 * LATE_STEPS
         pieces = []
         for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
             self._take_steps(end - begin, length)
-            pieces.append(_fetch(said_BN[:, begin:end]))
+            pieces.append(_fetch(output_tokens_BN[:, begin:end]))
         return pieces
 
     def _move_windows(self, steps: int) -> bool:
@@ -314,106 +317,117 @@ class Decoder:
         length = context - window_stride(context)  # of the ids before the last one
         if length > steps:
             return False
-        written_BN = torch.cat([self.before_B[:rows].unsqueeze(1), self.said_BN[:rows, :steps]], dim=1)
-        windows_BT = written_BN[:, steps - length : steps].clamp(min=0)  # UNSURE is no id
+        written_BN = torch.cat([self.before_B[:rows].unsqueeze(1), self.output_tokens_BN[:rows, :steps]], dim=1)
+        windows_BT = written_BN[:, steps - length : steps].clamp(min=0)  # NEEDS_RECOMPUTATION is no id
         share = self._rows_in_a_pass(length)
         for begin in range(0, rows if length > 0 else 0, share):
             places = slice(begin, min(begin + share, rows))
             self._read_windows(places, windows_BT[places])
-        self.at_B[:rows] = length
+        self.position_B[:rows] = length
         return True
 
     def _take_steps(self, steps: int, length: int) -> None:
-        if self.recorded:
-            self.recorded(len(self.rows), length, steps)
+        if self.graphs:
+            self.graphs(len(self.rows), length, steps)
         else:
             for _ in range(steps):
                 self._step(len(self.rows), length)
 
     def _length(self, seen: int, steps: int) -> int:
-        """How many places of the memory the next steps look at."""
-        if self.quick is not None:  # it looks no further than each row has come, whatever the length
+        """How many places of the cache the next steps look at."""
+        if self.fast is not None:  # it looks no further than each row has come, whatever the length
             return self.capacity
         length = seen + steps - 1
-        if self.recorded:
+        if self.graphs:
             length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
         return min(length, self.capacity)
 
     def _step(self, rows: int, length: int) -> None:
-        """One token for each of the first ``rows`` rows, written into ``said_BN``. Every shape follows from the two numbers."""
-        last_B, at_B, scores_BV = self.last_B[:rows], self.at_B[:rows], self.scores_BV[:rows]
-        if self.quick is not None:
-            if not self.sampling.only_draws:  # a draw puts the next id there itself
+        """One token for each of the first ``rows`` rows, written into ``output_tokens_BN``. The shapes follow."""
+        last_B, position_B, scores_BV = self.last_B[:rows], self.position_B[:rows], self.scores_BV[:rows]
+        if self.fast is not None:
+            if not self.sampling.unfiltered:  # sampling puts the next id there itself
                 self._embed(rows)
-            self.quick.write_scores(scores_BV, self.model, self.stream.first(rows), at_B, self.memory)
+            self.fast.compute_scores(scores_BV, self.model, self.residual.first(rows), position_B, self.cache)
         else:
-            at_B1 = at_B.unsqueeze(1)
-            self.memory.place(at_B1, length)
-            scores_BV.copy_(self.model(last_B.unsqueeze(1), at_BT=at_B1, memory=self.memory)[:, -1])
-        if self.quick is not None and self.sampling.only_draws:
-            draw(
-                self.stream.first(rows),
+            position_ids_B1 = position_B.unsqueeze(1)
+            self.cache.place(position_ids_B1, length)
+            scores_BV.copy_(self.model(last_B.unsqueeze(1), position_ids_BT=position_ids_B1, cache=self.cache)[:, -1])
+        if self.fast is not None and self.sampling.unfiltered:
+            sample_tokens(
+                self.residual.first(rows),
                 scores_BV,
                 table_VD=self.model.embedding.weight,
-                places_TD=places_of(self.model.positions),
+                position_table_TD=position_table(self.model.positions),
                 temperature=self.sampling.temperature,
-                keys_B=self.keys_B,
+                seeds_B=self.seeds_B,
                 index_B=self.index_B,
                 last_B=last_B,
-                at_B=at_B,
+                position_B=position_B,
                 first_B=self.first_B,
-                said_BN=self.said_BN,
-                last_place=self.capacity - 1,
-                unsure=UNSURE,
+                output_tokens_BN=self.output_tokens_BN,
+                last_position=self.capacity - 1,
+                needs_recomputation=NEEDS_RECOMPUTATION,
             )
         else:
             self._choose(rows)
 
     def _embed(self, rows: int) -> None:
-        """Puts the last ids into the stream."""
-        model, last_B, at_B = self.model, self.last_B[:rows], self.at_B[:rows]
-        embed(self.stream.first(rows), last_B, model.embedding.weight, at_B, places_of(model.positions))
+        """Puts the last ids into the residual stream."""
+        model, last_B, position_B = self.model, self.last_B[:rows], self.position_B[:rows]
+        embed(self.residual.first(rows), last_B, model.embedding.weight, position_B, position_table(model.positions))
 
     def _choose(self, rows: int) -> None:
         """From the scores to the next ids, and the state one step on; a row at its window's end waits there to be read anew."""
-        last_B, at_B, index_B, keys_B = self.last_B[:rows], self.at_B[:rows], self.index_B[:rows], self.keys_B[:rows]
+        last_B, position_B, index_B, seeds_B = (
+            self.last_B[:rows],
+            self.position_B[:rows],
+            self.index_B[:rows],
+            self.seeds_B[:rows],
+        )
         seen_BV, scores_BV = None if self.seen_BV is None else self.seen_BV[:rows], self.scores_BV[:rows]
-        choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, keys_B=keys_B, index_B=index_B, slack=self.slack)
-        unsure_B = ~choice.sure_B if self.exact else scores_BV.isnan().any(dim=-1)
+        choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, seeds_B=seeds_B, index_B=index_B, slack=self.slack)
+        recompute_B = ~choice.sure_B if self.exact else scores_BV.isnan().any(dim=-1)
         column_B1 = (index_B - self.first_B[:rows]).unsqueeze(1)
-        self.said_BN[:rows].scatter_(1, column_B1, torch.where(unsure_B, UNSURE, choice.ids_B).unsqueeze(1))
+        self.output_tokens_BN[:rows].scatter_(
+            1, column_B1, torch.where(recompute_B, NEEDS_RECOMPUTATION, choice.ids_B).unsqueeze(1)
+        )
         last_B.copy_(choice.ids_B)
-        at_B.add_(1).clamp_(max=self.capacity - 1)
+        position_B.add_(1).clamp_(max=self.capacity - 1)
         index_B.add_(1)
         if seen_BV is not None:
             seen_BV.scatter_(1, choice.ids_B.unsqueeze(1), True)
 
-    def _accept(self, said_BN: Tensor) -> None:
-        """Takes what the rows said; not of a row whose text went another way in the meantime."""
-        doubtful_B = (said_BN.numpy() == UNSURE).any(axis=1)  # quicker than each row's list, and it wakes no threads
-        for row, (one, said, doubtful) in enumerate(zip(self.rows, said_BN.tolist(), doubtful_B.tolist())):
-            if not one.in_step:
+    def _accept(self, output_tokens_BN: Tensor) -> None:
+        """Takes the rows' tokens; not of a row whose sequence went another way in the meantime."""
+        recompute_B = (output_tokens_BN.numpy() == NEEDS_RECOMPUTATION).any(
+            axis=1
+        )  # quicker than each row's list, and it wakes no threads
+        for row, (one, tokens, recompute) in enumerate(zip(self.rows, output_tokens_BN.tolist(), recompute_B.tolist())):
+            if not one.synced:
                 continue
-            if doubtful or row in self.known:
-                self._accept_doubtful(row, said)
+            if recompute or row in self.known:
+                self._accept_with_recomputation(row, tokens)
             else:
-                one.text.accept_all(said)
+                one.sequence.accept_all(tokens)
 
-    def _accept_doubtful(self, row: int, said: list[int]) -> None:
-        """Takes what a row said, as far as it is the definition's word: to its window's end or a doubtful token."""
+    def _accept_with_recomputation(self, row: int, tokens: list[int]) -> None:
+        """Takes a row's tokens, up to its window's end or a token that needs recomputation."""
         one, known_1V = self.rows[row], self.known.pop(row, None)
-        said = said if known_1V is None else [UNSURE]
-        taken = said[: one.text.room]
-        if UNSURE not in taken:
-            one.text.accept_all(taken)
+        tokens = tokens if known_1V is None else [NEEDS_RECOMPUTATION]
+        taken = tokens[: one.sequence.room]
+        if NEEDS_RECOMPUTATION not in taken:
+            one.sequence.accept_all(taken)
             return
-        one.text.accept_all(taken[: taken.index(UNSURE)])
+        one.sequence.accept_all(taken[: taken.index(NEEDS_RECOMPUTATION)])
         if not one.ended:
-            scores_1V = next_scores(self.model, one.text) if known_1V is None else known_1V
-            if self.exact and taken.index(UNSURE) == len(said) - 1:  # the scores of the last step are still there
+            scores_1V = next_scores(self.model, one.sequence) if known_1V is None else known_1V
+            if (
+                self.exact and taken.index(NEEDS_RECOMPUTATION) == len(tokens) - 1
+            ):  # the scores of the last step are still there
                 self._learn_rounding(scores_1V, self.scores_BV[row])
-            one.text.accept(choose_next(scores_1V, one.text, self.sampling))
-            one.in_step = False
+            one.sequence.accept(choose_next(scores_1V, one.sequence, self.sampling))
+            one.synced = False
 
     def _learn_rounding(self, scores_1V: Tensor, others_V: Tensor) -> None:
         """Raises the slack where the two ways differ by more than was thought."""

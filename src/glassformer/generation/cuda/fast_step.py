@@ -1,6 +1,6 @@
 """The scores of the next token by five kernels a layer: the step of writing for models of the usual parts, in bf16 on CUDA.
 
-The definition is the model's own forward pass with a memory. Which models can take this way, ``fits`` says; all others
+The definition is the model's own forward pass with a cache. Which models can take this way, ``fits`` says; all others
 take the forward pass.
 """
 
@@ -14,14 +14,21 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from glassformer.generation.cuda.graphs import record
+from glassformer.generation.cuda.graphs import capture
 from glassformer.generation.cuda.kernels.decode_attention import WIDEST_HEAD, decode_attention
-from glassformer.generation.cuda.kernels.residual import NormedMap, Stream, add_linear, after_norm, embed, linear_of_normed
-from glassformer.model.attention_context import Scene
+from glassformer.generation.cuda.kernels.residual import (
+    NormedLinear,
+    ResidualStream,
+    add_linear,
+    after_norm,
+    embed,
+    linear_of_normed,
+)
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.pre import PreBlock
 from glassformer.model.feedforwards.plain import GELU, Plain
 from glassformer.model.kernels import usable
-from glassformer.model.kv_cache import LayerMemory, Memory
+from glassformer.model.kv_cache import KVCache, ModelCache
 from glassformer.model.lookup import Lookup
 from glassformer.model.mixers.dot import Dot
 from glassformer.model.norms.layer import LayerNorm
@@ -34,11 +41,11 @@ from glassformer.model.transformer import Attention, Transformer
 
 WIDEST = 1024
 """The width up to which our products of few rows were seen to be faster than the forward pass (LAB.md)."""
-BENDS: dict[type[nn.Module], str] = {nn.ReLU: "relu", GELU: "gelu"}
+ACTIVATIONS: dict[type[nn.Module], str] = {nn.ReLU: "relu", GELU: "gelu"}
 
 
 def fits(model: Transformer) -> bool:
-    """Whether the kernels can stand for this model's parts; positions that turn, merges and inner maps may be any."""
+    """Whether the kernels can stand for this model's parts; positions that turn, merges and inner linear layers may be any."""
     tensors = itertools.chain(model.parameters(), (buffer for buffer in model.buffers() if buffer.is_floating_point()))
     return (
         all(usable(tensor) and tensor.is_contiguous() for tensor in tensors)
@@ -49,7 +56,7 @@ def fits(model: Transformer) -> bool:
         and isinstance(model.final_norm, LayerNorm | RMSNorm)
         and type(model.embedding) is Lookup
         and type(model.positions).bias is Positions.bias
-        and (type(model.positions).embed is Positions.embed or places_of(model.positions) is not None)
+        and (type(model.positions).embed is Positions.embed or position_table(model.positions) is not None)
         and isinstance(model.head, LinearHead)
         and type(model.head).forward is LinearHead.forward
         and _passed_over(model.embedded, model.final)
@@ -75,58 +82,60 @@ def _passed_over(*taps: nn.Module) -> bool:
     return all(type(tap) is Tap for tap in taps)
 
 
-class QuickStep:
-    """The step, with the maps that follow a norm made ready. Keeps no hold of the model: its owner may live as long."""
+class FastStep:
+    """The step, with the linear layers that follow a norm made ready. Keeps no reference to the model."""
 
     def __init__(self, model: Transformer) -> None:
-        self._maps = [_after(*pair) for pair in _norms_and_maps(model)]
+        self._linears = [_after(*pair) for pair in _norms_and_linears(model)]
         self._refreshing: torch.cuda.CUDAGraph | None = None
 
     def refresh(self, model: Transformer) -> None:
-        """Takes over weights of its model that may have changed where they are; recordings find the maps where they were."""
+        """Takes over weights of its model that may have changed where they are; recordings find the layers where they were."""
         if self._refreshing is None and model.embedding.weight.is_cuda:
-            self._refreshing = record(lambda: self._take_over(model))
+            self._refreshing = capture(lambda: self._take_over(model))
         if self._refreshing is None:
             self._take_over(model)
         else:
             self._refreshing.replay()
 
     def _take_over(self, model: Transformer) -> None:
-        for kept, pair in zip(self._maps, _norms_and_maps(model)):
+        for kept, pair in zip(self._linears, _norms_and_linears(model)):
             _after(*pair, into=kept)
 
-    def write_scores(self, scores_BV: Tensor, model: Transformer, stream: Stream, at_B: Tensor, memory: Memory) -> None:
-        """Carries each row's last id, which stands in the stream, through the layers, adds it to the memory at its place, and
-        stores the scores of the next one. The stream holds nothing of use afterwards."""
-        maps = iter(self._maps)
-        for block, of_layer in zip(model.blocks, memory.layers):
+    def compute_scores(
+        self, scores_BV: Tensor, model: Transformer, residual: ResidualStream, position_B: Tensor, cache: ModelCache
+    ) -> None:
+        """Carries each row's last id, which stands in the residual stream, through the layers, adds it to the cache, and
+        stores the scores of the next one. The residual stream holds nothing of use afterwards."""
+        linears = iter(self._linears)
+        for block, of_layer in zip(model.blocks, cache.layers):
             assert isinstance(block, PreBlock)
             assert isinstance(block.attention, Attention)
-            _add_attention(stream, next(maps), block.attention, model.positions, at_B.unsqueeze(1), of_layer)
-            if _is_two_maps(block.feedforward):
-                inner_BI = linear_of_normed(stream, next(maps), bend=BENDS[type(block.feedforward.bend)])
-                add_linear(stream, inner_BI, block.feedforward.down.weight, block.feedforward.down.bias)
+            _add_attention(residual, next(linears), block.attention, model.positions, position_B.unsqueeze(1), of_layer)
+            if _is_mlp(block.feedforward):
+                inner_BI = linear_of_normed(residual, next(linears), activation=ACTIVATIONS[type(block.feedforward.activation)])
+                add_linear(residual, inner_BI, block.feedforward.down.weight, block.feedforward.down.bias)
             else:
-                x_B1D = stream.x_BD.unsqueeze(1)
+                x_B1D = residual.x_BD.unsqueeze(1)
                 x_BD = (x_B1D + block.feedforward(block.feedforward_norm(x_B1D))).squeeze(1)
-                embed(stream, torch.arange(len(x_BD), device=x_BD.device), x_BD)
-        linear_of_normed(stream, next(maps), out=scores_BV)
+                embed(residual, torch.arange(len(x_BD), device=x_BD.device), x_BD)
+        linear_of_normed(residual, next(linears), out=scores_BV)
 
 
-def read_windows(model: Transformer, ids_BT: Tensor, memory: Memory) -> None:
-    """Puts windows into the memory: the forward pass up to the last keys and values, for models that fit."""
-    scene = Scene(causal=model.dims.causal)
-    x_BTD = model.positions.embed(model.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
-    for block, of_layer in zip(model.blocks, memory.layers):
-        if of_layer is not memory.layers[-1]:
-            x_BTD = block(x_BTD, scene, model.positions, of_layer)
+def read_windows(model: Transformer, ids_BT: Tensor, cache: ModelCache) -> None:
+    """Puts windows into the cache: the forward pass up to the last keys and values, for models that fit."""
+    context = AttentionContext(causal=model.dims.causal)
+    x_BTD = model.positions.embed(model.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
+    for block, of_layer in zip(model.blocks, cache.layers):
+        if of_layer is not cache.layers[-1]:
+            x_BTD = block(x_BTD, context, model.positions, of_layer)
         else:
             assert isinstance(block, PreBlock)
             assert isinstance(block.attention, Attention)
-            block.attention.mixer(block.attention_norm(x_BTD), scene, model.positions, of_layer)
+            block.attention.mixer(block.attention_norm(x_BTD), context, model.positions, of_layer)
 
 
-def places_of(positions: Positions) -> Tensor | None:
+def position_table(positions: Positions) -> Tensor | None:
     """What the positions add to a token's vector, by place."""
     if isinstance(positions, Learned):
         return positions.table.weight
@@ -134,51 +143,58 @@ def places_of(positions: Positions) -> Tensor | None:
 
 
 def _add_attention(
-    stream: Stream, qkv: NormedMap, attention: Attention, positions: Positions, at_B1: Tensor, memory: LayerMemory
+    residual: ResidualStream,
+    qkv: NormedLinear,
+    attention: Attention,
+    positions: Positions,
+    position_ids_B1: Tensor,
+    cache: KVCache,
 ) -> None:
     assert isinstance(attention.mixer, Dot)
     heads = attention.mixer.heads
-    q_BHTE, k_BHTE, v_BHTE = (part.unflatten(1, (heads, 1, -1)) for part in linear_of_normed(stream, qkv).chunk(3, dim=1))
-    q_BHTE, k_BHTE = positions.rotate(q_BHTE, at_B1), positions.rotate(k_BHTE, at_B1)
+    q_BHTE, k_BHTE, v_BHTE = (part.unflatten(1, (heads, 1, -1)) for part in linear_of_normed(residual, qkv).chunk(3, dim=1))
+    q_BHTE, k_BHTE = positions.rotate(q_BHTE, position_ids_B1), positions.rotate(k_BHTE, position_ids_B1)
     z_BHE = decode_attention(
         q_BHTE.squeeze(2),
         k_BHTE.squeeze(2),
         v_BHTE.squeeze(2),
-        memory.rows_of("key", k_BHTE),
-        memory.rows_of("value", v_BHTE),
-        at_B1.squeeze(1),
+        cache.rows_of("key", k_BHTE),
+        cache.rows_of("value", v_BHTE),
+        position_ids_B1.squeeze(1),
         1.0 / math.sqrt(q_BHTE.shape[-1]),
     )
     merged_BD = attention.merge(z_BHE.unsqueeze(2)).squeeze(1).contiguous()
-    add_linear(stream, merged_BD, attention.output.weight, attention.output.bias)
+    add_linear(residual, merged_BD, attention.output.weight, attention.output.bias)
 
 
-def _is_two_maps(feedforward: nn.Module) -> TypeGuard[Plain]:
-    """Whether it is two linear maps with a bend between them that a kernel knows."""
+def _is_mlp(feedforward: nn.Module) -> TypeGuard[Plain]:
+    """Whether it is two linear layers with an activation between them that a kernel knows."""
     return (
         isinstance(feedforward, Plain)
         and type(feedforward.up) is type(feedforward.down) is nn.Linear
-        and type(feedforward.bend) in BENDS
+        and type(feedforward.activation) in ACTIVATIONS
         and _passed_over(feedforward.neurons)
     )
 
 
-def _norms_and_maps(model: Transformer) -> Iterator[tuple[nn.Module, nn.Module]]:
+def _norms_and_linears(model: Transformer) -> Iterator[tuple[nn.Module, nn.Module]]:
     """Every norm with the map that follows it, in the order in which the step takes them."""
     for block in model.blocks:
         assert isinstance(block, PreBlock)
         assert isinstance(block.attention, Attention)
         assert isinstance(block.attention.mixer, Dot)
         yield block.attention_norm, block.attention.mixer.qkv
-        if _is_two_maps(block.feedforward):
+        if _is_mlp(block.feedforward):
             yield block.feedforward_norm, block.feedforward.up
     yield model.final_norm, model.head
 
 
-def _after(norm: nn.Module, map_: nn.Module, into: NormedMap | None = None) -> NormedMap:
+def _after(norm: nn.Module, linear: nn.Module, into: NormedLinear | None = None) -> NormedLinear:
     assert isinstance(norm, LayerNorm | RMSNorm)
-    assert isinstance(map_, nn.Linear | LinearHead)
+    assert isinstance(linear, nn.Linear | LinearHead)
     assert norm.eps is not None
     centred = isinstance(norm, LayerNorm)
     shift_I = norm.bias if isinstance(norm, LayerNorm) else None
-    return after_norm(map_.weight, map_.bias, scale_I=norm.weight, shift_I=shift_I, eps=norm.eps, centred=centred, into=into)
+    return after_norm(
+        linear.weight, linear.bias, scale_I=norm.weight, shift_I=shift_I, eps=norm.eps, centred=centred, into=into
+    )

@@ -1,4 +1,4 @@
-"""A step recorded once on a CUDA GPU and replayed many times: the processor says one word instead of a hundred.
+"""A step captured once on a CUDA GPU and replayed many times: the processor says one word instead of a hundred.
 
 The step must be made of device work alone, keep its state in tensors that live as long as the recording, and have
 shapes that follow from its arguments. Plays no part on other devices.
@@ -17,22 +17,22 @@ WARM_UP = 2
 """Plain runs before recording: libraries choose kernels and allocate their own memory in the first ones."""
 
 
-def can_record(model: nn.Module) -> bool:
+def can_capture(model: nn.Module) -> bool:
     """A hook is Python and would run only while recording, so a model that somebody looks into is run step by step."""
     hooked = any(module._forward_hooks or module._forward_pre_hooks for module in modules_of(model))
     return next(model.parameters()).device.type == "cuda" and not hooked
 
 
 def modules_of(model: nn.Module) -> list[nn.Module]:
-    """All modules of a model, in no order that means anything; many times as quick as ``model.modules()``, since before every
-    batch of texts somebody goes through them."""
+    """All modules of a model, in no order that means anything; many times as fast as ``model.modules()``, since before every
+    batch of sequences somebody goes through them."""
     found: list[nn.Module] = [model]
     for module in found:
         found += [inner for inner in module._modules.values() if inner is not None]
     return found
 
 
-def record(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAGraph:
+def capture(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAGraph:
     """A recording of what ``work`` tells the device, which it does not do meanwhile."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
@@ -41,7 +41,7 @@ def record(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAGr
 
 
 @final
-class Recorded:
+class CUDAGraphSteps:
     """Steps ``step(rows, length)`` by recordings of one step or of ``together`` steps, for each pair of arguments.
 
     ``state``: all that a step changes. Between two replays the GPU waits for some microseconds, which several short steps in
@@ -51,18 +51,18 @@ class Recorded:
     def __init__(self, step: WeakMethod[Callable[[int, int], None]], state: Sequence[Tensor], *, together: int = 1) -> None:
         self._weak_step, self._state = step, state  # weak: the step's owner owns this, and a ring is freed late
         self._together = together
-        self._recordings: dict[tuple[int, int, int], torch.cuda.CUDAGraph] = {}
+        self._graphs: dict[tuple[int, int, int], torch.cuda.CUDAGraph] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, rows: int, length: int, steps: int) -> None:
         while steps > 0:
             at_once = self._together if steps >= self._together else 1
-            if (rows, length, at_once) not in self._recordings:
-                self._recordings[rows, length, at_once] = self._record(rows, length, at_once)
-            self._recordings[rows, length, at_once].replay()
+            if (rows, length, at_once) not in self._graphs:
+                self._graphs[rows, length, at_once] = self._capture(rows, length, at_once)
+            self._graphs[rows, length, at_once].replay()
             steps -= at_once
 
-    def _record(self, rows: int, length: int, steps: int) -> torch.cuda.CUDAGraph:
+    def _capture(self, rows: int, length: int, steps: int) -> torch.cuda.CUDAGraph:
         step = self._weak_step()
         assert step is not None
         before = [tensor.clone() for tensor in self._state]
@@ -74,4 +74,4 @@ class Recorded:
         torch.cuda.current_stream().wait_stream(aside)
         for tensor, value in zip(self._state, before):
             tensor.copy_(value)
-        return record(lambda: [step(rows, length) for _ in range(steps)], pool=self._pool)
+        return capture(lambda: [step(rows, length) for _ in range(steps)], pool=self._pool)

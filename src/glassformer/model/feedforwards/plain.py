@@ -17,9 +17,9 @@ if kernels.AVAILABLE:
 
 
 class PlainConfig(FeedforwardConfig):
-    """Linear, a bend, linear; the inner width is ``expansion`` times the width, or ``inner`` exactly."""
+    """Linear, an activation, linear; the inner width is ``expansion`` times the width, or ``inner`` exactly."""
 
-    bend: ClassVar[str]
+    activation: ClassVar[str]
 
     expansion: float = Field(default=4.0, gt=0)
     inner: int | None = Field(default=None, gt=0)
@@ -28,7 +28,7 @@ class PlainConfig(FeedforwardConfig):
         return self.inner or max(1, round(self.expansion * dims.width))
 
     def build(self, dims: Dims) -> Plain:
-        return Plain(dims, self.inner_width(dims), bend=type(self).bend)
+        return Plain(dims, self.inner_width(dims), activation=type(self).activation)
 
     def parameters(self, dims: Dims) -> int:
         inner = self.inner_width(dims)
@@ -43,7 +43,7 @@ class PlainConfig(FeedforwardConfig):
 class ReLUConfig(PlainConfig):
     """Linear, ReLU, linear, as in the original Transformer (Vaswani et al. 2017)."""
 
-    bend: ClassVar[str] = "relu"
+    activation: ClassVar[str] = "relu"
 
 
 @FEEDFORWARDS.variant("gelu")
@@ -51,7 +51,7 @@ class ReLUConfig(PlainConfig):
 class GELUConfig(PlainConfig):
     """Linear, GELU, linear (Hendrycks and Gimpel 2016; GPT-2)."""
 
-    bend: ClassVar[str] = "gelu"
+    activation: ClassVar[str] = "gelu"
 
 
 @final
@@ -64,12 +64,12 @@ class GELU(nn.GELU):
 
 @final
 class Plain(nn.Module):
-    def __init__(self, dims: Dims, inner: int, *, bend: str) -> None:
+    def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.bend = {"relu": nn.ReLU, "gelu": GELU}[bend]()
+        self.activation = {"relu": nn.ReLU, "gelu": GELU}[activation]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(self.neurons(self.bend(self.up(x_BTD))))
+        return self.down(self.neurons(self.activation(self.up(x_BTD))))

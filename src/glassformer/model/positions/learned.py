@@ -31,5 +31,5 @@ class Learned(Positions):
         super().__init__()
         self.table = Lookup(dims.context, dims.width)
 
-    def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
-        return x_BTD + self.table(at_BT)
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
+        return x_BTD + self.table(position_ids_BT)

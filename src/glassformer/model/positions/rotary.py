@@ -50,8 +50,8 @@ class Rotary(Positions):
         self.register_buffer("cos_TE", angle_TE.cos().to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("sin_TE", angle_TE.sin().to(torch.get_default_dtype()), persistent=False)
 
-    def rotate(self, x_BHTE: Tensor, at_BT: Tensor) -> Tensor:
+    def rotate(self, x_BHTE: Tensor, position_ids_BT: Tensor) -> Tensor:
         first, second = x_BHTE.chunk(2, dim=-1)
         turned_BHTE = torch.cat([-second, first], dim=-1)  # a quarter turn of every pair
-        cos_B1TE, sin_B1TE = self.cos_TE[at_BT].unsqueeze(1), self.sin_TE[at_BT].unsqueeze(1)
+        cos_B1TE, sin_B1TE = self.cos_TE[position_ids_BT].unsqueeze(1), self.sin_TE[position_ids_BT].unsqueeze(1)
         return (x_BHTE * cos_B1TE + turned_BHTE * sin_B1TE).to(x_BHTE.dtype)

@@ -1,9 +1,9 @@
-"""The residual stream of few rows, and linear maps from it and onto it: each one kernel, norm, bend and sum included.
+"""The residual stream of few rows, and linear layers from it and onto it: one kernel each, norm, activation and sum included.
 
-For the step of a text being written, where each of these alone costs more to start than to run. The norm is taken after
-the product: with the norm's scale multiplied into the matrix, norm(x) W = (x W - mean(x) 1 W) / deviation(x). Mean and
-deviation come from sums that whoever wrote the row has left beside it, piece by piece, always added in the same order.
-Where a row's mean is more than some 300 times its deviation this loses more than bf16 does.
+For a decoding step, where each of these alone costs more to start than to run. The norm is taken after the product: with
+the norm's scale multiplied into the weight, norm(x) W = (x W - mean(x) 1 W) / deviation(x). Mean and deviation come from
+sums that the kernel before has left beside the row, piece by piece, always added in the same order. Where a row's mean is
+more than some 300 times its deviation this loses more than bf16 does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torch import Tensor
 from glassformer.generation.cuda.kernels.launch import launch
 from glassformer.model.kernels.gelu import below
 
-BENDS = {"": 0, "relu": 1, "gelu": 2}
+ACTIVATIONS = {"": 0, "relu": 1, "gelu": 2}
 FOLDED_ROWS = 8
-"""Rows of a map that one program multiplies with the norm's scale."""
+"""Rows of a weight that one program multiplies with the norm's scale."""
 PIECE = 16
-"""Columns of the stream that are summed together."""
+"""Columns of the residual stream that are summed together."""
 FEW_ROWS = 64
 """Rows up to which more and smaller programs are faster (H200, width 384)."""
 FEW_OUTPUTS = 256
@@ -31,7 +31,7 @@ FEW_OUTPUTS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class ResidualStream:
     """Rows of the residual stream, and for each the sums and sums of squares of its pieces, [B, 2, P]."""
 
     x_BD: Tensor
@@ -50,7 +50,7 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NormedMap:
+class NormedLinear:
     """norm(x) -> W norm(x) + b, with the norm's scale and shift in W and b. ``sums_O``: of each row of W, for a norm that
     takes the mean off (layer norm); None: one that does not (RMS norm)."""
 
@@ -88,15 +88,15 @@ def _fold(
 
 def after_norm(
     weight_OI: Tensor, bias_O: Tensor | None, *, scale_I: Tensor, shift_I: Tensor | None, eps: float, centred: bool,
-    into: NormedMap | None = None,
-) -> NormedMap:  # fmt: skip
-    """A map and the norm before it in one; ``centred``: layer norm, otherwise RMS norm. ``into``: such a map, to be
-    overwritten where it is."""
+    into: NormedLinear | None = None,
+) -> NormedLinear:  # fmt: skip
+    """A linear layer and the norm before it in one; ``centred``: layer norm, otherwise RMS norm. ``into``: such a layer, to
+    be overwritten where it is."""
     outputs, inputs = weight_OI.shape
     biased = bias_O is not None or shift_I is not None
     if into is None:
         one_each = weight_OI.new_empty(2, outputs, dtype=torch.float32)
-        into = NormedMap(
+        into = NormedLinear(
             weight_OI=weight_OI.new_empty(outputs, inputs),
             bias_O=one_each[0] if biased else None,
             sums_O=one_each[1] if centred else None,
@@ -114,16 +114,16 @@ def after_norm(
 
 @triton.jit
 def embed_row(
-    row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED: tl.constexpr, PIECE: tl.constexpr,
-    PIECES: tl.constexpr, CHAINED: tl.constexpr,
+    row, id, position, table_ptr, position_table_ptr, x_ptr, sums_ptr, width, HAS_POSITIONS: tl.constexpr, PIECE: tl.constexpr,
+    PIECES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """Puts the vector of ``id`` at place ``at`` into the row, with its sums; the end of a kernel."""
+    """Puts the embedding of ``id`` at ``position`` into the row, with its sums; the end of a kernel."""
     piece = tl.arange(0, PIECES)
     column = piece[:, None] * PIECE + tl.arange(0, PIECE)[None, :]
     x = tl.load(table_ptr + id * width + column, mask=column < width, other=0.0)
-    if PLACED:
-        x = (x + tl.load(places_ptr + at * width + column, mask=column < width, other=0.0)).to(x.dtype)
-    if CHAINED:
+    if HAS_POSITIONS:
+        x = (x + tl.load(position_table_ptr + position * width + column, mask=column < width, other=0.0)).to(x.dtype)
+    if PDL:
         tl.extra.cuda.gdc_launch_dependents()
     tl.store(x_ptr + row * width + column, x, mask=column < width)
     wide = x.to(tl.float32)
@@ -133,14 +133,14 @@ def embed_row(
 
 @triton.jit
 def _embed(
-    ids_ptr, at_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED: tl.constexpr, PIECE: tl.constexpr,
-    PIECES: tl.constexpr, CHAINED: tl.constexpr,
+    ids_ptr, position_ptr, table_ptr, position_table_ptr, x_ptr, sums_ptr, width, HAS_POSITIONS: tl.constexpr,
+    PIECE: tl.constexpr, PIECES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    if CHAINED:
+    if PDL:
         tl.extra.cuda.gdc_wait()
     row = tl.program_id(0).to(tl.int64)
-    id, at = tl.load(ids_ptr + row), tl.load(at_ptr + row)
-    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED, PIECE, PIECES, CHAINED)
+    id, position = tl.load(ids_ptr + row), tl.load(position_ptr + row)
+    embed_row(row, id, position, table_ptr, position_table_ptr, x_ptr, sums_ptr, width, HAS_POSITIONS, PIECE, PIECES, PDL)
 
 
 @triton.jit
@@ -158,11 +158,11 @@ def _slices(x_rows, weight_columns, mine, theirs, depth, INPUTS: tl.constexpr, F
 @triton.jit
 def _linear(
     x_ptr, weight_ptr, bias_ptr, weight_sums_ptr, sums_ptr, y_ptr, rows, eps, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
-    NORMED: tl.constexpr, CENTRED: tl.constexpr, BIASED: tl.constexpr, BEND: tl.constexpr, ADDED: tl.constexpr,
+    NORMED: tl.constexpr, CENTRED: tl.constexpr, BIASED: tl.constexpr, ACTIVATION: tl.constexpr, ADDED: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, FILLED: tl.constexpr, PIECE: tl.constexpr,
-    PIECES: tl.constexpr, CHAINED: tl.constexpr,
+    PIECES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    if CHAINED:
+    if PDL:
         tl.extra.cuda.gdc_wait()
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -194,12 +194,12 @@ def _linear(
         y *= (1.0 / tl.sqrt(square + eps))[:, None]
     if BIASED:
         y += bias.to(tl.float32)[None, :]
-    if BEND == 1:
+    if ACTIVATION == 1:
         y = tl.maximum(y, 0.0)
-    if BEND == 2:
+    if ACTIVATION == 2:
         probability, _ = below(y)
         y *= probability
-    if CHAINED:
+    if PDL:
         tl.extra.cuda.gdc_launch_dependents()
     if ADDED:
         after = (y + before.to(tl.float32)).to(before.dtype)
@@ -214,36 +214,39 @@ def _linear(
         tl.store(at, y, mask=here)
 
 
-def embed(stream: Stream, ids_B: Tensor, table_VD: Tensor, at_B: Tensor | None = None, places_TD: Tensor | None = None) -> None:
-    """Puts into the stream the rows ``ids_B`` of the table, with the rows ``at_B`` of ``places_TD`` added to them."""
-    places, at = (table_VD, ids_B) if places_TD is None or at_B is None else (places_TD, at_B)
-    assert all(tensor.is_contiguous() for tensor in (ids_B, at, table_VD, places))
+def embed(
+    residual: ResidualStream, ids_B: Tensor, table_VD: Tensor, position_B: Tensor | None = None,
+    position_table_TD: Tensor | None = None,
+) -> None:  # fmt: skip
+    """The residual stream becomes the rows ``ids_B`` of the table, plus the rows ``position_B`` of ``position_table_TD``."""
+    added, position = (table_VD, ids_B) if position_table_TD is None or position_B is None else (position_table_TD, position_B)
+    assert all(tensor.is_contiguous() for tensor in (ids_B, position, table_VD, added))
     launch(
-        _embed, (len(ids_B),), ids_B, at, table_VD, places, stream.x_BD, stream.sums_B2P, **sizes(stream),
-        PLACED=places_TD is not None, num_warps=4,
+        _embed, (len(ids_B),), ids_B, position, table_VD, added, residual.x_BD, residual.sums_B2P, **sizes(residual),
+        HAS_POSITIONS=position_table_TD is not None, num_warps=4,
     )  # fmt: skip
 
 
-def sizes(stream: Stream) -> dict[str, int]:
-    """What ``embed_row`` must know of the stream."""
-    return {"width": stream.x_BD.shape[1], "PIECE": PIECE, "PIECES": stream.sums_B2P.shape[2]}
+def sizes(residual: ResidualStream) -> dict[str, int]:
+    """What ``embed_row`` must know of the residual stream."""
+    return {"width": residual.x_BD.shape[1], "PIECE": PIECE, "PIECES": residual.sums_B2P.shape[2]}
 
 
-def linear_of_normed(stream: Stream, by: NormedMap, *, bend: str = "", out: Tensor | None = None) -> Tensor:
-    """bend(W norm(x) + b), [B, O]; ``out``: where to store it, in its own precision."""
-    y_BO = stream.x_BD.new_empty(len(stream.x_BD), len(by.weight_OI)) if out is None else out
-    _launch(stream.x_BD, by.weight_OI, by.bias_O, by.sums_O, stream.sums_B2P, y_BO, eps=by.eps, bend=bend)
+def linear_of_normed(residual: ResidualStream, by: NormedLinear, *, activation: str = "", out: Tensor | None = None) -> Tensor:
+    """activation(W norm(x) + b), [B, O]; ``out``: where to store it, in its own precision."""
+    y_BO = residual.x_BD.new_empty(len(residual.x_BD), len(by.weight_OI)) if out is None else out
+    _launch(residual.x_BD, by.weight_OI, by.bias_O, by.sums_O, residual.sums_B2P, y_BO, eps=by.eps, activation=activation)
     return y_BO
 
 
-def add_linear(stream: Stream, z_BI: Tensor, weight_DI: Tensor, bias_D: Tensor | None) -> None:
+def add_linear(residual: ResidualStream, z_BI: Tensor, weight_DI: Tensor, bias_D: Tensor | None) -> None:
     """x += W z + b, in place, and the sums anew."""
-    _launch(z_BI, weight_DI, bias_D, None, stream.sums_B2P, stream.x_BD, adding=True)
+    _launch(z_BI, weight_DI, bias_D, None, residual.sums_B2P, residual.x_BD, adding=True)
 
 
 def _launch(
     x_BI: Tensor, weight_OI: Tensor, bias_O: Tensor | None, weight_sums_O: Tensor | None, sums_B2P: Tensor, y_BO: Tensor, *,
-    eps: float = 0.0, bend: str = "", adding: bool = False,
+    eps: float = 0.0, activation: str = "", adding: bool = False,
 ) -> None:  # fmt: skip
     assert all(tensor.is_contiguous() for tensor in (x_BI, weight_OI, sums_B2P, y_BO))
     (rows, inputs), outputs = x_BI.shape, len(weight_OI)
@@ -253,7 +256,7 @@ def _launch(
         _linear, (triton.cdiv(rows, row_block), triton.cdiv(outputs, columns)), x_BI, weight_OI,
         nothing if bias_O is None else bias_O, nothing if weight_sums_O is None else weight_sums_O, sums_B2P, y_BO, rows, eps,
         INPUTS=inputs, OUTPUTS=outputs, NORMED=not adding, CENTRED=weight_sums_O is not None, BIASED=bias_O is not None,
-        BEND=BENDS[bend], ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
+        ACTIVATION=ACTIVATIONS[activation], ADDED=adding, ROWS=row_block, COLUMNS=columns, DEPTH=depth,
         FILLED=rows % row_block == inputs % depth == outputs % columns == 0, PIECE=PIECE, PIECES=sums_B2P.shape[2],
         num_warps=warps, num_stages=stages,
     )  # fmt: skip

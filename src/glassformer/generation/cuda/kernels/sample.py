@@ -1,7 +1,7 @@
-"""The next token of every row, drawn or taken, in one kernel, which also brings the writing's state and stream one step on.
+"""Scores -> the next token of every row, sampled or greedy, in one kernel that also begins the next step with it.
 
-The draw is that of generation/sampling.py without filters: the greatest of score plus Gumbel noise, the noise being arithmetic
-on (key of the row, index of the token, id).
+The choice is that of generation/sampling.py without filters: the greatest of score plus Gumbel noise, the noise being
+arithmetic on (seed of the row, index of the token, id).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import triton.language as tl
 from torch import Tensor
 
 from glassformer.generation.cuda.kernels.launch import launch
-from glassformer.generation.cuda.kernels.residual import Stream, embed_row, sizes
+from glassformer.generation.cuda.kernels.residual import ResidualStream, embed_row, sizes
 
 BLOCK = 1024
 """Scores looked at at a time."""
 
 
 @triton.jit
-def gumbel(key, index, id):
+def gumbel(seed, index, id):
     """See ``gumbel`` and ``splitmix64`` in generation/sampling.py."""
-    z = key.to(tl.uint64) + ((index.to(tl.uint64) << 32) + id.to(tl.uint64) + 1) * 0x9E3779B97F4A7C15
+    z = seed.to(tl.uint64) + ((index.to(tl.uint64) << 32) + id.to(tl.uint64) + 1) * 0x9E3779B97F4A7C15
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     bits = ((z ^ (z >> 31)) >> 32).to(tl.uint32)
@@ -32,45 +32,50 @@ def gumbel(key, index, id):
 
 
 @triton.jit
-def _draw(
-    scores_ptr, keys_ptr, index_ptr, last_ptr, at_ptr, first_ptr, said_ptr, table_ptr, places_ptr, x_ptr, sums_ptr, said_row,
-    vocabulary, temperature, last_place, unsure, width, PLACED: tl.constexpr, PIECE: tl.constexpr,
-    PIECES: tl.constexpr, DRAWN: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
+def _sample(
+    scores_ptr, seeds_ptr, index_ptr, last_ptr, position_ptr, first_ptr, output_tokens_ptr, table_ptr, position_table_ptr,
+    x_ptr, sums_ptr, output_tokens_row, vocabulary, temperature, last_position, needs_recomputation, width,
+    HAS_POSITIONS: tl.constexpr, PIECE: tl.constexpr,
+    PIECES: tl.constexpr, SAMPLED: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    if CHAINED:
+    if PDL:
         tl.extra.cuda.gdc_wait()
     row = tl.program_id(0).to(tl.int64)
-    index, key, at = tl.load(index_ptr + row), tl.load(keys_ptr + row), tl.load(at_ptr + row)
+    index, seed, position = tl.load(index_ptr + row), tl.load(seeds_ptr + row), tl.load(position_ptr + row)
     best, chosen, bad = float("-inf"), tl.zeros([], tl.int32), tl.zeros([], tl.int32)
     for start in range(0, vocabulary, BLOCK):
         id = start + tl.arange(0, BLOCK)
         score = tl.load(scores_ptr + row * vocabulary + id, mask=id < vocabulary, other=float("-inf"))
         bad = tl.maximum(bad, tl.max((score != score).to(tl.int32), axis=0))
-        if DRAWN:
-            score = score / temperature + gumbel(key, index, id)
+        if SAMPLED:
+            score = score / temperature + gumbel(seed, index, id)
         top, where = tl.max(tl.where(score == score, score, float("-inf")), axis=0, return_indices=True)
         chosen = tl.where(top > best, start + where, chosen)
         best = tl.maximum(top, best)
-    tl.store(said_ptr + row * said_row + index - tl.load(first_ptr + row), tl.where(bad > 0, unsure, chosen).to(tl.int64))
-    at = tl.minimum(at + 1, last_place)
+    column = output_tokens_ptr + row * output_tokens_row + index - tl.load(first_ptr + row)
+    tl.store(column, tl.where(bad > 0, needs_recomputation, chosen).to(tl.int64))
+    position = tl.minimum(position + 1, last_position)
     tl.store(last_ptr + row, chosen.to(tl.int64))
-    tl.store(at_ptr + row, at)
+    tl.store(position_ptr + row, position)
     tl.store(index_ptr + row, index + 1)
     id = chosen.to(tl.int64)
-    embed_row(row, id, at, table_ptr, places_ptr, x_ptr, sums_ptr, width, PLACED, PIECE, PIECES, CHAINED)
+    embed_row(row, id, position, table_ptr, position_table_ptr, x_ptr, sums_ptr, width, HAS_POSITIONS, PIECE, PIECES, PDL)
 
 
-def draw(
-    stream: Stream, scores_BV: Tensor, *, table_VD: Tensor, places_TD: Tensor | None, temperature: float, keys_B: Tensor,
-    index_B: Tensor, last_B: Tensor, at_B: Tensor, first_B: Tensor, said_BN: Tensor, last_place: int, unsure: int,
+def sample_tokens(
+    residual: ResidualStream, scores_BV: Tensor, *, table_VD: Tensor, position_table_TD: Tensor | None, temperature: float,
+    seeds_B: Tensor, index_B: Tensor, last_B: Tensor, position_B: Tensor, first_B: Tensor, output_tokens_BN: Tensor,
+    last_position: int, needs_recomputation: int,
 ) -> None:  # fmt: skip
-    """One token per row: into ``last_B``, and into ``said_BN`` at column index - first (``unsure`` there if a score is not
-    a number); then place and index move on, and the stream begins anew with the token. ``temperature`` 0 takes the best."""
+    """One token per row: into ``last_B``, and into ``output_tokens_BN`` at column index - first (``needs_recomputation``
+    there if a score is not a number). Then position and index move on, and the residual stream begins with the token's
+    embedding. ``temperature`` 0 is greedy."""
     rows, vocabulary = scores_BV.shape
-    assert all(tensor.stride(-1) == 1 for tensor in (scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN))
-    places = table_VD if places_TD is None else places_TD
+    state = (scores_BV, seeds_B, index_B, last_B, position_B, first_B, output_tokens_BN)
+    assert all(tensor.stride(-1) == 1 for tensor in state)
     launch(
-        _draw, (rows,), scores_BV, keys_B, index_B, last_B, at_B, first_B, said_BN, table_VD, places, stream.x_BD,
-        stream.sums_B2P, said_BN.stride(0), vocabulary, temperature or 1.0, last_place, unsure, **sizes(stream),
-        PLACED=places_TD is not None, DRAWN=temperature > 0, BLOCK=min(BLOCK, triton.next_power_of_2(vocabulary)), num_warps=4,
+        _sample, (rows,), *state, table_VD, table_VD if position_table_TD is None else position_table_TD, residual.x_BD,
+        residual.sums_B2P, output_tokens_BN.stride(0), vocabulary, temperature or 1.0, last_position, needs_recomputation,
+        **sizes(residual), HAS_POSITIONS=position_table_TD is not None, SAMPLED=temperature > 0,
+        BLOCK=min(BLOCK, triton.next_power_of_2(vocabulary)), num_warps=4,
     )  # fmt: skip
