@@ -1,4 +1,4 @@
-"""Generation on a GPU: the same tokens by graphs steps, plain steps and the definition; then tokens per second.
+"""Generation on a GPU: the same tokens by CUDA graphs, by plain steps and by the reference; then tokens per second.
 
     python bench/gpu_generate_check.py [--device cuda] [--out RESULT.json]
 
@@ -29,9 +29,10 @@ from glassformer.benchmark.table import shown
 from glassformer.benchmark.timing import spread, wait_for
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_runtime
-from glassformer.generation.cuda import decoder as decode
+from glassformer.generation import batch
+from glassformer.generation import generate as front_door
+from glassformer.generation.cuda import decoder
 from glassformer.generation.generate import generate
-from glassformer.model.kv_cache import ModelCache
 from glassformer.model.transformer import Transformer, build_model
 
 TOLERANCE_BF16 = 0.05
@@ -51,27 +52,28 @@ def make_model(sizes: Sizes, device: torch.device) -> Transformer:
 
 
 @contextmanager
-def without_recording() -> Iterator[None]:
-    original, decode.can_capture = decode.can_capture, lambda model: False
+def without_graphs() -> Iterator[None]:
+    """The plain path of generation/batch.py."""
+    original, front_door.can_capture = front_door.can_capture, lambda model: False
     try:
         yield
     finally:
-        decode.can_capture = original
+        front_door.can_capture = original
 
 
-def count_definition_calls(model: Transformer, prompts: list[list[int]], new: int, settings: dict[str, Any]) -> int:
-    """How many tokens were recompute and decided by the definition."""
-    asked, original = [0], decode.next_scores
+def count_recomputed(model: Transformer, prompts: list[list[int]], new: int, settings: dict[str, Any]) -> int:
+    """How many tokens were close calls, made by the reference implementation."""
+    asked, original = [0], decoder.next_scores
 
     def counted(*arguments: Any) -> Any:
         asked[0] += 1
         return original(*arguments)
 
-    decode.next_scores = counted
+    decoder.next_scores = batch.next_scores = counted
     try:
         generate(model, prompts, max_new_tokens=new, **settings)
     finally:
-        decode.next_scores = original
+        decoder.next_scores = batch.next_scores = original
     return asked[0]
 
 
@@ -83,12 +85,12 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
     for name, settings in SETTINGS.items():
         expected = generate(model, prompts, max_new_tokens=new, use_cache=False, **settings)
         graphs = generate(model, prompts, max_new_tokens=new, **settings)
-        with without_recording():
+        with without_graphs():
             plain = generate(model, prompts, max_new_tokens=new, **settings)
         results[name] = {
-            "recorded_equals_definition": graphs == expected,
-            "plain_equals_definition": plain == expected,
-            "decided_by_definition": count_definition_calls(model, prompts, new, settings),
+            "graphs_equal_reference": graphs == expected,
+            "plain_equals_reference": plain == expected,
+            "recomputed": count_recomputed(model, prompts, new, settings),
             "tokens": rows * new,
         }
     return results
@@ -96,7 +98,7 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
 
 @torch.inference_mode()
 def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool = False) -> float:
-    """Scores of the next token step by step with a cache, against the whole sequence at once; relative to the largest score."""
+    """Scores step by step with a KV cache, against the whole sequence at once; relative to the largest score."""
     device, table_VD = model.embedding.weight.device, model.embedding.weight
     if fast:  # needs Triton, which builds of torch for CPUs lack
         from glassformer.generation.cuda.fast_step import FastStep, position_table
@@ -109,7 +111,7 @@ def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool
         )
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
     whole_BTV = model(ids_BT).float()
-    cache = ModelCache(layers=model.dims.layers, capacity=length, rows=rows)
+    cache = model.new_cache(capacity=length, rows=rows)
     worst = 0.0
     for place in range(length):
         position_ids_B1 = torch.full((rows, 1), place, device=device)
@@ -117,7 +119,7 @@ def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool
         if fast:
             step_BV = torch.empty(rows, model.dims.vocabulary, device=device)
             embed(residual, ids_BT[:, place].contiguous(), table_VD, position_ids_B1[:, 0], position_table_TD)
-            fast_step.compute_scores(step_BV, model, residual, position_ids_B1[:, 0], cache)
+            fast_step.compute_scores(step_BV, residual, position_ids_B1[:, 0], cache)
         else:
             step_BV = model(ids_BT[:, place : place + 1], position_ids_BT=position_ids_B1, cache=cache)[:, -1].float()
         difference = (step_BV - whole_BTV[:, place]).abs().amax() / whole_BTV[:, place].abs().amax()
@@ -125,13 +127,13 @@ def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool
     return worst
 
 
-def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
-    """Whether a recording, in which kernels are set up while others still run, gives the tokens of the same kernels launched
+def check_fast_graphs(model: Transformer, *, rows: int, new: int) -> bool:
+    """Whether a CUDA graph, in which kernels are set up while others still run, gives the tokens of the same kernels launched
     one after the other, with a wait after each step."""
-    from glassformer.generation.cuda.kernels import launch as launch
+    from glassformer.generation.cuda.kernels import launch
 
     expected = generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows)
-    graphs, pdl_options = decode.CUDAGraphSteps, launch.pdl_options
+    graphs, pdl_options = decoder.CUDAGraphSteps, launch.pdl_options
 
     class OneByOne:
         def __init__(self, step: Any, state: Any, together: int) -> None:
@@ -142,12 +144,12 @@ def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
                 self.step()(rows, length)
                 torch.cuda.synchronize()
 
-    decode.CUDAGraphSteps = OneByOne
+    decoder.CUDAGraphSteps = OneByOne
     launch.pdl_options = lambda: {"PDL": False}
     try:
         plain = generate(copy.deepcopy(model), [[1]] * rows, max_new_tokens=new, batch_size=rows)
     finally:
-        decode.CUDAGraphSteps, launch.pdl_options = graphs, pdl_options
+        decoder.CUDAGraphSteps, launch.pdl_options = graphs, pdl_options
     return plain == expected
 
 
@@ -174,8 +176,8 @@ def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, .
         for few_or_many in (5, 256):  # kernels come in two forms
             fast = largest_difference(models["bf16"], rows=few_or_many, length=sizes.context, fast=True)
             result["difference"][f"bf16, fast step, {few_or_many} rows"] = fast
-        equal = [check_quick_recordings(models["bf16"], rows=rows, new=2 * sizes.context) for rows in (5, 256)]
-        result["quick_recorded_equals_plain"] = all(equal)
+        equal = [check_fast_graphs(models["bf16"], rows=rows, new=2 * sizes.context) for rows in (5, 256)]
+        result["fast_graphs_equal_plain"] = all(equal)
     result["tokens_per_second"] = {
         f"{name}, batch {batch}, {length} new": measure(one, rows=batch, new=length, rounds=rounds)
         for name, one in models.items()
@@ -187,11 +189,9 @@ def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, .
 
 
 def verdict(result: dict[str, Any]) -> bool:
-    equal = all(
-        found["recorded_equals_definition"] and found["plain_equals_definition"] for found in result["equality"].values()
-    )
+    equal = all(found["graphs_equal_reference"] and found["plain_equals_reference"] for found in result["equality"].values())
     close = all(value <= TOLERANCE_BF16 for name, value in result["difference"].items() if name.startswith("bf16"))
-    return equal and close and result.get("quick_recorded_equals_plain", True)
+    return equal and close and result.get("fast_graphs_equal_plain", True)
 
 
 def print_result(result: dict[str, Any]) -> None:
@@ -201,15 +201,15 @@ def print_result(result: dict[str, Any]) -> None:
         print(f"largest difference of scores, {name}: {difference:.1e} of the largest score")
     for name, rate in result["tokens_per_second"].items():
         print(f"{name}: {shown(rate)} tokens/s")
-    if "quick_recorded_equals_plain" in result:
-        print(f"graphs fast steps give the tokens of plain ones: {result['quick_recorded_equals_plain']}")
+    if "fast_graphs_equal_plain" in result:
+        print(f"fast steps by CUDA graphs give the tokens of plain ones: {result['fast_graphs_equal_plain']}")
     print("passed" if verdict(result) else "FAILED")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Equality and speed of generation on a GPU.")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--rows", type=int, default=24, help="sequences compared with the definition")
+    parser.add_argument("--rows", type=int, default=24, help="sequences compared with the reference")
     parser.add_argument("--rounds", type=int, default=3, help="0: no speed")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

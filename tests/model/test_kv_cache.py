@@ -1,11 +1,11 @@
-"""A cache gives back what was stored, row by row, whatever the rows' lengths and however they move."""
+"""A KV cache gives back what was stored, row by row, whatever the rows' lengths and however they move."""
 
 from __future__ import annotations
 
 import torch
 
 from glassformer.model.config import ModelConfig
-from glassformer.model.kv_cache import ModelCache
+from glassformer.model.kv_cache import CachePlacement, KVCache, ModelCache
 from glassformer.model.transformer import build_model
 
 B, H, C, E = 3, 2, 7, 5  # rows, heads, capacity, head width
@@ -15,9 +15,14 @@ def vectors(length: int, *, rows: int = B, seed: int = 0) -> torch.Tensor:
     return torch.randn(rows, H, length, E, generator=torch.Generator().manual_seed(seed))
 
 
+def new_cache(layers: int, *, rows: int | None = None) -> ModelCache:
+    placement = CachePlacement(capacity=C, rows=rows)
+    return ModelCache(placement, [KVCache(placement) for _ in range(layers)])
+
+
 class TestPlaces:
     def test_new_vectors_stand_at_each_rows_own_positions(self):
-        cache = ModelCache(layers=1, capacity=C)
+        cache = new_cache(1)
         first, second = vectors(2, seed=1), vectors(1, seed=2)
         cache.place(torch.tensor([[0, 1], [0, 1], [0, 1]]), 2)
         torch.testing.assert_close(cache.layers[0].extend("key", first), first)
@@ -29,7 +34,7 @@ class TestPlaces:
         torch.testing.assert_close(all_BHSE[2, :, 0], second[2, :, 0])
 
     def test_whole_rows_go_where_they_are_sent_and_come_back_as_they_are(self):
-        cache = ModelCache(layers=1, capacity=C, rows=B)
+        cache = new_cache(1, rows=B)
         whole, one = vectors(4, rows=2, seed=3), vectors(1, seed=4)
         cache.place_whole(torch.tensor([2, 0]))
         assert cache.layers[0].extend("key", whole) is whole
@@ -40,12 +45,12 @@ class TestPlaces:
         torch.testing.assert_close(all_BHSE[1, :, 0], one[1, :, 0])
 
     def test_what_is_not_written_is_a_number(self):
-        cache = ModelCache(layers=1, capacity=C)
+        cache = new_cache(1)
         cache.place(torch.tensor([[3], [0], [5]]), 6)
         assert cache.layers[0].extend("key", vectors(1)).isfinite().all()
 
     def test_names_and_layers_are_apart(self):
-        cache = ModelCache(layers=2, capacity=C)
+        cache = new_cache(2)
         cache.place(torch.zeros(B, 1, dtype=torch.long), 1)
         stored = {}
         for layer in (0, 1):
@@ -56,7 +61,7 @@ class TestPlaces:
 
 
 def test_rows_that_stay_keep_their_vectors():
-    cache = ModelCache(layers=1, capacity=C)
+    cache = new_cache(1)
     first = vectors(2, seed=1)
     cache.place(torch.tensor([[0, 1]] * B), 2)
     cache.layers[0].extend("key", first)
@@ -67,7 +72,7 @@ def test_rows_that_stay_keep_their_vectors():
 
 
 def test_rows_may_change_places():
-    cache = ModelCache(layers=1, capacity=C)
+    cache = new_cache(1)
     first = vectors(2, seed=1)
     cache.place(torch.tensor([[0, 1]] * B), 2)
     cache.layers[0].extend("key", first)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import UsageError
-from glassformer.model.kv_cache import ModelCache
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer
 
@@ -107,13 +106,13 @@ def _transformer(model: Transformer, read: Callable[..., Tensor]) -> Subject:
 
     subject.paddings = {"right": hiding, "anywhere": hiding}
     if model.dims.causal:
-        subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), True
+        subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), model.new_cache().rewinds
     return subject
 
 
 class _OurCache:
     def __init__(self, model: Transformer, read: Callable[..., Tensor]) -> None:
-        self.read_with, self.cache = read, ModelCache(layers=model.dims.layers, capacity=model.dims.context)
+        self.read_with, self.cache = read, model.new_cache()
         self.read_so_far: list[int] = []
 
     def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:

@@ -1,8 +1,9 @@
-"""Prompts (ids) -> new ids: greedy or sampled, one by one by the definition, or many at once with a cache, the same ids.
+"""Prompts (ids) -> new ids, greedy or sampled: the front door of generation.
 
-Knows no tokenizer: a sequence that should end at a string ends through the ``stop`` callable. The definition is
-``next_token`` in reference.py, its fast form ``Decoder`` in cuda/decoder.py; the window rule is in sequence.py
-and the mathematics of the choice in sampling.py.
+``use_cache=False`` is the reference implementation (reference.py): one prompt at a time, the whole window for every token.
+With a KV cache many prompts are run at once (batch.py), on a GPU by CUDA graphs and kernels (cuda/); the ids are the same.
+How a token is chosen is in sampling.py, what the model sees of a sequence and when it ends in sequence.py. Knows no
+tokenizer: a sequence that should end at a string ends through the ``stop`` callable.
 """
 
 from __future__ import annotations
@@ -16,17 +17,14 @@ from torch import nn
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.generation.cuda.decoder import decoder_for, keep, rounds_as_float32
-from glassformer.generation.cuda.graphs import modules_of
+from glassformer.generation.batch import BatchDecoder, Decoder, rounds_as_float32
+from glassformer.generation.cuda.graphs import can_capture, modules_of
 from glassformer.generation.reference import next_token
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import Generated, OnToken, Stop, TokenSequence
 from glassformer.model.transformer import Transformer
 
 __all__ = ["Generated", "OnToken", "Stop", "generate"]
-
-STRIDE, WATCHED_STRIDE = 64, 8
-"""Steps a GPU takes before the host looks at the tokens: few when somebody waits for them or may end the sequence."""
 
 CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 """The most that keys and values of one batch may take."""
@@ -52,8 +50,8 @@ def generate(
     """Continues every prompt by up to ``max_new_tokens`` ids.
 
     ``seeds``: one per prompt (0, 1, 2, ... unless told); the same prompt with the same seed gives the same ids, whatever
-    stands beside it. ``start_id``: what an empty prompt starts with. ``use_cache=False`` is the definition, one prompt
-    at a time; with cache up to ``batch_size`` prompts are written at once.
+    stands beside it. ``start_id``: what an empty prompt starts with. ``use_cache=False`` is the reference implementation,
+    one prompt at a time; with a KV cache up to ``batch_size`` prompts are run at once.
     """
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty)
     _check(model, max_new_tokens, batch_size, len(prompts), seeds)
@@ -70,7 +68,7 @@ def generate(
             _run(model, sequences, sampling, use_cache=use_cache, batch_size=batch_size)
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
-            f"Out of memory while writing {len(sequences)} sequences; use a smaller batch_size than {batch_size}."
+            f"Out of memory while generating {len(sequences)} sequences; use a smaller batch_size than {batch_size}."
         ) from error
     finally:
         _set_training(training, True)
@@ -89,21 +87,26 @@ def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling,
                 sequence.accept(next_token(model, sequence, sampling))
     elif sequences:
         longest = max(len(sequence.ids) + sequence.remaining for sequence in sequences)
-        capacity, device = min(model.dims.context, longest), model.embedding.weight.device.type
+        capacity = min(model.dims.context, longest)
         rows = min(batch_size, len(sequences), rows_that_fit(model, capacity))
-        stride = 1 if device == "cpu" else (WATCHED_STRIDE if sequences[0].watched else STRIDE)
-        decoder = decoder_for(model, sampling, rows=rows, capacity=capacity, stride=stride)
-        decoder.write(iter(sequences))
-        keep(decoder)
+        _decoder(model, sampling, rows=rows, capacity=capacity).run(sequences)
+
+
+def _decoder(model: Transformer, sampling: Sampling, *, rows: int, capacity: int) -> Decoder:
+    if can_capture(model) and model.new_cache().rewinds:
+        from glassformer.generation.cuda.kept import KeptDecoder  # its kernels import Triton
+
+        return KeptDecoder(model, sampling, rows=rows, capacity=capacity)
+    return BatchDecoder(model, sampling, rows=rows, capacity=capacity)
 
 
 def _cache_misleads(model: Transformer) -> bool:
-    """Whether a part is known to give other scores with a cache. In float32 the decoder sees that for itself."""
+    """Whether a part is known to give other scores with a cache. In float32 the comparison with the reference notices."""
     return any("cache" in part.breaks for part in model.config.parts)
 
 
 def rows_that_fit(model: Transformer, capacity: int) -> int:
-    """How many rows of keys and values the cache may hold; how many sequences are written at once changes no sequence."""
+    """How many rows of keys and values the cache may hold; how many sequences run at once changes none of them."""
     weight, dims = model.embedding.weight, model.dims
     row_bytes = 2 * dims.layers * capacity * dims.width * weight.element_size()
     return max(1, CACHE_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
@@ -111,10 +114,10 @@ def rows_that_fit(model: Transformer, capacity: int) -> int:
 
 @contextmanager
 def _generation_modes(model: Transformer) -> Iterator[None]:
-    """Modes of torch that are wrong for writing on a GPU are off inside.
+    """Modes of torch that are wrong for generation on a GPU are off inside.
 
-    The deterministic mode sorts the places of every indexed write, which costs more than the step; the places the cache
-    writes to are distinct, so no order can matter. cuDNN's attention makes a plan for every new shape, which takes as long
+    The deterministic mode sorts the positions of every indexed write, which costs more than the step; the positions written
+    in the cache are distinct, so no order can matter. cuDNN's attention makes a plan for every new shape, which takes as long
     as reading thousands of tokens, and the shapes of sequences keep changing.
     """
     if model.embedding.weight.device.type != "cuda":

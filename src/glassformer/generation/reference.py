@@ -1,4 +1,4 @@
-"""The definition of generation: the next token of one sequence, from its whole window, without cache or neighbours."""
+"""The reference implementation: a sequence -> its next token, from its whole window, without a KV cache or a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from torch import Tensor
 from glassformer.foundation.errors import Diverged
 from glassformer.generation.sampling import Sampling, choose
 from glassformer.generation.sequence import TokenSequence
-from glassformer.model.kv_cache import ModelCache
 from glassformer.model.transformer import Transformer
 
 
@@ -17,9 +16,9 @@ def next_token(model: Transformer, sequence: TokenSequence, sampling: Sampling) 
     return choose_next(next_scores(model, sequence), sequence, sampling)
 
 
-def next_scores(model: Transformer, sequence: TokenSequence, cache: ModelCache | None = None) -> Tensor:
-    """The scores of the sequence's next id, [1, V]. A cache only listens: it is given the whole window."""
-    features_1TD = model.features(torch.tensor([sequence.window], device=model.embedding.weight.device), cache=cache)
+def next_scores(model: Transformer, sequence: TokenSequence) -> Tensor:
+    """The scores of the next id, [1, V]."""
+    features_1TD = model.features(torch.tensor([sequence.window], device=model.embedding.weight.device))
     scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
     if not scores_1V.isfinite().all():
         raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
@@ -27,7 +26,7 @@ def next_scores(model: Transformer, sequence: TokenSequence, cache: ModelCache |
 
 
 def choose_next(scores_1V: Tensor, sequence: TokenSequence, sampling: Sampling) -> int:
-    """The sequence's next id, from its scores."""
+    """The next id, from its scores."""
     device = scores_1V.device
     seen_1V = seen_ids([sequence], scores_1V.shape[1]).to(device) if sampling.repetition_penalty != 1.0 else None
     seeds_1, index_1 = (torch.tensor([value], device=device) for value in (sequence.seed, len(sequence.new_ids)))
@@ -35,7 +34,7 @@ def choose_next(scores_1V: Tensor, sequence: TokenSequence, sampling: Sampling) 
 
 
 def seen_ids(sequences: list[TokenSequence], vocabulary: int) -> Tensor:
-    """bool [B, V]: the ids that stand in each sequence, prompt and all."""
+    """bool [B, V]: the ids in each sequence, prompt included."""
     seen_BV = torch.zeros(len(sequences), vocabulary, dtype=torch.bool)
     for row, sequence in enumerate(sequences):
         seen_BV[row, sequence.ids] = True

@@ -1,4 +1,4 @@
-"""One sequence being written: its ids, the window of them the model sees, and when it ends.
+"""One sequence being generated: its ids, the window of them the model sees, and when it ends.
 
 The window rule: a sequence of n ids is seen whole while n is at most the context C. Beyond it the beginning is dropped in
 strides of half a context, so that at every moment the model sees the last ids, more than C/2 and at most C of them, and
@@ -41,7 +41,7 @@ def window_start(length: int, context: int) -> int:
 
 @dataclass(kw_only=True, slots=True)
 class TokenSequence:
-    """A prompt and what has been written after it. ``seed`` is what its randomness is derived from, ``start`` where its
+    """A prompt and the ids generated after it. ``seed`` is what its randomness is derived from, ``start`` where its
     window begins, ``watched`` whether anybody looks at single ids."""
 
     row: int
@@ -68,8 +68,7 @@ class TokenSequence:
         return self.ids[self.start :]
 
     @property
-    def seen(self) -> int:
-        """How many ids its window holds."""
+    def window_length(self) -> int:
         return len(self.ids) - self.start
 
     @property
@@ -79,7 +78,7 @@ class TokenSequence:
     @property
     def room(self) -> int:
         """How many ids can be chosen from this window; the last of them makes it move."""
-        return self.context - self.seen + 1
+        return self.context - self.window_length + 1
 
     def accept_all(self, tokens: list[int]) -> None:
         """Adds ids chosen from this window, up to the window's end or the sequence's; those beyond are dropped."""

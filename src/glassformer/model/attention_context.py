@@ -1,7 +1,7 @@
-"""Where the queries stand and what they may see: handed to every mixer beside the vectors.
+"""Positions of the queries and which keys they may attend to: handed to every mixer beside the vectors.
 
-Keys stand at 0, 1, 2, ... in every row, so a key's index is its position; queries stand at ``position_ids_BT``. The causal rule
-(a key is visible up to the query's own position) then also hides the unused part of a cache, whatever each row's length.
+A key's index is its position; queries stand at ``position_ids_BT``. The causal mask (a query sees the keys up to its own
+position) then also hides the unused part of a KV cache, whatever each row's length.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class AttentionContext:
         return torch.arange(length, device=device).unsqueeze(0) if self.position_ids_BT is None else self.position_ids_BT
 
     def attention_mask(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
-        """bool, broadcastable to [B, H, T, S]; None when every query sees every key."""
-        visible_BTS: Tensor | None = None
+        """bool, True where a query may attend, broadcastable to [B, H, T, S]; None when every query sees every key."""
+        mask_BTS: Tensor | None = None
         if self.causal:
-            visible_BTS = causal_mask(self.query_position_ids(num_queries, device), num_keys)
+            mask_BTS = causal_mask(self.query_position_ids(num_queries, device), num_keys)
         if self.key_padding_mask_BS is not None:
-            seen_B1S = ~self.key_padding_mask_BS[:, None, :num_keys]
-            visible_BTS = seen_B1S if visible_BTS is None else visible_BTS & seen_B1S
-        return None if visible_BTS is None else visible_BTS.unsqueeze(1)
+            kept_B1S = ~self.key_padding_mask_BS[:, None, :num_keys]
+            mask_BTS = kept_B1S if mask_BTS is None else mask_BTS & kept_B1S
+        return None if mask_BTS is None else mask_BTS.unsqueeze(1)

@@ -1,7 +1,7 @@
-"""What mixers with a softmax over keys share: from scores or from queries and keys to mixed values, by definition or fused.
+"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values, plain or fused.
 
-Not a variant: the files in model/mixers say where the scores come from. The definition forms scores and pattern, which can
-be looked at; the fused kernel never forms them, so a look at either runs the definition.
+Not a variant: the files in model/mixers say where the scores come from. The reference implementation (``mix``)
+forms scores and pattern, which can be looked at; the fused kernel never does, so a hook on either runs the reference.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class SoftmaxMixer(Mixer):
         return self.fused and not (self.scores.in_use or self.pattern.in_use)
 
     def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
-        """The definition: softmax over the visible scores, then the mean of the values."""
+        """The reference implementation: softmax over the visible keys, then the weighted mean of the values."""
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
-        visible = context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
-        pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), visible))
+        mask = context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
+        pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), mask))
         return self.pattern_dropout(pattern_BHTS) @ v_BHSE
 
     def fused_mix(
@@ -59,15 +59,14 @@ class SoftmaxMixer(Mixer):
             return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale)
         if not masked:
             return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=context.causal, scale=scale)
-        visible = context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
-        mask = visible
+        mask = context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
+        added = mask
         if bias_BHTS is not None:
-            mask = bias_BHTS if visible is None else torch.where(visible, bias_BHTS, -torch.inf)
-            mask = mask.to(q_BHTE.dtype)
-        z_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, attn_mask=mask, dropout_p=drop, scale=scale)
-        if context.key_padding_mask_BS is None or visible is None:
+            added = (bias_BHTS if mask is None else torch.where(mask, bias_BHTS, -torch.inf)).to(q_BHTE.dtype)
+        z_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, attn_mask=added, dropout_p=drop, scale=scale)
+        if context.key_padding_mask_BS is None or mask is None:
             return z_BHTE
-        return z_BHTE.masked_fill(~visible.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
+        return z_BHTE.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
 
     def _of_one_width(
         self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, bias_BHTS: Tensor | None, scale: float | None

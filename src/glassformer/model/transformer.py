@@ -18,7 +18,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, Noise
-from glassformer.model.kv_cache import KVCache, ModelCache
+from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.lookup import Lookup
 from glassformer.model.slots import Block, Merge, Mixer, Positions
 from glassformer.model.tap import Tap
@@ -34,14 +34,14 @@ class Attention(nn.Module):
         self.heads, self.merged = Tap(), Tap()
         self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
         z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
         return self.output(self.merged(self.merge(z_BHTE)))
 
 
 @final
 class Transformer(nn.Module):
-    """Token ids -> scores of the next token at every place."""
+    """Token ids -> scores of the next token at every position."""
 
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
         super().__init__()
@@ -111,9 +111,11 @@ class Transformer(nn.Module):
         if start is not None:
             start(counts_V)
 
-    def new_cache(self) -> ModelCache:
-        """An empty cache for a batch of rows."""
-        return ModelCache(layers=self.dims.layers, capacity=self.dims.context)
+    def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
+        """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
+        placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
+        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
+        return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""Many sequences at once on CUDA: rows of one batch with one KV cache, steps by CUDA graphs, the reference for close calls.
+"""Many sequences at once on CUDA: rows of one batch with one KV cache, their state on the device, steps by CUDA graphs.
 
-A sequence enters a free row, is read into the cache, and leaves when it ends. Between two looks of the host at the tokens
-(every ``stride`` steps: on a GPU a look costs more than a step) all state lives on the device; what a row wrote beyond
-its end or beyond a token that needs recomputation is then thrown away, which costs nothing but the steps, because the
-causal mask hides it. Where a choice is not sure (sampling.py) the definition (reference.py) decides: the tokens are its own.
+As batch.py does it, but the host looks at the tokens only every ``STRIDE`` steps, since on a GPU a look costs more than a
+step. What a row wrote beyond its end, or beyond a token that needs recomputation, is then dropped, which costs nothing but
+the steps, because the causal mask hides it. In bf16 a step is taken by fused kernels where the model's parts offer them
+(fast_step.py).
 """
 
 from __future__ import annotations
@@ -12,97 +12,44 @@ import itertools
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
-from weakref import WeakKeyDictionary, WeakMethod, ref
+from typing import final
+from weakref import WeakMethod, ref
 
 import torch
 from torch import Tensor
 
-from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps, can_capture, modules_of
+from glassformer.generation.batch import COMPARED, PREFILL_TOKENS, SLACK, Row, learn_rounding, rounds_as_float32
+from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps
 from glassformer.generation.reference import choose_next, next_scores, seen_ids
 from glassformer.generation.sampling import Sampling, choose
 from glassformer.generation.sequence import TokenSequence, window_stride
 from glassformer.model import kernels
-from glassformer.model.kv_cache import ModelCache
 from glassformer.model.transformer import Transformer
 
 if kernels.AVAILABLE:
-    from glassformer.generation.cuda.fast_step import FastStep, fits, position_table, read_windows
+    from glassformer.generation.cuda.fast_step import FastStep, position_table
     from glassformer.generation.cuda.kernels.copy_heads import copy_heads
     from glassformer.generation.cuda.kernels.residual import ResidualStream, embed
     from glassformer.generation.cuda.kernels.sample import sample_tokens
 
-SLACK, CAUTION = 1e-5, 20.0
-"""A choice is sure if no score off by ``SLACK`` of the largest one, or by ``CAUTION`` times the largest difference seen
-between the two ways to compute it, could change it; docs/generation.md says what was measured."""
-COMPARED = 2
-"""Texts whose first token is always computed both ways, to see how much the ways differ in this model. It costs little:
-a sequence that is read in a pass of its own is read as the definition reads it."""
-READ_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
-"""Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
+STRIDE, WATCHED_STRIDE = 64, 8
+"""Steps before the host looks at the tokens: few when somebody waits for them or may end the sequence."""
 LENGTH_UNIT = 128
-"""Captured steps look at a whole number of these places, so that few recordings serve a whole window."""
+"""A captured step attends to a whole number of these positions, so that few CUDA graphs serve a whole window."""
 LATE_STEPS = 16
 """The last steps of a long run: while the device takes them, the host looks at the tokens of those before. Enough of them
 for a look at the ids of hundreds of rows, few enough to leave little to look at when all are taken."""
-SHORT_STEPS = 16
-"""Quick steps in one recording."""
+STEPS_PER_GRAPH = 16
+"""Fast steps in one CUDA graph."""
 NEEDS_RECOMPUTATION = -1
-"""Stands for a token that the definition must decide."""
-KEPT_BYTES = 1 << 30
-"""The largest cache of keys and values that is kept, with the recordings that use it, for the model's next sequences."""
-_KEPT: WeakKeyDictionary[Transformer, Decoder] = WeakKeyDictionary()
-
-
-def rounds_as_float32(model: Transformer) -> bool:
-    """Whether scores are computed in full float32 (or better), so that ``SLACK`` covers the rounding."""
-    weight = model.embedding.weight
-    full = torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled(weight.device.type)
-    return weight.dtype == torch.float64 or (weight.dtype == torch.float32 and full)
+"""Stands for a token that the reference implementation must choose."""
 
 
 @dataclass(slots=True)
-class _Row:
-    """A sequence in its row. ``start``: the window the cache holds. ``synced``: the device knows the sequence's end."""
+class _Row(Row):
+    """``synced``: the device knows where the sequence ends."""
 
-    sequence: TokenSequence
-    start: int = -1
     synced: bool = False
-
-    @property
-    def ended(self) -> bool:
-        return self.sequence.reason is not None
-
-
-def decoder_for(model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int) -> Decoder:
-    """A decoder: the model's last one where it fits, since recording a step costs as much as taking a hundred.
-
-    Whoever takes it has it alone; ``keep`` gives it back when the sequences are written.
-    """
-    kept = _KEPT.pop(model, None)
-    if kept is not None and kept.made_for == _circumstances(model, sampling, rows, capacity) and can_capture(model):
-        kept.start_anew(stride)
-        return kept
-    return Decoder(model, sampling, rows=rows, capacity=capacity, stride=stride)
-
-
-def keep(decoder: Decoder) -> None:
-    """Keeps a decoder for the model's next sequences, if that pays, fits, and its recordings stay true."""
-    model, weight = decoder.model, decoder.model.embedding.weight
-    cache_bytes = 2 * decoder.max_rows * decoder.capacity * model.dims.layers * model.dims.width * weight.element_size()
-    # Under autocast a recording reads copies of the weights that are freed when the context ends.
-    if decoder.graphs and cache_bytes <= KEPT_BYTES and not torch.is_autocast_enabled(weight.device.type):
-        _KEPT[model] = decoder
-
-
-def _circumstances(model: Transformer, sampling: Sampling, rows: int, capacity: int) -> tuple[Any, ...]:
-    """All that a recording is made of: it reads every tensor of the model at its address."""
-    modules = modules_of(model)
-    held = itertools.chain.from_iterable((*module._parameters.values(), *module._buffers.values()) for module in modules)
-    tensors = tuple(tensor.data_ptr() for tensor in held if tensor is not None)
-    states = tuple((id(module), module.training) for module in modules)
-    modes = (torch.is_autocast_enabled(model.embedding.weight.device.type), torch.is_inference_mode_enabled())
-    return sampling, rows, capacity, rounds_as_float32(model), modes, tensors, states
 
 
 def _fetch(block: Tensor) -> Callable[[], Tensor]:
@@ -128,32 +75,32 @@ def _copy(into_BHTE: Tensor, new_BHTE: Tensor) -> None:
         into_BHTE.copy_(new_BHTE)
 
 
-class Decoder:
-    """A batch of sequences and its state on the device: last id, its place in the window, index of the next id, ids seen."""
+@final
+class CUDADecoder:
+    """A batch of sequences and its state on the device: last id, its position, index of the next id, ids seen."""
 
-    def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int, stride: int = 1) -> None:
-        self._model, self.sampling, self.max_rows, self.capacity, self.stride = ref(model), sampling, rows, capacity, stride
+    def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int) -> None:
+        self._model, self.sampling, self.max_rows, self.capacity = ref(model), sampling, rows, capacity
         self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
-        self.cache = ModelCache(layers=model.dims.layers, capacity=capacity, rows=rows)
-        self.cache.copy = _copy
+        self.cache = model.new_cache(capacity=capacity, rows=rows)
+        self.cache.placement.copy = _copy
         self.rows: list[_Row] = []
         self.ends_4B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.last_B, self.position_B, self.index_B, self.seeds_B = self.ends_4B
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
-        # A run of steps is at most as long as the window; recording one, perhaps the last, takes some steps more.
+        # A run of steps is at most as long as the window; capturing one, perhaps the last, takes some steps more.
         self.output_tokens_BN = self.last_B.new_zeros(rows, capacity + WARM_UP)
         self.first_B, self.before_B = torch.zeros(2, rows, dtype=torch.long, device=self.device)  # index and last id before it
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
-        self.known: dict[int, Tensor] = {}  # scores by the definition that came with reading, by row
+        self.known: dict[int, Tensor] = {}  # scores by the reference that came with prefill, by row
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
-        self.fast: FastStep | None = None
-        if can_capture(model) and kernels.AVAILABLE and fits(model):
-            self.fast, self.residual = FastStep(model), ResidualStream.empty(rows, model.embedding.weight)
-        together = SHORT_STEPS if self.fast else 1
-        self.graphs = CUDAGraphSteps(WeakMethod(self._step), self._state, together=together) if can_capture(model) else None
-        self.made_for = _circumstances(model, sampling, rows, capacity)
+        self.fast = FastStep.of(model) if kernels.AVAILABLE else None
+        if self.fast is not None:
+            self.residual = ResidualStream.empty(rows, model.embedding.weight)
+        steps_per_graph = STEPS_PER_GRAPH if self.fast else 1
+        self.graphs = CUDAGraphSteps(WeakMethod(self._step), self._state, together=steps_per_graph)
 
     @property
     def model(self) -> Transformer:
@@ -170,43 +117,41 @@ class Decoder:
             state += [self.residual.x_BD, self.residual.sums_B2P]
         return state
 
-    def start_anew(self, stride: int) -> None:
-        """As after it was made, with what it has captured."""
-        self.stride, self.rows, self.known = stride, [], {}
+    def reset(self) -> None:
+        """As after it was made; the CUDA graphs stay."""
+        self.rows, self.known = [], {}
         self.to_compare = COMPARED if self.exact else 0
         self.slack.fill_(SLACK)
         if self.fast:  # it reads nothing of the cache that it has not written for this sequence
-            self.fast.refresh(self.model)
+            self.fast.refresh()
         else:
             self.cache.clear()
         for state in self._state:
             state.zero_()
 
     @property
-    def _alive(self) -> list[int]:
+    def _active(self) -> list[int]:
         return [row for row, one in enumerate(self.rows) if one.sequence.reason is None]
 
-    def write(self, sequences: Iterator[TokenSequence]) -> None:
-        """Writes all sequences to their ends, as many at a time as there are rows."""
-        while alive := self._turn_over(sequences):
-            self._read([row for row in alive if self.rows[row].start != self.rows[row].sequence.start])
-            self._sync([row for row in alive if not self.rows[row].synced])
-            for output_tokens_BN in self._run():
+    def run(self, sequences: Iterable[TokenSequence]) -> None:
+        waiting = (_Row(sequence) for sequence in sequences if sequence.reason is None)
+        while active := self._fill_rows(waiting):
+            self._prefill([row for row in active if self.rows[row].start != self.rows[row].sequence.start])
+            self._sync([row for row in active if not self.rows[row].synced])
+            for output_tokens_BN in self._run_steps():
                 self._accept(output_tokens_BN)
 
-    def _turn_over(self, sequences: Iterator[TokenSequence]) -> list[int]:
-        """Ended sequences leave, waiting ones enter. The rows that are being written; none when all is."""
-        waiting = (_Row(sequence) for sequence in sequences if sequence.reason is None)
-        ended = [row for row, one in enumerate(self.rows) if one.ended]
-        for row, one in zip(ended, waiting):
-            self.rows[row] = one
+    def _fill_rows(self, waiting: Iterator[_Row]) -> list[int]:
+        """Waiting sequences take the rows of ended ones. The rows that are still running; none when all have ended."""
+        for row, new in zip([row for row, one in enumerate(self.rows) if one.ended], waiting):
+            self.rows[row] = new
         self.rows += itertools.islice(waiting, self.max_rows - len(self.rows))
-        alive = self._alive
-        # Another number of rows needs another recording: worth it only when the batch has become half as large.
-        if len(alive) <= (len(self.rows) // 2 if self.graphs else len(self.rows) - 1):
-            late = [row for row in alive if row >= len(alive)]  # they take the free places, so that few rows move
-            self._keep_rows([late.pop() if self.rows[row].ended else row for row in range(len(alive))])
-        return self._alive
+        active = self._active
+        # Another number of rows needs another CUDA graph: worth it only when the batch has become half as large.
+        if len(active) <= len(self.rows) // 2:
+            late = [row for row in active if row >= len(active)]  # they take the free places, so that few rows move
+            self._keep_rows([late.pop() if self.rows[row].ended else row for row in range(len(active))])
+        return self._active
 
     def _keep_rows(self, order: list[int]) -> None:
         if order != list(range(len(order))):
@@ -221,35 +166,34 @@ class Decoder:
         numbers_N = torch.frombuffer(array("q", values), dtype=torch.long)  # many times as fast as a tensor of lists
         return numbers_N.to(self.device, non_blocking=self.device.type == "cuda")
 
-    def _read(self, rows: list[int]) -> None:
-        """Puts all but the last id of each window into the cache, in passes of rows of similar length."""
+    def _prefill(self, rows: list[int]) -> None:
+        """Reads all but the last id of each window into the cache, in passes of rows of similar length."""
         for row in rows[: self.to_compare]:
-            self.cache.place_whole(torch.tensor([row], device=self.device))
-            self.known[row] = next_scores(self.model, self.rows[row].sequence, self.cache)
-        waiting = sorted(rows[self.to_compare :], key=lambda row: self.rows[row].sequence.seen, reverse=True)
+            self.known[row] = next_scores(self.model, self.rows[row].sequence)
+        self.to_compare -= len(self.known)
+        waiting = sorted(rows, key=lambda row: self.rows[row].sequence.window_length, reverse=True)
         while waiting:
-            length = self.rows[waiting[0]].sequence.seen - 1
+            length = self.rows[waiting[0]].sequence.window_length - 1
             share = self._rows_in_a_pass(length)
             together, waiting = waiting[:share], waiting[share:]
             if length > 0:
                 padded: list[int] = []
                 for sequence in (self.rows[row].sequence for row in together):
                     padded += sequence.ids[sequence.start : -1]
-                    padded += [0] * (length - sequence.seen + 1)
+                    padded += [0] * (length - sequence.window_length + 1)
                 in_order = together == list(range(len(together)))
                 places = slice(len(together)) if in_order else self._on_device(together)
                 self._read_windows(places, self._on_device(padded).view(-1, length))
-        self.to_compare -= len(self.known)
         for row in rows:
             self.rows[row].start, self.rows[row].synced = self.rows[row].sequence.start, False
 
     def _rows_in_a_pass(self, length: int) -> int:
-        return max(1, READ_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
+        return max(1, PREFILL_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
 
     def _read_windows(self, rows: Tensor | slice, ids_BT: Tensor) -> None:
         self.cache.place_whole(rows)
         if self.fast is not None:
-            read_windows(self.model, ids_BT, self.cache)
+            self.fast.prefill(self.model, ids_BT, self.cache)
         else:
             self.model.features(ids_BT, cache=self.cache)
 
@@ -259,7 +203,7 @@ class Decoder:
             return
         sequences = [self.rows[row].sequence for row in rows]
         values = [
-            (row, sequence.ids[-1], sequence.seen - 1, len(sequence.new_ids), sequence.seed)
+            (row, sequence.ids[-1], sequence.window_length - 1, len(sequence.new_ids), sequence.seed)
             for row, sequence in zip(rows, sequences)
         ]
         values_B5 = self._on_device(itertools.chain.from_iterable(values)).view(-1, 5)
@@ -270,17 +214,18 @@ class Decoder:
         for row in rows:
             self.rows[row].synced = True
 
-    def _run(self) -> Iterator[Tensor]:
+    def _run_steps(self) -> Iterator[Tensor]:
         """The next ids of every row on the host, [B, N], ``NEEDS_RECOMPUTATION`` where the reference decides. While the device
         takes a run of steps, the host looks at the ids before: of a long run at the first of them, and where all rows come to
         the end of their windows at once, and nothing else can come between, at those of the window before."""
-        sequences = [self.rows[row].sequence for row in self._alive]
+        sequences = [self.rows[row].sequence for row in self._active]
         ends = [min(sequence.remaining, sequence.room) for sequence in sequences]
-        steps = 1 if self.known else min(self.stride, max(ends))
+        stride = WATCHED_STRIDE if sequences[0].watched else STRIDE
+        steps = 1 if self.known else min(stride, max(ends))
         if self.fast is not None and not sequences[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
         remaining = min(sequence.remaining for sequence in sequences) - steps
-        on_the_way = self._begin_run(steps, max(sequence.seen for sequence in sequences), in_two=steps <= min(ends))
+        on_the_way = self._begin_run(steps, max(sequence.window_length for sequence in sequences), in_two=steps <= min(ends))
         sure = not (self.exact or sequences[0].watched) and len(sequences) == len(self.rows)
         all_move, room = sure and {sequence.room for sequence in sequences} == {steps}, window_stride(self.model.dims.context)
         while remaining > 0 and all_move and self._move_windows(steps):
@@ -307,7 +252,7 @@ class Decoder:
         long = not self.exact and in_two and steps >= 2 * LATE_STEPS
         pieces = []
         for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
-            self._take_steps(end - begin, length)
+            self.graphs(len(self.rows), length, end - begin)
             pieces.append(_fetch(output_tokens_BN[:, begin:end]))
         return pieces
 
@@ -326,21 +271,11 @@ class Decoder:
         self.position_B[:rows] = length
         return True
 
-    def _take_steps(self, steps: int, length: int) -> None:
-        if self.graphs:
-            self.graphs(len(self.rows), length, steps)
-        else:
-            for _ in range(steps):
-                self._step(len(self.rows), length)
-
     def _length(self, seen: int, steps: int) -> int:
-        """How many places of the cache the next steps look at."""
-        if self.fast is not None:  # it looks no further than each row has come, whatever the length
+        """How many positions of the cache the next steps attend to."""
+        if self.fast is not None:  # it reads no further than each row has come, whatever the length
             return self.capacity
-        length = seen + steps - 1
-        if self.graphs:
-            length = -(-length // LENGTH_UNIT) * LENGTH_UNIT
-        return min(length, self.capacity)
+        return min(-(-(seen + steps - 1) // LENGTH_UNIT) * LENGTH_UNIT, self.capacity)
 
     def _step(self, rows: int, length: int) -> None:
         """One token for each of the first ``rows`` rows, written into ``output_tokens_BN``. The shapes follow."""
@@ -348,7 +283,7 @@ class Decoder:
         if self.fast is not None:
             if not self.sampling.unfiltered:  # sampling puts the next id there itself
                 self._embed(rows)
-            self.fast.compute_scores(scores_BV, self.model, self.residual.first(rows), position_B, self.cache)
+            self.fast.compute_scores(scores_BV, self.residual.first(rows), position_B, self.cache)
         else:
             position_ids_B1 = position_B.unsqueeze(1)
             self.cache.place(position_ids_B1, length)
@@ -402,7 +337,7 @@ class Decoder:
         """Takes the rows' tokens; not of a row whose sequence went another way in the meantime."""
         recompute_B = (output_tokens_BN.numpy() == NEEDS_RECOMPUTATION).any(
             axis=1
-        )  # quicker than each row's list, and it wakes no threads
+        )  # faster than each row's list, and it wakes no threads
         for row, (one, tokens, recompute) in enumerate(zip(self.rows, output_tokens_BN.tolist(), recompute_B.tolist())):
             if not one.synced:
                 continue
@@ -425,11 +360,6 @@ class Decoder:
             if (
                 self.exact and taken.index(NEEDS_RECOMPUTATION) == len(tokens) - 1
             ):  # the scores of the last step are still there
-                self._learn_rounding(scores_1V, self.scores_BV[row])
+                learn_rounding(self.slack, scores_1V, self.scores_BV[row])
             one.sequence.accept(choose_next(scores_1V, one.sequence, self.sampling))
             one.synced = False
-
-    def _learn_rounding(self, scores_1V: Tensor, others_V: Tensor) -> None:
-        """Raises the slack where the two ways differ by more than was thought."""
-        difference = (scores_1V - others_V).abs().max() / scores_1V.abs().max().clamp(min=1e-30)
-        self.slack.copy_(torch.maximum(self.slack, CAUTION * difference))

@@ -1,7 +1,7 @@
-"""A step captured once on a CUDA GPU and replayed many times: the processor says one word instead of a hundred.
+"""Steps captured once as CUDA graphs and replayed many times: one launch by the host instead of a hundred.
 
-The step must be made of device work alone, keep its state in tensors that live as long as the recording, and have
-shapes that follow from its arguments. Plays no part on other devices.
+A step must consist of device work alone, keep its state in tensors that live as long as the graph, and have shapes that
+follow from its arguments.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import torch
 from torch import Tensor, nn
 
 WARM_UP = 2
-"""Plain runs before recording: libraries choose kernels and allocate their own memory in the first ones."""
+"""Eager runs before a capture: libraries choose kernels and allocate their own memory in the first ones."""
 
 
 def can_capture(model: nn.Module) -> bool:
-    """A hook is Python and would run only while recording, so a model that somebody looks into is run step by step."""
+    """A hook is Python and would run only during the capture, so a model with hooks is run step by step."""
     hooked = any(module._forward_hooks or module._forward_pre_hooks for module in modules_of(model))
     return next(model.parameters()).device.type == "cuda" and not hooked
 
 
 def modules_of(model: nn.Module) -> list[nn.Module]:
-    """All modules of a model, in no order that means anything; many times as fast as ``model.modules()``, since before every
-    batch of sequences somebody goes through them."""
+    """All modules of a model in any order; many times as fast as ``model.modules()``, and called before every generation."""
     found: list[nn.Module] = [model]
     for module in found:
         found += [inner for inner in module._modules.values() if inner is not None]
@@ -33,7 +32,7 @@ def modules_of(model: nn.Module) -> list[nn.Module]:
 
 
 def capture(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAGraph:
-    """A recording of what ``work`` tells the device, which it does not do meanwhile."""
+    """A CUDA graph of what ``work`` launches; nothing is executed meanwhile."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         work()
@@ -42,10 +41,10 @@ def capture(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAG
 
 @final
 class CUDAGraphSteps:
-    """Steps ``step(rows, length)`` by recordings of one step or of ``together`` steps, for each pair of arguments.
+    """Runs ``step(rows, length)`` by graphs of one step or of ``together`` steps, one graph for each pair of arguments.
 
-    ``state``: all that a step changes. Between two replays the GPU waits for some microseconds, which several short steps in
-    one recording save.
+    ``state``: all that a step changes. Between two replays the GPU idles for some microseconds, which several short steps in
+    one graph save.
     """
 
     def __init__(self, step: WeakMethod[Callable[[int, int], None]], state: Sequence[Tensor], *, together: int = 1) -> None:
@@ -66,12 +65,12 @@ class CUDAGraphSteps:
         step = self._weak_step()
         assert step is not None
         before = [tensor.clone() for tensor in self._state]
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
             for _ in range(WARM_UP):
                 step(rows, length)
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(side)
         for tensor, value in zip(self._state, before):
             tensor.copy_(value)
         return capture(lambda: [step(rows, length) for _ in range(steps)], pool=self._pool)

@@ -1,4 +1,4 @@
-"""Two linear maps with ReLU or GELU between them, for each token alone."""
+"""Two linear layers with ReLU or GELU between them, for each token alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from typing import ClassVar, final
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.model import kernels
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
 from glassformer.model.tap import Tap
-
-if kernels.AVAILABLE:
-    from glassformer.model.kernels.gelu import gelu
 
 
 class PlainConfig(FeedforwardConfig):
@@ -55,20 +51,12 @@ class GELUConfig(PlainConfig):
 
 
 @final
-class GELU(nn.GELU):
-    """Torch's, with a kernel of ours where it is faster."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return gelu(x) if kernels.usable(x) else super().forward(x)
-
-
-@final
 class Plain(nn.Module):
     def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.activation = {"relu": nn.ReLU, "gelu": GELU}[activation]()
+        self.activation = {"relu": nn.ReLU, "gelu": nn.GELU}[activation]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:

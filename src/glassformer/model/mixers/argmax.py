@@ -80,22 +80,22 @@ class Argmax(Mixer):
             self.scores(scores_BHTS), v_BHSE, context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], x_BTD.device)
         )
 
-    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, visible: Tensor | None) -> Tensor:
-        masked_BHTS = scores_BHTS if visible is None else scores_BHTS.masked_fill(~visible, -torch.inf)
+    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, mask: Tensor | None) -> Tensor:
+        masked_BHTS = scores_BHTS if mask is None else scores_BHTS.masked_fill(~mask, -torch.inf)
         best_BHT1 = masked_BHTS.argmax(dim=-1, keepdim=True)  # of equals the earliest
-        nothing = None if visible is None else ~visible.any(dim=-1, keepdim=True)
+        nothing = None if mask is None else ~mask.any(dim=-1, keepdim=True)
         if self.straight_through or self.pattern.in_use:
-            pattern_BHTS = self.pattern(self.one_hot(best_BHT1, scores_BHTS, visible, nothing))
+            pattern_BHTS = self.pattern(self.one_hot(best_BHT1, scores_BHTS, mask, nothing))
             return pattern_BHTS @ v_BHSE
         z_BHTE = v_BHSE.gather(2, best_BHT1.expand(-1, -1, -1, v_BHSE.shape[-1]))  # the fast path: no products with zeros
         return z_BHTE if nothing is None else z_BHTE.masked_fill(nothing, 0.0)
 
-    def one_hot(self, best_BHT1: Tensor, scores_BHTS: Tensor, visible: Tensor | None, nothing: Tensor | None) -> Tensor:
-        """The definition: a pattern with a single one in each row that sees anything."""
+    def one_hot(self, best_BHT1: Tensor, scores_BHTS: Tensor, mask: Tensor | None, nothing: Tensor | None) -> Tensor:
+        """The reference implementation: a pattern with a single one in each row that sees anything."""
         hard_BHTS = F.one_hot(best_BHT1.squeeze(-1), scores_BHTS.shape[-1]).to(scores_BHTS.dtype)
         if nothing is not None:
             hard_BHTS = hard_BHTS.masked_fill(nothing, 0.0)
         if not self.straight_through:
             return hard_BHTS
-        soft_BHTS = attention_pattern(scores_BHTS, visible)
+        soft_BHTS = attention_pattern(scores_BHTS, mask)
         return hard_BHTS + (soft_BHTS - soft_BHTS.detach())  # the bracket is zero, its gradient is the softmax's

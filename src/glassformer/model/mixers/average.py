@@ -56,11 +56,11 @@ class Average(Mixer):
         return self.mix(v_BHSE, x_BTD.shape[1], context)
 
     def mix(self, v_BHSE: Tensor, num_queries: int, context: AttentionContext) -> Tensor:
-        """The definition: a pattern with the same weight for every visible key."""
+        """The reference implementation: a pattern with the same weight for every visible key."""
         batch, heads, num_keys, _ = v_BHSE.shape
-        visible = context.attention_mask(num_queries, num_keys, v_BHSE.device)
-        if visible is None:
-            visible = torch.ones(num_queries, num_keys, dtype=torch.bool, device=v_BHSE.device)
-        weight_BHTS = visible.to(v_BHSE.dtype).expand(batch, heads, num_queries, num_keys)
+        mask = context.attention_mask(num_queries, num_keys, v_BHSE.device)
+        if mask is None:
+            mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=v_BHSE.device)
+        weight_BHTS = mask.to(v_BHSE.dtype).expand(batch, heads, num_queries, num_keys)
         pattern_BHTS = weight_BHTS / weight_BHTS.sum(dim=-1, keepdim=True).clamp(min=1.0)  # who sees nothing gets zeros
         return self.pattern(pattern_BHTS) @ v_BHSE

@@ -1,4 +1,4 @@
-"""Softmax dot-product attention: the definition, and the fused kernel beside it."""
+"""Softmax dot-product attention: vectors -> queries, keys, values -> outputs per head. Equations: model/attention.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DotConfig(MixerConfig):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False})
 
     fused: bool = True
-    """Use torch's fused kernel; False runs the definition."""
+    """Use torch's fused kernel; False runs the reference implementation."""
 
     def build(self, dims: Dims) -> Dot:
         return Dot(dims, fused=self.fused)

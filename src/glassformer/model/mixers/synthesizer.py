@@ -1,4 +1,4 @@
-"""The dense synthesizer: each token writes its own scores of all places, without looking at any other token."""
+"""The dense synthesizer: each token makes its own scores of all positions, without looking at any other token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SynthesizerConfig(MixerConfig):
     shared: bool = False
     """One B for all heads of a layer instead of one per head."""
     fused: bool = True
-    """Use torch's fused kernel (the columns of B play the keys); False runs the definition."""
+    """Use torch's fused kernel (the columns of B play the keys); False runs the reference implementation."""
 
     def build(self, dims: Dims) -> Synthesizer:
         return Synthesizer(dims, shared=self.shared, fused=self.fused)

@@ -27,7 +27,7 @@ class SynthesizerFactorisedConfig(MixerConfig):
     rank: int = Field(default=8, ge=1)
     """Columns of each of the two tables (8 as published)."""
     fused: bool = True
-    """Use torch's fused kernel (the two tables play queries and keys); False runs the definition."""
+    """Use torch's fused kernel (the two tables play queries and keys); False runs the reference implementation."""
 
     def build(self, dims: Dims) -> SynthesizerFactorised:
         return SynthesizerFactorised(dims, rank=self.rank, fused=self.fused)

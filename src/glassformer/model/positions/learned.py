@@ -1,4 +1,4 @@
-"""Learned positions: one trained vector per place."""
+"""Learned positions: one trained vector per position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 @POSITIONS.variant("learned")
 @final
 class LearnedConfig(PositionsConfig):
-    """One trained vector per place, added to the token's (Gehring et al. 2017; GPT-2)."""
+    """One trained vector per position, added to the token's (Gehring et al. 2017; GPT-2)."""
 
     enters: ClassVar[str] = "embedding"
 

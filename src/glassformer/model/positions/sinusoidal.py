@@ -17,7 +17,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 class SinusoidalConfig(PositionsConfig):
     """Fixed sines and cosines of geometric wavelengths, added to the token's vector (Vaswani et al. 2017).
 
-    Number i of place k is sin(k / base^(i/d)) for even i; the odd number after it is the cosine of the same angle.
+    Number i of position k is sin(k / base^(i/d)) for even i; the odd number after it is the cosine of the same angle.
     """
 
     enters: ClassVar[str] = "embedding"

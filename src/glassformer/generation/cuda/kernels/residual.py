@@ -17,7 +17,6 @@ import triton.language as tl
 from torch import Tensor
 
 from glassformer.generation.cuda.kernels.launch import launch
-from glassformer.model.kernels.gelu import below
 
 ACTIVATIONS = {"": 0, "relu": 1, "gelu": 2}
 FOLDED_ROWS = 8
@@ -58,6 +57,19 @@ class NormedLinear:
     bias_O: Tensor | None
     sums_O: Tensor | None
     eps: float
+
+
+@triton.jit
+def _normal_cdf(x):
+    """The probability that a standard normal number is below ``x``, by Abramowitz and Stegun's formula 7.1.26: right to
+    1.5e-7, where bf16 keeps 4e-3, and much cheaper than the error function."""
+    near = 1.0 / (1.0 + 0.2316418882 * tl.abs(x))  # 0.3275911 / sqrt(2)
+    series = 1.061405429 * near - 1.453152027
+    series = series * near + 1.421413741
+    series = series * near - 0.284496736
+    series = series * near + 0.254829592
+    tail = 0.5 * series * near * tl.exp(-0.5 * x * x)
+    return tl.where(x < 0, tail, 1.0 - tail)
 
 
 @triton.jit
@@ -197,8 +209,7 @@ def _linear(
     if ACTIVATION == 1:
         y = tl.maximum(y, 0.0)
     if ACTIVATION == 2:
-        probability, _ = below(y)
-        y *= probability
+        y *= _normal_cdf(y)
     if PDL:
         tl.extra.cuda.gdc_launch_dependents()
     if ADDED:
