@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.transformer import Transformer
 
 
 def pass_the_checks(
-    model: Transformer,
+    model: nn.Module,
     *,
+    laws: frozenset[str] = frozenset(),
     allow_leaks: bool = False,
     runtime: Runtime | None = None,
     kernel: Callable[[Tensor], Tensor] | None = None,
     watch: Watcher = SILENT,
 ) -> CheckReport:
-    """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed."""
-    report = check_model(model, runtime=runtime, kernel=kernel)
+    """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed.
+
+    ``laws``: what the objective demands, whatever the model says of itself.
+    """
+    report = check_model(model, causal="causality" in laws or None, runtime=runtime, kernel=kernel)
     if report.passed:
         watch.say(f"Checks passed in {report.seconds:.1f} s: {', '.join(report.tested)}.")
         return report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,15 +25,22 @@ def command(
     if not table["runs"]:
         out().print(f"No runs in {folder}.", markup=False)
         return
-    differing = table["differing"]
+    differing, several = table["differing"], len({row["metric"] for row in table["runs"]}) > 1
     rows = [
         [
             row["name"],
             row["status"] + (", TAINTED" if row["tainted"] else ""),
             "" if row["step"] is None else str(row["step"]),
-            "" if row["validation_loss"] is None else f"{row['validation_loss']:.4f}",
+            _figure(row, several),
             *("" if row["settings"].get(key) is None else str(row["settings"][key]) for key in differing),
         ]
         for row in table["runs"]
     ]
-    print_table(str(folder), ["run", "status", "step", "validation loss", *differing], rows)
+    heading = "validation" if several else f"validation {table['runs'][0]['metric']}"
+    print_table(str(folder), ["run", "status", "step", heading, *differing], rows)
+
+
+def _figure(row: dict[str, Any], several: bool) -> str:
+    """The last validation value; with its metric's name where the runs of the table have different ones."""
+    value = row[f"validation_{row['metric']}"]
+    return "" if value is None else f"{row['metric']} {value:.4f}" if several else f"{value:.4f}"

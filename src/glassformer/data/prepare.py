@@ -48,13 +48,15 @@ def prepare(
     data: DataConfig,
     tokenizer: TokenizerConfig | Tokenizer,
     *,
+    marks: Sequence[str] = (),
     progress: Report | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """The splits of ``data`` in tokens; training and validation are ready when this returns.
 
-    ``expect`` is the record of an earlier preparation (a run that is resumed, maybe from another folder): files are
-    looked for where they were, and other text than then is refused.
+    ``marks``: special tokens an objective needs, added to the tokenizer after all ids it has. ``expect`` is the record of an
+    earlier preparation (a run that is resumed, maybe from another folder): files are looked for where they were, and other
+    text than then is refused.
     """
     before = (expect or {}).get("fingerprints", {})
     data = at_places(data, (expect or {}).get("places", {}))
@@ -70,6 +72,7 @@ def prepare(
     corpus.read()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = corpus.learn(tokenizer)
+    tokenizer = tokenizer.with_marks(marks)
     prepared = Prepared(corpus, tokenizer)
     for name in prepared.names:
         if name != "test":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from glassformer.foundation.config import Config
 from glassformer.model.dims import Dims
+from glassformer.model.network import NetworkConfig
 from glassformer.model.slots import (
     BLOCKS,
     FEEDFORWARDS,
@@ -26,9 +26,16 @@ from glassformer.model.slots import (
     PositionsConfig,
 )
 
+if TYPE_CHECKING:
+    from glassformer.model.accounting import Cost
+    from glassformer.model.transformer import Transformer
 
-class ModelConfig(Config):
+
+class ModelConfig(NetworkConfig):
     """A Transformer by its parts."""
+
+    kind: ClassVar[str] = "transformer"
+    kind_is_written: ClassVar[bool] = False
 
     # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
     width: int = Field(default=128, ge=1, le=1 << 16)
@@ -73,7 +80,17 @@ class ModelConfig(Config):
         """The choice in every slot."""
         return self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head
 
-    def dims(self, vocabulary: int) -> Dims:
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
+        from glassformer.model.transformer import build_model  # which knows this config
+
+        return build_model(self, vocabulary, outputs=outputs, seed=seed)
+
+    def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+        from glassformer.model.accounting import cost_of  # which knows this config
+
+        return cost_of(self, vocabulary, outputs=outputs, batch=batch)
+
+    def dims(self, vocabulary: int, outputs: int | None = None) -> Dims:
         """The sizes every part is built with."""
         return Dims(
             width=self.width,
@@ -84,4 +101,5 @@ class ModelConfig(Config):
             dropout=self.dropout,
             bias=self.bias,
             causal=self.causal,
+            outputs=outputs,
         )

@@ -20,6 +20,7 @@ from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, Noise
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.lookup import Lookup
+from glassformer.model.network import Network
 from glassformer.model.slots import Block, Merge, Mixer, Positions
 from glassformer.model.tap import Tap
 
@@ -40,12 +41,15 @@ class Attention(nn.Module):
 
 
 @final
-class Transformer(nn.Module):
+class Transformer(Network):
     """Token ids -> scores of the next token at every position."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+    def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
         super().__init__()
-        dims = config.dims(vocabulary)
+        dims = config.dims(vocabulary, outputs)
+        objection = config.head.objection(dims)
+        if objection:
+            raise ConfigError(objection)
         self.config, self.dims = config, dims
         self.embedding = Lookup(dims.vocabulary, dims.width)
         self.positions = config.positions.build(dims)
@@ -69,9 +73,10 @@ class Transformer(nn.Module):
         cache: ModelCache | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
-        return self.head(
-            self.features(ids_BT, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, cache=cache)
+        features_BTD = self.features(
+            ids_BT, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, cache=cache
         )
+        return self.head(features_BTD, key_padding_mask_BS)
 
     def features(
         self,
@@ -124,9 +129,9 @@ def _in_stream_precision(x_BTD: Tensor) -> Tensor:
     return x_BTD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x_BTD
 
 
-def build_model(config: ModelConfig, vocabulary: int, *, seed: int) -> Transformer:
+def build_model(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
     """A model on the CPU in float32. Two models share the start of every part whose name and shape they share."""
-    model = Transformer(config, vocabulary)
+    model = Transformer(config, vocabulary, outputs)
     initialise(model, seed)
     return model
 

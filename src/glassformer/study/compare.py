@@ -24,6 +24,7 @@ from glassformer.study.executors.local import LocalExecutor
 from glassformer.study.executors.machine import PER_GPU, cores
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
+from glassformer.study.preparing import refuse_metric
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
@@ -114,13 +115,21 @@ def find_plan(
         base = _base_of(source)
         resolve = _resolving(base, {})
         plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
-        return plan, resolve, notes
+        return _with_metric(plan, resolve), resolve, notes
     if vary or cross:
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
     plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
-    return plan, resolve, notes
+    return _with_metric(plan, resolve), resolve, notes
+
+
+def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:
+    """The plan with a copy of its metric, which must be one that the base recipe's objective can be judged by."""
+    objective = Recipe.parse(resolve(plan.set)).objective
+    found = plan.with_metric(objective.metrics)
+    refuse_metric(found.judged, objective, "the base recipe")
+    return found
 
 
 def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:

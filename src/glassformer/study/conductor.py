@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.checks.report import CheckReport
+from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
     CheckFailed,
     ConfigError,
@@ -22,9 +23,10 @@ from glassformer.foundation.errors import (
 )
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
+from glassformer.recipe import Recipe
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
-from glassformer.study.plan import BASE, Resolve, StudyPlan, Trial
+from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
 from glassformer.study.preparing import prepared_facts
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.standing import Progress, duration
@@ -184,7 +186,7 @@ class Conductor:
             return self._done[trial.label]
         folder = self.directory.trial(trial)
         try:
-            result = read_trial(folder, trial, self._recipe_of(trial))
+            result = read_trial(folder, trial, self.plan.judged, self.plan.split, self._differs_from(trial))
             if result.done:  # its folder does not change any more
                 self._done[trial.label] = result
             return result
@@ -194,6 +196,15 @@ class Conductor:
             place = self.directory.set_aside(folder)
             self.watch.say(f"{error} The trial is run again; what was there is kept in {place}.")
             return TrialResult(trial, "pending")
+
+    def _differs_from(self, trial: Trial) -> Callable[[Mapping[str, Any]], str | None]:
+        """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
+
+        def differs(stored: Mapping[str, Any]) -> str | None:
+            keys = diff(Recipe.parse(dict(stored)).plain(), self._recipe_of(trial))
+            return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
+
+        return differs
 
     def _recipe_of(self, trial: Trial) -> dict[str, Any]:
         return dict(self.resolve(trial.set))
@@ -226,7 +237,7 @@ class Conductor:
 
     def _mean(self, variant: str) -> float | None:
         own = [one for one in self._done.values() if one.trial.variant == variant and one.trial.area == "trials"]
-        values = [metric_of(one.losses, self.plan.metric) for one in own if one.losses is not None]
+        values = [metric_of(one.units, self.plan.judged) for one in own if one.units is not None]
         return sum(values) / len(values) if values else None
 
     def _task(self, trial: Trial) -> Task:
@@ -237,6 +248,7 @@ class Conductor:
             "folder": str(self.directory.trial(trial).resolve()),
             "recipe": self._recipe_of(trial),
             "allow_leaks": self.plan.allow_leaks,
+            "split": self.plan.split,
             "check": facts.check if facts.leak is None else None,
             "check_trained": trial.area == "trials" and trial.seed == self.plan.first_seed,
         }
@@ -337,16 +349,16 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
 
 
 def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
-    """The point with the lowest mean; one with a failed trial cannot be chosen."""
+    """The point with the best mean; one with a failed trial cannot be chosen."""
     means: dict[int, float] = {}
     for number in range(len(plan.tuning_points(name))):
         own = [one for one in results if one.trial.point == number]
-        if own and all(one.problem is None and one.losses is not None for one in own):
-            values = [metric_of(one.losses, plan.metric) for one in own if one.losses is not None]
+        if own and all(one.problem is None and one.units is not None for one in own):
+            values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
             means[number] = sum(values) / len(values)
     if not means:
         raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
-    chosen = min(means, key=lambda number: means[number])
+    chosen = plan.judged.best(means)
     point = plan.tuning_points(name)[chosen]
     said = ", ".join(f"{key}={value}" for key, value in point.items())
-    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.metric} {means[chosen]:.4f})."
+    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."

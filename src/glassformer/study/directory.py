@@ -191,4 +191,6 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
 
 def _settled(plan: StudyPlan) -> dict[str, Any]:
     """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
-    return {key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base", "budget_hours")}
+    return {
+        key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base", "budget_hours", "measured")
+    }

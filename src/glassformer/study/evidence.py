@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from glassformer.foundation.distributions import Floats
-from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import Metric
 from glassformer.study.power import SeedsNeeded
 from glassformer.study.statistics import (
     Crossed,
@@ -25,37 +26,6 @@ from glassformer.study.statistics import (
     far_off,
     sign_flip,
 )
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What is compared. ``answers`` marks right-or-wrong items, whose paired differences are -1, 0 or 1."""
-
-    name: str
-    unit: str
-    lower_is_better: bool = True
-    answers: bool = False
-
-    @classmethod
-    def named(cls, name: str) -> Metric:
-        if name not in METRICS:
-            raise UnknownName("metric", name, METRICS)
-        return METRICS[name]
-
-    def better(self, difference: float) -> bool:
-        return difference < 0 if self.lower_is_better else difference > 0
-
-
-# Perplexity is absent on purpose: its mean is ruled by the worst documents. The loss is its logarithm.
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric("loss", "nats per token"),
-        Metric("bits_per_byte", "bits per byte"),
-        Metric("accuracy", "of all items", lower_is_better=False, answers=True),
-        Metric("exact_match", "of all items", lower_is_better=False, answers=True),
-    )
-}
 
 
 class Problem(StrEnum):

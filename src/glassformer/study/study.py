@@ -22,10 +22,11 @@ from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Cell, cell_text
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.evidence import Metric, Problem, Trials
+from glassformer.study.evidence import Problem, Trials
 from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.variants import Facts, VariantBook
@@ -68,7 +69,7 @@ class Study:
 
     @property
     def metric(self) -> Metric:
-        return Metric.named(self.plan.metric)
+        return self.plan.judged
 
     @cached_property
     def results(self) -> dict[str, list[TrialResult]]:
@@ -77,7 +78,7 @@ class Study:
         adapted = {name: facts.adapted for name, facts in self.book.variants.items()}
         for trial in self.plan.trials(adapted=adapted):
             try:
-                result = read_trial(self.directory.trial(trial), trial)
+                result = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
             except RunError as error:
                 result = TrialResult(trial, "pending", str(error))
             reason = self.failures.get((trial.variant, trial.seed))
@@ -94,7 +95,7 @@ class Study:
             if facts.leak is not None and not self.plan.allow_leaks
         }
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
-        return gathered(self.results, self.plan.metric, leaks=leaks, exploratory=exploratory)
+        return gathered(self.results, self.metric, leaks=leaks, exploratory=exploratory)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -122,7 +123,7 @@ class Study:
 
     def seed_values(self, variant: str) -> Floats:
         """The metric of each finished trial, over the whole set."""
-        return np.array([metric_of(one.losses, self.plan.metric) for one in self.finished(variant) if one.losses is not None])
+        return np.array([metric_of(one.units, self.metric) for one in self.finished(variant) if one.units is not None])
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
@@ -139,7 +140,7 @@ class Study:
                     "verdict": words[name],
                     "seeds": len(self.finished(name)),
                     "failed": sum(one.problem is not None for one in self.results[name]),
-                    self.plan.metric: over_seeds(self.seed_values(name)).plain(),
+                    self.metric.name: over_seeds(self.seed_values(name)).plain(),
                     "difference": Estimate(0.0).plain() if name == BASE else self.verdict(name).difference.plain(),
                     **_cost(facts),
                     "tokens_per_second": rate,
@@ -195,7 +196,7 @@ class Study:
             "study": str(self.folder),
             "metric": self.metric.name,
             "unit": self.metric.unit,
-            "margin": self.plan.margin,
+            "margin": self.plan.same_within,
             "table": self.table,
             "notes": self.notes,
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
@@ -213,7 +214,7 @@ class Study:
         return write_report(self, out)
 
     def header(self) -> list[str]:
-        return ["variant", "verdict", "seeds", self.plan.metric, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
+        return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
 
     def cells(self) -> list[list[Cell]]:
         """The table for people: four significant digits, intervals in brackets."""
@@ -222,7 +223,7 @@ class Study:
                 row["variant"],
                 row["verdict"] or "baseline",
                 row["seeds"],
-                _estimate(row[self.plan.metric]),
+                _estimate(row[self.metric.name]),
                 None if row["variant"] == BASE else _estimate(row["difference"]),
                 row["parameters"],
                 None if row["flops"] is None else f"{row['flops']:.3g}",

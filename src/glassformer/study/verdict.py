@@ -16,14 +16,15 @@ import numpy.typing as npt
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import Metric
 from glassformer.study import wording
-from glassformer.study.evidence import Evidence, Metric, Problem, Trials, Yardstick, gather, nothing_differs, p_same, paired
+from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather, nothing_differs, p_same, paired
 from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import Crossed, holm, without_each_seed
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
-DEFAULT_MARGIN = 0.01  # nats per token: one per cent of perplexity
+DEFAULT_MARGIN = 0.01  # of a metric that states none
 
 
 @dataclass(frozen=True)

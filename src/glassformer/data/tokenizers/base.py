@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from glassformer.foundation.errors import DataError
+from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import write_json
 from glassformer.foundation.registry import Slot, VariantConfig
 
@@ -77,6 +77,12 @@ class Tokenizer(ABC):
         encoded = [np.asarray(ids[before : len(ids) - after], np.uint32) for ids in self.encode_documents(texts)]
         counts = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.concatenate(encoded) if encoded else np.zeros(0, np.uint32), counts
+
+    def with_marks(self, marks: Sequence[str]) -> Tokenizer:
+        """The same tokenizer with special tokens after all ids it has."""
+        if not marks:
+            return self
+        raise ConfigError(f"A tokenizer of kind {self.kind} cannot take the special tokens {', '.join(marks)}; choose another.")
 
     def save(self, file: Path) -> None:
         write_json(file, {"schema": 1, "glassformer_tokenizer": self.kind, "settings": self.settings()})
