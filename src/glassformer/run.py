@@ -14,6 +14,7 @@ import torch
 from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
+from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.results import Evaluation
@@ -153,6 +154,11 @@ class Run:
         network = restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
         return network.eval()
 
+    @property
+    def _data_record(self) -> dict[str, Any] | None:
+        """What the run wrote down about its data."""
+        return self.directory.read_environment().get("data")
+
     def _outputs(self) -> int | None:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
@@ -190,7 +196,7 @@ class Run:
         notes: Sequence[str] = ()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
-            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data)
+            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
@@ -224,7 +230,10 @@ class Run:
         """The same for single texts, each on its own: no text sees another."""
         evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        return [evaluator.measure(text, kind.of_texts(self.tokenizer, text), watch=watch) for text in texts]
+        return [
+            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
+            for text in texts
+        ]
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -287,6 +296,33 @@ class Run:
         fitted = self.recipe.objective.fit_baselines(self.data)
         save_baselines(self.directory, fitted)
         return fitted
+
+    def ask(
+        self,
+        questions: str | Sequence[str] | Questions,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        checkpoint: str | int = "last",
+    ) -> list[Any]:
+        """Answers with their confidence: the probability of the whole answer with its end.
+
+        ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
+        answers are not given.
+        """
+        objective, device = self.recipe.objective, choose_device("auto")
+        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        network: Any = self._fresh_model(self.checkpoint(checkpoint))
+        tools = tools_for(self.recipe, self.tokenizer)
+        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
+
+    def questions(self, file: Path | str) -> Questions:
+        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
+        return questions_of_file(self.tokenizer, file, name=str(file))
+
+    def question_texts(self, texts: str | Sequence[str]) -> Questions:
+        """Questions given as such."""
+        return questions_of_texts(self.tokenizer, texts)
 
     def generate(
         self,
