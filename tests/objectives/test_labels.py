@@ -71,7 +71,7 @@ def test_the_loss_is_the_sum_over_texts_that_have_a_label(table: Path) -> None:
     model = build_model(ModelConfig.parse(MODEL), data.tokenizer.size, outputs=3, seed=1).eval()
     short = next(batch for step in range(22) if int(objective.count(batch := batches.batch(step))) < 10)
     labels = short["labels"]
-    logs = torch.log_softmax(model(short["ids"], hidden_BS=short["hidden"]), dim=1)
+    logs = torch.log_softmax(model(short["ids"], key_padding_mask_BS=short["hidden"]), dim=1)
     by_hand = -sum(logs[row, labels[row]] for row in range(10) if labels[row] >= 0)
     torch.testing.assert_close(objective.loss(model, short, noise=None, smoothing=0.0), by_hand)
 

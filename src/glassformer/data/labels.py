@@ -163,7 +163,7 @@ class Labels:
             raise UnknownName("split", name, [*self.names, *self.tests])
         there = ", ".join([*self.names, *self.tests])
         raise DataError(
-            f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file with data.{name}."
+            f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file as data.{name}."
         )
 
     def training_texts(self) -> Iterator[str]:

@@ -119,7 +119,7 @@ class PretrainedNetwork(Network):
             dropout=dropout,
             virtual=self.reader.virtual,
         )
-        self.head.draw(torch.Generator().manual_seed(derive_seed(seed, "init", "head")))  # type: ignore[operator]
+        self.head.init_weights(torch.Generator().manual_seed(derive_seed(seed, "init", "head")))  # type: ignore[operator]
         self.base_sha256 = loaded.sha256 if config.tuning.frozen else None
         if self.base_sha256 is not None:
             self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
@@ -147,19 +147,21 @@ class PretrainedNetwork(Network):
         self,
         ids_BT: Tensor,
         *,
-        hidden_BS: Tensor | None = None,
+        key_padding_mask_BS: Tensor | None = None,
         types_BT: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
         """The encoder's last vectors; with a prompt, its vectors stand before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
-        seen_BT = torch.ones_like(ids_BT) if hidden_BS is None else (~hidden_BS).long()
+        seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, types_BT)
 
-    def forward(self, ids_BT: Tensor, *, hidden_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any) -> Tensor:
+    def forward(
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any
+    ) -> Tensor:
         """Scores of the labels, [B, C]."""
-        return self.head(self.features(ids_BT, hidden_BS=hidden_BS, types_BT=types_BT), hidden_BS)
+        return self.head(self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT), key_padding_mask_BS)
 
     def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
         """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""
