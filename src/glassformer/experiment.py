@@ -97,7 +97,7 @@ def train(
         steps = number_of_steps(recipe, batches)
         _rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
-        for note in (*runtime.notes, *data.notes):
+        for note in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
             watch.say(note)
         log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)

@@ -318,8 +318,7 @@ class Run:
         answers are not given.
         """
         objective, device = self.recipe.objective, choose_device("auto")
-        asked = isinstance(questions, str) or all(isinstance(one, str) for one in questions)
-        items = self.question_texts(questions) if asked else questions
+        items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = tools_for(self.recipe, self.tokenizer)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
