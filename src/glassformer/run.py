@@ -14,6 +14,7 @@ import torch
 from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
+from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.results import Evaluation
@@ -28,6 +29,9 @@ from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.objectives.text_generation import Sample, generate_texts
+from glassformer.pretrained.exporting import Exported, export
+from glassformer.pretrained.folders import is_folder
+from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
@@ -37,9 +41,14 @@ from glassformer.runs.records import MetricsLog
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
-    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
+    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them.
+
+    The folder of a Hugging Face model works too: it becomes a run in the cache.
+    """
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
+    if not directory.exists() and is_folder(folder):
+        directory = kept_run(folder)
     directory.require()
     return Run(directory, watch)
 
@@ -145,9 +154,19 @@ class Run:
         network = restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
         return network.eval()
 
+    @property
+    def _data_record(self) -> dict[str, Any] | None:
+        """What the run wrote down about its data."""
+        return self.directory.read_environment().get("data")
+
     def _outputs(self) -> int | None:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
+
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+        found = self.checkpoint(checkpoint)
+        return export(self.directory, self._fresh_model(found), self.tokenizer, Path(folder), step=found.step)
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -177,7 +196,7 @@ class Run:
         notes: Sequence[str] = ()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
-            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data)
+            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
@@ -211,7 +230,10 @@ class Run:
         """The same for single texts, each on its own: no text sees another."""
         evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        return [evaluator.measure(text, kind.of_texts(self.tokenizer, text), watch=watch) for text in texts]
+        return [
+            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
+            for text in texts
+        ]
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -266,12 +288,41 @@ class Run:
 
     def baselines(self) -> dict[str, Baseline]:
         """The fitted baselines that the run keeps; fitted on the training data where it has none."""
+        if self.recipe.data.absent:  # an imported model: nobody knows what it was trained on
+            return {}
         arrays, kinds = load_arrays(self.directory), self.recipe.objective.baselines
         if arrays is not None and set(arrays) == set(kinds):
             return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
         fitted = self.recipe.objective.fit_baselines(self.data)
         save_baselines(self.directory, fitted)
         return fitted
+
+    def ask(
+        self,
+        questions: str | Sequence[str] | Questions,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        checkpoint: str | int = "last",
+    ) -> list[Any]:
+        """Answers with their confidence: the probability of the whole answer with its end.
+
+        ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
+        answers are not given.
+        """
+        objective, device = self.recipe.objective, choose_device("auto")
+        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        network: Any = self._fresh_model(self.checkpoint(checkpoint))
+        tools = tools_for(self.recipe, self.tokenizer)
+        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
+
+    def questions(self, file: Path | str) -> Questions:
+        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
+        return questions_of_file(self.tokenizer, file, name=str(file))
+
+    def question_texts(self, texts: str | Sequence[str]) -> Questions:
+        """Questions given as such."""
+        return questions_of_texts(self.tokenizer, texts)
 
     def generate(
         self,

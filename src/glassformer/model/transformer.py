@@ -53,6 +53,8 @@ class Transformer(Network):
         self.config, self.dims = config, dims
         self.embedding = Lookup(dims.vocabulary, dims.width)
         self.positions = config.positions.build(dims)
+        self.segments = Lookup(config.segments, dims.width) if config.segments else None
+        self.embedding_norm = config.norm.build(dims) if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
         self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
@@ -71,10 +73,15 @@ class Transformer(Network):
         position_ids_BT: Tensor | None = None,
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
+        segments_BT: Tensor | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
         features_BTD = self.features(
-            ids_BT, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, cache=cache
+            ids_BT,
+            position_ids_BT=position_ids_BT,
+            key_padding_mask_BS=key_padding_mask_BS,
+            cache=cache,
+            segments_BT=segments_BT,
         )
         return self.head(features_BTD, key_padding_mask_BS)
 
@@ -86,12 +93,14 @@ class Transformer(Network):
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
         noise: Tensor | None = None,
+        segments_BT: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
         ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: a number from which
-        dropout makes its masks, for fused kernels; without it torch's generator draws them.
+        dropout makes its masks, for fused kernels; without it torch's generator draws them. ``segments_BT``: the segment
+        of each token, for models with ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
@@ -100,10 +109,18 @@ class Transformer(Network):
             causal=self.dims.causal, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, noise=masks
         )
         x_BTD = self.positions.embed(self.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
+        x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
             x_BTD = block(x_BTD, context, self.positions, None if cache is None else cache.layers[layer])
         return self.final(self.final_norm(x_BTD))
+
+    def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
+        if self.segments is None:
+            if segments_BT is not None:
+                raise ConfigError("This model has no segments to tell apart; give it some with model.segments=2, or give none.")
+            return x_BTD
+        return x_BTD + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
 
     @property
     def wants_counts(self) -> bool:

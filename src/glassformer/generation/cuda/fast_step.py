@@ -143,7 +143,7 @@ MIXERS: dict[type[nn.Module], type[DotStep]] = {Dot: DotStep}
 FEEDFORWARDS: dict[type[nn.Module], type[PlainStep]] = {Plain: PlainStep}
 ACTIVATIONS: dict[type[nn.Module], str] = {nn.ReLU: "relu", nn.GELU: "gelu"}
 POSITION_TABLES: dict[type[nn.Module], Callable[[Any], Tensor]] = {
-    Learned: lambda positions: positions.table.weight,
+    Learned: lambda positions: positions.table.weight[positions.offset :],
     Sinusoidal: lambda positions: positions.table_TD,
 }
 
@@ -210,6 +210,8 @@ def fits(model: Transformer) -> bool:
         and all(_block_fits(block) for block in model.blocks)
         and type(model.final_norm) in NORMS
         and type(model.embedding) is Lookup
+        and model.segments is None
+        and type(model.embedding_norm) is nn.Identity
         and positions.bias is Positions.bias
         and (positions.embed is Positions.embed or positions in POSITION_TABLES)
         and issubclass(head, LinearHead)

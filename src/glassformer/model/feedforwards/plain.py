@@ -1,4 +1,4 @@
-"""Two linear layers with ReLU or GELU between them, for each token alone."""
+"""Two linear layers with ReLU, GELU or its tanh form between them, for each token alone."""
 
 from __future__ import annotations
 
@@ -50,13 +50,29 @@ class GELUConfig(PlainConfig):
     activation: ClassVar[str] = "gelu"
 
 
+@FEEDFORWARDS.variant("gelu-tanh")
+@final
+class GELUTanhConfig(PlainConfig):
+    """Linear, GELU approximated by a tanh, linear: what GPT-2's published weights were trained with."""
+
+    activation: ClassVar[str] = "gelu-tanh"
+
+
+@final
+class GELUTanh(nn.GELU):
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): "gelu_new" and "gelu_pytorch_tanh" elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(approximate="tanh")
+
+
 @final
 class Plain(nn.Module):
     def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.activation = {"relu": nn.ReLU, "gelu": nn.GELU}[activation]()
+        self.activation = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu-tanh": GELUTanh}[activation]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:
