@@ -1,4 +1,4 @@
-"""BERT's head of the masked language model: one more linear layer, an activation and a norm before the embedding's own matrix."""
+"""BERT's masked language model head: a linear layer, an activation and a norm before the embedding's own matrix."""
 
 from __future__ import annotations
 
