@@ -44,7 +44,7 @@ class BeamRule:
 
 @torch.no_grad()
 def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Continuation]:
-    """The reference implementation: every step reads the whole text of every beam anew. The best first, at most ``rule.beams``."""
+    """The reference: every step reads the whole text of every beam anew. The best first, at most ``rule.beams``."""
     device = next(model.parameters()).device
     live, done = [Continuation((), 0.0, False)], list[Continuation]()
     room = _room(model, [prompt], rule)
