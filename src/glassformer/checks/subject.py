@@ -89,7 +89,7 @@ def is_network(target: Any) -> bool:
 
 
 def our_subject(model: Any) -> Subject:
-    """A network of ours: hides any place, reads on with a KV cache where it is causal, rows of unequal length included."""
+    """A network of ours: hides any position, reads on with a KV cache where it is causal, rows of unequal length included."""
     subject = _transformer(model, _by_place(model))
     if model.dims.vocabulary >= LARGE_VOCABULARY:
         subject.inside = _transformer(model, model.features)
@@ -120,7 +120,7 @@ def _transformer(model: Any, read: Callable[..., Tensor]) -> Subject:
 
     subject.paddings = {"right": hiding, "anywhere": hiding}
     subject.reserved_ids = frozenset(getattr(model, "reserved_ids", ()))
-    if model.dims.causal and hasattr(model, "new_cache"):
+    if model.dims.causal:
         subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), model.new_cache().rewinds
     return subject
 

@@ -1,6 +1,6 @@
 """Prompts (ids) -> the most probable continuations with their probabilities, many prompts at once, by beam search.
 
-One beam is greedy decoding. ``search_one`` is the reference: one prompt, no KV cache. ``search`` keeps all beams of many
+One beam is greedy decoding. ``search_one`` is the definition: one prompt, no KV cache. ``search`` keeps all beams of many
 prompts in one batch with a KV cache; a test holds the two equal. A continuation ends with ``end_id``, and its probability
 includes that end. Knows no tokenizer.
 """
@@ -44,7 +44,7 @@ class BeamRule:
 
 @torch.no_grad()
 def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Continuation]:
-    """The reference: every step reads the whole text of every beam anew. The best first, at most ``rule.beams``."""
+    """The definition: every step reads the whole text of every beam anew. The best first, at most ``rule.beams``."""
     device = next(model.parameters()).device
     live, done = [Continuation((), 0.0, False)], list[Continuation]()
     room = _room(model, [prompt], rule)
@@ -95,7 +95,7 @@ def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) 
     cache.keep_rows(first_N)
     total_BK = torch.full((rows, beams), -torch.inf, device=device)
     total_BK[:, 0] = 0.0  # all beams are one text still: only the first counts
-    output_tokens_BKT = torch.zeros(rows, beams, room, dtype=torch.long, device=device)
+    tokens_BKT = torch.zeros(rows, beams, room, dtype=torch.long, device=device)
     done = [list[Continuation]() for _ in prompts]
     open_B = torch.ones(rows, dtype=torch.bool, device=device)
     for step in range(room):
@@ -105,34 +105,32 @@ def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) 
         from_BC, total_BC = best.indices // many, best.values
         token_BC = token_BKM.flatten(1).gather(1, best.indices)
         ends_BC = token_BC == rule.end_id
-        _keep_ended(done, output_tokens_BKT, from_BC, total_BC, ends_BC & open_B[:, None], step, beams)
+        _keep_ended(done, tokens_BKT, from_BC, total_BC, ends_BC & open_B[:, None], step, beams)
         # The best that go on, in order: ended ones are sorted behind all others.
         chosen_BK = torch.argsort(ends_BC.int(), dim=1, stable=True)[:, :beams]
         parent_BK, total_BK = from_BC.gather(1, chosen_BK), total_BC.gather(1, chosen_BK)
-        output_tokens_BKT = output_tokens_BKT.gather(1, parent_BK[:, :, None].expand_as(output_tokens_BKT))
-        output_tokens_BKT[:, :, step] = token_BC.gather(1, chosen_BK)
+        tokens_BKT = tokens_BKT.gather(1, parent_BK[:, :, None].expand_as(tokens_BKT))
+        tokens_BKT[:, :, step] = token_BC.gather(1, chosen_BK)
         lowest = [row[-1].log_probability if len(row) == beams else -torch.inf for row in done]
         open_B = torch.tensor(lowest, device=device) < total_BK[:, 0]
         if step + 1 == room or not open_B.any():
             break
         if beams > 1:
             cache.keep_rows((torch.arange(rows, device=device)[:, None] * beams + parent_BK).flatten())
-        position_ids_N1 = (lengths_B.repeat_interleave(beams) + step).unsqueeze(1)
-        cache.place(position_ids_N1, int(lengths_B.max()) + step + 1)
-        features_N1D = model.features(
-            output_tokens_BKT[:, :, step].reshape(-1, 1), position_ids_BT=position_ids_N1, cache=cache
-        )
+        at_N1 = (lengths_B.repeat_interleave(beams) + step).unsqueeze(1)
+        cache.place(at_N1, int(lengths_B.max()) + step + 1)
+        features_N1D = model.features(tokens_BKT[:, :, step].reshape(-1, 1), position_ids_BT=at_N1, cache=cache)
         scores_NV = _log_probabilities(model.head(features_N1D)[:, -1], rule)
     live = [
         [Continuation(tuple(ids[: step + 1]), total, False) for ids, total in zip(texts, totals)]
-        for texts, totals in zip(output_tokens_BKT.tolist(), total_BK.tolist())
+        for texts, totals in zip(tokens_BKT.tolist(), total_BK.tolist())
     ]
     return [(ended + going)[:beams] if ended else going for ended, going in zip(done, live)]
 
 
 def _keep_ended(
     done: list[list[Continuation]],
-    output_tokens_BKT: Tensor,
+    tokens_BKT: Tensor,
     from_BC: Tensor,
     total_BC: Tensor,
     ends_BC: Tensor,
@@ -143,7 +141,7 @@ def _keep_ended(
     rows_N, places_N = ends_BC[:, :beams].nonzero(as_tuple=True)
     if not len(rows_N):
         return
-    texts = output_tokens_BKT[rows_N, from_BC[rows_N, places_N], :step].tolist()
+    texts = tokens_BKT[rows_N, from_BC[rows_N, places_N], :step].tolist()
     for row, ids, total in zip(rows_N.tolist(), texts, total_BC[rows_N, places_N].tolist()):
         done[row].append(Continuation(tuple(ids), total, True))
         done[row].sort(key=lambda one: -one.log_probability)

@@ -99,8 +99,8 @@ class Transformer(Network):
 
         ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: a number from which
-        dropout makes its masks, for fused kernels; without it torch's generator draws them. ``segments_BT``: the segment
-        of each token, for models with ``model.segments`` (0 everywhere unless told).
+        dropout makes its masks, for fused kernels; without it torch's generator draws them. ``segments_BT``: the
+        segment of each token, for models with ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")

@@ -16,7 +16,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.network import MODELS, NetworkConfig
+from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.pretrained.encoders import LoadedEncoder, folder_tokenizer, load_encoder
 from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
 from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of
@@ -87,7 +87,7 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
 
 
 @final
-class PretrainedNetwork(nn.Module):
+class PretrainedNetwork(Network):
     """Token ids -> the encoder's vectors -> scores of labels."""
 
     takes_types = True

@@ -56,7 +56,7 @@ class LabelsConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         return label_outcomes(log_probabilities(network, items, tools), items)
 
-    def validate(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """Accuracy and loss, and the share of the class predicted most: 1 says that the classifier has collapsed."""
         found_NC = log_probabilities(network, items, tools)
         predicted_N = found_NC.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""BERT's masked language model head: a linear layer, an activation and a norm before the embedding's own matrix."""
+"""BERT's head of the masked language model: a linear layer, an activation and a norm before the embedding's own matrix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "gelu-tanh": GELUTan
 @HEADS.variant("masked")
 @final
 class MaskedConfig(HeadConfig):
-    """Linear, activation, norm, then the embedding's own matrix and a bias: BERT (Devlin et al. 2018)."""
+    """Linear, activation, norm, then the embedding's own matrix and a bias (BERT; Devlin et al. 2018)."""
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"activation": "gelu-tanh"})
 

@@ -29,7 +29,7 @@ class GroupedConfig(MixerConfig):
     bias: bool | None = None
     """Whether queries, keys and values have biases; None: as the model has."""
     fused: bool = True
-    """Use torch's fused kernel; False runs the definition."""
+    """Use torch's fused kernel; False runs the reference implementation."""
 
     def objection(self, dims: Dims) -> str | None:
         if dims.heads % self.kv_heads == 0:
