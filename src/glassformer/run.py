@@ -14,6 +14,7 @@ import torch
 from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
+from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.results import Evaluation
@@ -295,6 +296,33 @@ class Run:
         fitted = self.recipe.objective.fit_baselines(self.data)
         save_baselines(self.directory, fitted)
         return fitted
+
+    def ask(
+        self,
+        questions: str | Sequence[str] | Questions,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        checkpoint: str | int = "last",
+    ) -> list[Any]:
+        """Answers with their confidence: the probability of the whole answer with its end.
+
+        ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
+        answers are not given.
+        """
+        objective, device = self.recipe.objective, choose_device("auto")
+        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        network: Any = self._fresh_model(self.checkpoint(checkpoint))
+        tools = tools_for(self.recipe, self.tokenizer)
+        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
+
+    def questions(self, file: Path | str) -> Questions:
+        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
+        return questions_of_file(self.tokenizer, file, name=str(file))
+
+    def question_texts(self, texts: str | Sequence[str]) -> Questions:
+        """Questions given as such."""
+        return questions_of_texts(self.tokenizer, texts)
 
     def generate(
         self,

@@ -77,6 +77,8 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         )
         alt = f"Training and validation {name} against steps."
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
+    for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
+        blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     if evaluation is not None and evaluation.positions is not None:
         means, errors = np.asarray(evaluation.positions.mean), np.asarray(evaluation.positions.standard_error)
         picture = loss_by_position({"model": means}, {"model": errors})

@@ -20,6 +20,7 @@ VERBS = (
     "train",
     "evaluate",
     "generate",
+    "ask",
     "runs",
     "report",
     "compare",

@@ -1,4 +1,4 @@
-"""The parts data can have (text, ...), by name: how each is prepared from a recipe, and read from a file or texts of a user.
+"""The parts data can have (text, questions, ...), by name: how each is prepared, and read from a file or texts of a user.
 
 An objective names the parts it reads; a part is prepared once, its splits hold items with stable identities. Another kind of
 part is one entry in ``KINDS`` and one module.
@@ -13,6 +13,7 @@ from typing import Any, Protocol, final
 from glassformer.data.config import DataConfig
 from glassformer.data.labels import load_labels, texts_given, texts_of_file
 from glassformer.data.prepare import Report, prepare, tokens_of_file, tokens_of_text
+from glassformer.data.questions import prepare_questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.errors import ConfigError, UnknownName
 
@@ -54,6 +55,7 @@ class PartKind:
 KINDS: dict[str, PartKind] = {
     "text": PartKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text),
     "labels": PartKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given),
+    "questions": PartKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts),
 }
 
 

@@ -164,11 +164,12 @@ class _Corpus:
         # ``train`` is the whole text that shares are held out of.
         self.fingerprints = {name: fingerprint_of(source) for name, source in {"train": parts.train, **more, **tests}.items()}
         self.sha256 = self.fingerprints["train"]
-        # A file of its own takes the place of a share held out.
+        # A file of its own takes the place of a share held out; where there are questions, they are held out, not text.
+        asked = parts.questions is not None
         self.shares = data.split.model_copy(
             update={
-                "validation": 0.0 if parts.validation else data.split.validation,
-                "test": 0.0 if parts.tests else data.split.test,
+                "validation": 0.0 if parts.validation or asked else data.split.validation,
+                "test": 0.0 if parts.tests or asked else data.split.test,
             }
         )
 

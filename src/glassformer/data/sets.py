@@ -1,7 +1,7 @@
 """Named data sets: what each is made of, where its files are looked for, and what to do when they are absent.
 
-``docstrings`` is built in. The others are files under GLASSFORMER_DATA, or fetched by name where the ``datasets`` library
-and a network are; nothing of them is part of this package.
+``docstrings`` is built in, and so are made-up worlds. The others are files under GLASSFORMER_DATA, or fetched by name where
+the ``datasets`` library and a network are; nothing of them is part of this package.
 """
 
 from __future__ import annotations
@@ -21,8 +21,21 @@ from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
 from glassformer.data.label_sources import LabelFiles, LabelParts
+from glassformer.data.worlds import WorldConfig
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
+
+
+@dataclass(frozen=True)
+class QuestionFiles:
+    """Files of questions by what they are for. ``unanswered``: nobody here knows the answers. ``truth``: see ``worlds``."""
+
+    train: Path
+    validation: Path | None = None
+    tests: Mapping[str, Path] = field(default_factory=dict)
+    unanswered: Mapping[str, Path] = field(default_factory=dict)
+    nowhere: Path | None = None
+    truth: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class Parts:
     vocabulary: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
     labelled: LabelParts | None = None
+    questions: QuestionFiles | None = None
 
 
 class NamedSet(ABC):
@@ -95,6 +109,8 @@ class FileSet(NamedSet):
     text_column: str | int | None = None
     labelled: LabelFiles | None = None
     sha256: str = ""  # of the training file that published figures were measured on
+    questions: str | None = None  # file of training questions; with it, tests are files of questions, too
+    unanswered: Mapping[str, str] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
 
     def find(self) -> Parts:
@@ -103,15 +119,22 @@ class FileSet(NamedSet):
         notes = []
         if self.sha256 and sha256_of_file(file) != self.sha256:
             notes.append(f"{file} is not the file that published figures for {self.name} were measured on: its sha256 differs.")
-        there = {name: folder / test for name, test in self.tests.items() if (folder / test).is_file()}
+        there = self._there(folder, self.tests)
+        questions = None
+        if self.questions is not None:
+            questions = QuestionFiles(folder / self.questions, tests=there, unanswered=self._there(folder, self.unanswered))
         return Parts(
             train=self._source(file),
             validation=self._source(folder / self.validation) if self.validation else None,
-            tests={name: self._source(test) for name, test in there.items()},
+            tests={} if questions else {name: self._source(test) for name, test in there.items()},
             vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
             notes=tuple(notes),
             labelled=self.labelled.at(folder, self.name) if self.labelled else None,
+            questions=questions,
         )
+
+    def _there(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
+        return {name: folder / file for name, file in named.items() if (folder / file).is_file()}
 
     def is_here(self) -> bool:
         return not self._missing(self._own_folder()) or not self._missing(self._fetched_folder())
@@ -120,7 +143,8 @@ class FileSet(NamedSet):
         return Source(self.name, (file,), document=self.document, format=self.format, text_column=self.text_column)
 
     def _required(self) -> list[str]:
-        return [self.train, *([self.validation] if self.validation else []), *self.vocabulary]
+        own = [file for file in (self.validation, self.questions) if file]
+        return [self.train, *own, *self.vocabulary]
 
     def _missing(self, folder: Path | None) -> list[str]:
         return [name for name in self._required() if folder is None or not (folder / name).is_file()]
@@ -260,12 +284,25 @@ _KNOWN: list[NamedSet] = [
         sha256="cc7a79d44479867e8323a7b0c5c1d82edf516ca34912201f9384c3a3d098d8db",
         fetch=_fetch_boolq,
     ),
+    FileSet(
+        name="names",
+        about="2,937 lines of an encyclopedia about people, and questions where they were born; held out are people, not text",
+        train="wiki.txt",
+        questions="train.tsv",
+        tests={"dev": "dev.tsv"},
+        unanswered={"test_inputs": "test_inputs.tsv"},
+        document="line",
+        public_source="github.com/parachutel/cs224n-stanford-winter2021, a5 (there: wiki.txt and birth_places_train.tsv, ...)",
+        sha256="823bb536fca77c8b5a15b34b0dead6355d0cf1f806e822464bca28806c2fd055",
+    ),
 ]
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
-def find_set(name: str) -> Parts:
-    """The parts of a named set; the files are there when this returns."""
+def find_set(name: str | WorldConfig) -> Parts:
+    """The parts of a named set, or of a made-up one; the files are there when this returns."""
+    if isinstance(name, WorldConfig):
+        return _world(name)
     if name == NO_DATA:
         raise DataError(
             f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
@@ -274,3 +311,20 @@ def find_set(name: str) -> Parts:
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)
     return SETS[name].find()
+
+
+def _world(config: WorldConfig) -> Parts:
+    world = config.files()
+    asked = tuple(Source(config.name, (world.questions("train"),), text_column=column) for column in (1, 2))
+    test, nowhere = world.questions("test"), world.questions("nowhere")
+    return Parts(
+        train=Source(config.name, (world.text,), document="line"),
+        vocabulary=asked,  # signs that only questions have, such as their mark
+        questions=QuestionFiles(
+            train=world.questions("train"),
+            validation=world.questions("validation"),
+            tests={"test": test} if test.stat().st_size else {},
+            nowhere=nowhere if nowhere.stat().st_size else None,
+            truth=world.folder,
+        ),
+    )

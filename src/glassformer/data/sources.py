@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from glassformer.data.cache import cache_folder, kept_folder
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.corpus import Source
 from glassformer.data.label_sources import LabelParts, LabelSource, label_source_at
-from glassformer.data.sets import SETS, Parts, find_set
+from glassformer.data.sets import SETS, Parts, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
@@ -48,7 +48,11 @@ def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None
         found = replace(found, notes=(left_out,) if left_out else ())
     validation = source_at(data.validation, data) if data.validation else found.validation
     vocabulary = tuple(source_at(path, data) for path in data.vocabulary) or found.vocabulary
-    return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary)
+    questions = _questions(data.questions) if data.questions else found.questions
+    if data.questions and not data.vocabulary:  # signs that only questions have
+        assert questions is not None
+        vocabulary += (Source(data.questions.train, (questions.train,), format="tsv", text_column=1),)
+    return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
 
 
 def find_labelled(data: DataConfig) -> LabelParts:
@@ -73,9 +77,28 @@ def find_labelled(data: DataConfig) -> LabelParts:
     return found
 
 
+def _questions(named: QuestionsConfig) -> QuestionFiles:
+    """The files of a recipe's questions; one that is not there is a sentence."""
+
+    def at(path: str | None) -> Path | None:
+        if path is None:
+            return None
+        place = Path(path).expanduser()
+        if not place.is_file():
+            raise DataError("does not exist; data.questions names files of question<TAB>answer.", file=place)
+        return place
+
+    train, test = at(named.train), at(named.test)
+    assert train is not None
+    tests = {} if test is None else {test.stem: test}
+    return QuestionFiles(train, at(named.validation), tests, nowhere=at(named.nowhere))
+
+
 def places_of(data: DataConfig) -> dict[str, str]:
     """Relative paths of a recipe -> where they lead from here, so that a run can be taken up from another folder."""
-    named = [path for path in (data.path, data.validation, data.test, *data.vocabulary) if path and path != STANDARD_INPUT]
+    asked = data.questions.files if data.questions else []
+    given = (data.path, data.validation, data.test, *data.vocabulary, *asked)
+    named = [path for path in given if path and path != STANDARD_INPUT]
     places = {path: Path(path).expanduser() for path in named}
     return {path: str(place.absolute()) for path, place in places.items() if not place.is_absolute() and place.exists()}
 
@@ -88,7 +111,11 @@ def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
         return noted if noted is not None and Path(noted).exists() else path
 
     moved = {key: place(getattr(data, key)) for key in ("path", "validation", "test")}
-    return data.model_copy(update={**moved, "vocabulary": [place(path) for path in data.vocabulary]})
+    questions = data.questions
+    if questions is not None:
+        found = {key: place(getattr(questions, key)) for key in ("train", "validation", "test", "nowhere")}
+        questions = questions.model_copy(update=found)
+    return data.model_copy(update={**moved, "vocabulary": [place(path) for path in data.vocabulary], "questions": questions})
 
 
 def _as_configured(found: Parts, data: DataConfig) -> Parts:

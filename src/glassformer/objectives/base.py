@@ -87,9 +87,21 @@ class ObjectiveConfig(VariantConfig):
         """One plain mapping for each item: what the network says about it."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
 
+    def ask(
+        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+    ) -> list[Any]:
+        """Answers to questions, with their confidence."""
+        raise UsageError(
+            f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
+        )
+
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         """A text that shows what the network does, and its caption, for reports; None: nothing to show."""
         return None
+
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        """Figures and their captions, from the details of an evaluation, for reports; none unless an objective has some."""
+        return []
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         """The baselines of the training data, weakest first."""
