@@ -173,6 +173,8 @@ class Yardstick:
     weights: Floats
     blocks: bool = False
     by_pairs: bool = True
+    base_labels: tuple[int, ...] = ()
+    """The names of the baseline's seeds, where it has seeds of its own."""
 
     def seed_means(self, trials: Trials, seeds: int | None = None) -> Floats:
         kept = self.weights > 0.0

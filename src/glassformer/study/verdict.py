@@ -124,10 +124,11 @@ def decide(
     weights: npt.ArrayLike | None = None,
     labels: Sequence[int] | None = None,
     blocks: bool = False,
+    base_labels: Sequence[int] = (),
 ) -> list[Verdict]:
     """A verdict per change, in the order given. ``weights`` are the documents' tokens, ``labels`` the names of the seeds.
 
-    ``blocks``: the documents are consecutive stretches of one text.
+    ``blocks``: the documents are consecutive stretches of one text. ``base_labels``: the baseline's seeds, if it has its own.
     """
     seeds = max(rules.looks[-1], base.seeds, *(change.seeds for change in changes))
     yardstick = Yardstick(
@@ -137,6 +138,7 @@ def decide(
         np.ones(base.values.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64),
         blocks,
         rules.by_pairs,
+        tuple(base_labels),
     )
     planned = _walk(yardstick, base, [change for change in changes if not change.exploratory], rules)
     # A change thought of later is judged as one of all that were tried, and never makes it harder for the planned ones.
@@ -300,10 +302,10 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
 
 def _baseline_broke(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
     """Row 1, by the baseline: what was still open cannot be compared any more."""
-    problems = base.all_problems()
-    reason = wording.problem(problems, yardstick.labels, base.seeds, "the baseline")
+    problems, labels = base.all_problems(), yardstick.base_labels or yardstick.labels
+    reason = wording.problem(problems, labels, base.seeds, "the baseline")
     headline = wording.headline(change.name, "invalid", reason)
-    failed = tuple(yardstick.labels[position] for position in problems)
+    failed = tuple(labels[position] for position in problems)
     run = min(base.seeds, change.seeds)
     return Verdict(change.name, "invalid", reason, headline, headline, (), None, change.exploratory, None, failed, run)
 
