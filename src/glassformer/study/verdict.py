@@ -23,7 +23,7 @@ from glassformer.study.counts import Rate
 from glassformer.study.crossed import Crossed
 from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
 from glassformer.study.ledger import Earlier
-from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, seeds_needed
+from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import holm
 from glassformer.study.story import Story
@@ -268,6 +268,7 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
             any_look_level=looks.found(judged.look, 1) if len(looks.seeds) > 1 else None,
             needed=seeds_needed(judged.found, effect, changes, rules.alpha),
         ),
+        documents_wanted=documents_wanted(judged.found, effect, changes, rules.alpha),
         p_corrected=judged.corrected,
         p_seed_corrected=judged.seed_corrected,
         p_beyond_corrected=judged.beyond_corrected,
@@ -320,7 +321,8 @@ def _invalid(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
         found = yardstick.analyse(base, change, seeds)
         evidence = gather(yardstick, base, change, found, same_level=ALPHA, any_look_level=None, needed=SeedsNeeded(None))
     rates = {"change": Rate(change.unstable(), change.seeds), "baseline": Rate(base.unstable(), base.seeds)}
-    unstable = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
+    more_often = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
+    unstable = more_often and rates["change"].failed < change.seeds  # one that always fails is not unstable: it does not train
     only_leaks = set(problems.values()) == {Problem.LEAK}
     reason = "unstable" if unstable else wording.problem(problems, yardstick.labels, change.seeds, "it")
     if only_leaks and change.leak:
