@@ -30,6 +30,12 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
                 found = _other_padding(passes, probes, setting, side, padded, hidden_BS)
                 if found is None and setting.mode == "evaluation" and side != "anywhere":
                     found = _no_padding(passes, probes, setting, side, padded, hidden_BS)
+                    if found is not None and side in passes.subject.moves:
+                        passes.subject.remarks.append(
+                            f"It takes no position ids: padded on the {side}, a row's scores change by {found.size:.2g}, since its "
+                            "tokens stand at other positions."
+                        )
+                        found = None
                 if found is not None:
                     return found
     return None
@@ -78,7 +84,7 @@ def _no_padding(
         alone_call = partial(passes.subject.scores, alone_1T)
         alone = passes.run(setting, alone_call)
         change_T = differing(alone[0], among[row, ~hidden_BS[row]])
-        if float(change_T.max()) > passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
+        if passes.beyond_rounding(setting, change_T, alone, among_call):
             length = alone_1T.shape[1]
             regions = Region(1, length, 0, 0, length), _seen(hidden_BS, row, side)
             place = locate(passes, setting, alone_call, among_call, *regions, same_shape=False)
