@@ -8,6 +8,7 @@ of a row that is padded on the left stand; what that does to its scores is remar
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ CONTEXT_NAMES = (
 )
 LONGEST = 1024
 """Longer contexts are checked up to here: positions that are formulas do not end."""
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 KNOWN_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")
 CACHES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
 """What models call their cache, as an argument and in what they give back."""
@@ -45,7 +47,6 @@ def huggingface_subject(
 ) -> Subject:
     """The model with its mask and its cache."""
     config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
-    model.eval()  # which the check puts back as it was
     call = _Call(model, config)
     vocabulary = vocabulary or getattr(config, "vocab_size", None) or getattr(model.config, "vocab_size", None) or 2
     subject = Subject(type(model).__name__, lambda ids_BT: call(ids_BT)[0], {"": model}, vocabulary=vocabulary, context=2)
@@ -131,6 +132,7 @@ def _first_position(subject: Subject, call: _Call, token: int) -> int | None:
     ids_BT = (token + torch.zeros(1, length, dtype=torch.long)).to(subject.device)
     places = torch.arange(length, device=ids_BT.device).unsqueeze(0)
     try:
+        call.model.eval()  # without dropout; the snapshot puts the mode back
         with torch.no_grad():
             expected = call(ids_BT)[0]
     except Exception:
@@ -138,6 +140,7 @@ def _first_position(subject: Subject, call: _Call, token: int) -> int | None:
     padding = getattr(call.model.config, "pad_token_id", None)
     for first in dict.fromkeys((0, 2, 1, (padding if isinstance(padding, int) else 0) + 1)):
         try:
+            call.model.eval()
             with torch.no_grad():
                 scores = call(ids_BT, position_ids=places + first)[0]
         except Exception:  # beyond the table of positions
@@ -192,19 +195,29 @@ def load_folder(folder: Path, class_name: str | None = None) -> nn.Module:
     """
     if not (folder / "config.json").is_file():
         raise DataError("there is no config.json, so this is not the folder of a Hugging Face model.", file=folder)
+    return _load(str(folder), class_name, local=True)
+
+
+def load_hub(name: str, class_name: str | None = None) -> nn.Module:
+    """A model by its name on the Hugging Face hub, fetched or from the local cache; safetensors alone, no code of it is run."""
+    return _load(name, class_name, local=False)
+
+
+def _load(source: str, class_name: str | None, *, local: bool) -> nn.Module:
     try:
         import transformers
     except ImportError as error:
         raise MissingDependency("Checking a Hugging Face model needs transformers; install glassformer[hf].") from error
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    name = class_name or (getattr(config, "architectures", None) or [None])[0]
-    cls = getattr(transformers, name, None) if name else None
-    if class_name is not None and not hasattr(cls, "from_pretrained"):
-        raise UnknownName("transformers", class_name, (known for known in dir(transformers) if known.endswith(KNOWN_ENDINGS)))
     try:
+        config = transformers.AutoConfig.from_pretrained(source, local_files_only=local, trust_remote_code=False)
+        name = class_name or (getattr(config, "architectures", None) or [None])[0]
+        cls = getattr(transformers, name, None) if name else None
+        if class_name is not None and not hasattr(cls, "from_pretrained"):
+            known = (known for known in dir(transformers) if known.endswith(KNOWN_ENDINGS))
+            raise UnknownName("transformers", class_name, known)
         model: nn.Module = (cls or transformers.AutoModel).from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            source, local_files_only=local, use_safetensors=True, dtype=torch.float32
         )
     except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(f"the model cannot be loaded ({error}).", file=folder) from error
+        raise DataError(f"the model cannot be loaded ({error}).", file=source) from error
     return model.eval()

@@ -37,7 +37,7 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("index_head_dim", "linear_key_head_dim", "linear_value_head_dim", "swa_head_dim", "swa_v_head_dim"), 8),
     **dict.fromkeys(("qk_rope_head_dim",), 4),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "o_lora_rank", "hidden_size_per_layer_input", "adapter_dim"), 16),
-    **dict.fromkeys(("linear_num_key_heads", "index_n_heads", "linear_num_value_heads"), 2),
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 2),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "ffn_num_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "moe_top_k", "moe_k", "top_k", "num_experts_per_token", "moe_topk"), 2),
     **dict.fromkeys(("n_group", "topk_group", "num_expert_group", "n_shared_experts", "num_shared_experts"), 1),
@@ -52,6 +52,7 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("pad_token_id",), 0),
     **dict.fromkeys(("bos_token_id", "decoder_start_token_id"), 1),
     **dict.fromkeys(("eos_token_id", "sep_token_id"), 2),
+    "index_n_heads": 32,  # with few heads of ReLU scores many are exactly zero, and the choice among equals is arbitrary
     "index_topk": 16,
     "num_nextn_predict_layers": 0,
     "tie_word_embeddings": False,
@@ -72,7 +73,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "BltConfig": {"encoder_hash_byte_group_vocab": 64, "encoder_hash_byte_group_size": [2, 3]},
     "CohereCompassTextConfig": {"layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {
         kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("sliding_attention", "full_attention")}},
-    "DbrxConfig": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4}, "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2}},
+    "DbrxConfig": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2}},
     "FalconH1Config": {"mamba_d_ssm": 64},
     "Gemma3nTextConfig": {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2, "num_hidden_layers": 4},
     "Gemma4TextConfig": {"global_head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
@@ -109,8 +110,10 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
 
 def causal_classes() -> list[str]:
     """The classes that the installed transformers maps to causal language modelling, each once."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
+    try:
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    except ImportError as error:
+        raise MissingDependency("The zoo needs transformers; install glassformer[hf].") from error
     found: dict[str, None] = {}
     for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         found.update(dict.fromkeys([names] if isinstance(names, str) else names))
@@ -182,7 +185,7 @@ def _value(config: Any, setting: str) -> Any:
 
 
 def _replaceable(value: Any, small: Any) -> bool:
-    return value is None or isinstance(value, bool) == isinstance(small, bool) and isinstance(value, int | float)
+    return value is None or (isinstance(value, bool) == isinstance(small, bool) and isinstance(value, int | float))
 
 
 def _layers(default: Any, known: list[str]) -> dict[str, Any]:
