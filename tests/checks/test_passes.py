@@ -38,7 +38,7 @@ def test_settings_are_what_the_model_sees() -> None:
     SEEN.clear()
     for setting in (Setting(), Setting(mode="training"), Setting(mode="training", precision="as trained")):
         some.scores(setting, IDS)
-    assert SEEN == [(False, torch.float64), (True, torch.float64), (True, torch.float32)]
+    assert [(False, torch.float64), (True, torch.float64), (True, torch.float32)] == SEEN
 
 
 def test_dropout_falls_on_the_same_places_in_both_passes() -> None:

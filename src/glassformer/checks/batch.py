@@ -12,7 +12,7 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import runs
+from glassformer.checks.subject import can_run
 
 ROWS = 3
 MANY = 33
@@ -38,7 +38,7 @@ def row_leak(passes: Passes, probes: Probes) -> Finding | None:
     if passes.subject.paddings:
         settings.append(Setting(masked=True))
     for length in dict.fromkeys((min(5, passes.subject.context), passes.subject.context)):
-        if runs(passes.subject, probes.rows(ROWS, length)) is None:
+        if not can_run(passes.subject, probes.rows(ROWS, length)):
             continue
         for setting in _affordable(settings, probes) if length > 5 else settings:
             for row in (1,) if length > 5 else (1, 0, ROWS - 1):  # the middle row has neighbours on both sides
@@ -51,7 +51,7 @@ def row_leak(passes: Passes, probes: Probes) -> Finding | None:
 def _many_rows(passes: Passes, probes: Probes) -> Finding | None:
     """Short rows in a large batch, in both modes; and such a row alone."""
     length = min(5, passes.subject.context)
-    if runs(passes.subject, probes.rows(MANY, length)) is None:
+    if not can_run(passes.subject, probes.rows(MANY, length)):
         return None
     for setting in (Setting(), Setting(mode="training")):
         suspect = _changed_others(passes, probes, setting, length, MANY // 2, rows=MANY)
@@ -139,7 +139,7 @@ def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
     for length in (n for n in (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256, 512) if n < suspect.ids_BT.shape[1]):
         keep = [0, 1] if suspect.row == 0 else [suspect.row - 1, suspect.row]
         ids_BT, changed_BT = suspect.ids_BT[keep, :length], suspect.changed_BT[keep, :length]
-        if runs(passes.subject, ids_BT) is None:
+        if not can_run(passes.subject, ids_BT):
             continue
         attempt = _Suspect(suspect.setting, ids_BT, changed_BT, keep.index(suspect.row))
         if _changes(passes, attempt).any():

@@ -12,7 +12,7 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import Cached, runs
+from glassformer.checks.subject import Cached, can_run
 from glassformer.checks.verdicts import in_short
 
 ROWS = (2, 1)
@@ -21,7 +21,7 @@ ROWS = (2, 1)
 def cache_fault(passes: Passes, probes: Probes) -> Finding | None:
     """The first piece whose scores differ, or None. Asks for ``subject.new_cache``."""
     for sizes in _plans(passes, probes):
-        if runs(passes.subject, probes.rows(1, sum(sizes))) is None:
+        if not can_run(passes.subject, probes.rows(1, sum(sizes))):
             continue
         for rows in ROWS:
             try:

@@ -13,7 +13,7 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import runs
+from glassformer.checks.subject import can_run
 
 SETTINGS = (Setting(), Setting(precision="as trained"))
 ROWS = 2
@@ -25,7 +25,7 @@ def state_between_calls(passes: Passes, probes: Probes) -> Finding | None:
     short = min(5, full)
     lengths = [(short, short), (short, full), (full, short)] if full > short else [(short, short)]
     for length, between in lengths:
-        if any(runs(passes.subject, probes.rows(1, n)) is None for n in (length, between)):
+        if any(not can_run(passes.subject, probes.rows(1, n)) for n in (length, between)):
             continue
         ids_BT, other_BT = probes.rows(ROWS, length), probes.rows(ROWS, between)
         for setting in SETTINGS:

@@ -14,7 +14,7 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import runs
+from glassformer.checks.subject import can_run
 
 TRAINED = Setting(precision="as trained")
 MANY = 33
@@ -78,7 +78,7 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
     """Settings, lengths and cuts, the cheap ones first."""
     subject, full = passes.subject, passes.subject.context
     training = Setting(mode="training")
-    works = [length for length in probes.short_lengths() if runs(subject, probes.rows(1, length)) is not None]
+    works = [length for length in probes.short_lengths() if can_run(subject, probes.rows(1, length))]
     for length in works:
         yield Setting(), length, probes.cuts(length)
         if length in (3, 8):
@@ -105,7 +105,7 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
         yield Setting(stirred=True), full, few
         yield Setting(mode="training", stirred=True), min(full, 8), probes.cuts(min(full, 8))
     for length in probes.long_lengths():
-        if runs(subject, probes.rows(1, length)) is not None:
+        if can_run(subject, probes.rows(1, length)):
             yield Setting(), length, [length - 1] if probes.heavy else probes.cuts(length, wanted=FEW)
 
 
@@ -193,7 +193,7 @@ def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
     for length in sorted({2} if probes.brief else {2, full // 2, full - 1} & set(range(1, full))):
         whole_1T = probes.rows(1, full)
         start_1T = whole_1T[:, :length]
-        if runs(passes.subject, start_1T) is None:
+        if not can_run(passes.subject, start_1T):
             continue
         alone, followed = passes.scores(setting, start_1T), passes.scores(setting, whole_1T)
         change_T = differing(alone, followed[:, :length])[0]
@@ -230,7 +230,7 @@ def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
         return suspect
     ladder = [*range(2, 9), 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048]
     for shorter in (n for n in ladder if n < length):
-        if runs(passes.subject, suspect.ids_BT[:, :shorter]) is None:
+        if not can_run(passes.subject, suspect.ids_BT[:, :shorter]):
             continue
         cuts = sorted({shorter - 1, 1, shorter // 2} & set(range(1, shorter)))
         found = _changed_futures(passes, probes, suspect.setting, shorter, cuts)

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from glassformer.checks.state import version_of
+
 _RAISED = {
     torch.float32: torch.float64,
     torch.bfloat16: torch.float64,
@@ -123,12 +125,12 @@ class InDouble(TorchFunctionMode):
 
     def _raised_parameter(self, parameter: nn.Parameter) -> Tensor:
         """Once per parameter and version; without gradient, since nobody here asks for the gradients of weights."""
-        known = self._raised.get(id(parameter))
-        if known is None or known[1] != parameter._version:
+        known, version = self._raised.get(id(parameter)), version_of(parameter)
+        if known is None or known[1] != version:
             raised = parameter.detach().to(_RAISED[parameter.dtype])
             if self.stirred and (parameter.requires_grad or not raised.any()):
                 raised = torch.where(raised == 0, STIRRED_STD * _noise(raised).to(raised), raised)
-            known = self._raised[id(parameter)] = (parameter, parameter._version, raised)
+            known = self._raised[id(parameter)] = (parameter, version, raised)
         return known[2]
 
     def is_the_ids(self, value: Any, looked_up: Any) -> bool:

@@ -29,6 +29,9 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.
 _SKIPPED = ("builtins", "torch", "inspect", "logging", "threading", "typing", "functools", "abc", "enum")
 
 
+_OF_TORCH = {key for key, value in vars(nn.Module()).items() if isinstance(value, dict) and "hooks" in key}
+
+
 class _Held:
     """One thing and how it was."""
 
@@ -114,13 +117,13 @@ class Snapshot:
         self._dict(name, attributes)
         self._seen.add(id(attributes))
         if isinstance(thing, nn.Module):
-            for inner in ("_parameters", "_buffers", "_modules"):
-                if inner in attributes:
-                    yield name, attributes[inner]
             yield from self._shared(thing)
         for key, value in list(attributes.items()):
-            if key not in ("_parameters", "_buffers", "_modules"):
-                yield _joined(name, key), value
+            if isinstance(thing, nn.Module) and key in _OF_TORCH:
+                if value:  # hooks: their functions may hold state, the lists themselves are torch's
+                    yield from ((_joined(name, key), hook) for hook in list(value.values()) if callable(hook))
+            else:
+                yield name if key in ("_parameters", "_buffers", "_modules") else _joined(name, key), value
 
     def _shared(self, module: nn.Module) -> Iterator[tuple[str, Any]]:
         """What a module's class and file hold for all: containers, tensors, functions that remember."""
@@ -165,13 +168,13 @@ class Snapshot:
             return
         if isinstance(tensor, nn.Parameter) and not self._clone_weights:
             return
-        before, version, flag = tensor.detach().clone(), _version(tensor), tensor.requires_grad
-        small = tensor.numel() <= COMPARED
+        before, version, flag = tensor.detach().clone(), version_of(tensor), tensor.requires_grad
+        small = tensor.numel() <= COMPARED and not isinstance(tensor, nn.Parameter)
 
         def differs() -> bool:
             if tensor.dtype != before.dtype or tensor.shape != before.shape or tensor.requires_grad != flag:
                 return True
-            return (small or _version(tensor) != version) and not _same_bits(tensor, before)
+            return (small or version_of(tensor) != version) and not _same_bits(tensor, before)
 
         def put_back() -> None:
             with torch.no_grad():
@@ -249,7 +252,8 @@ def _fill(cell: Any, value: Any) -> None:
     cell.cell_contents = value
 
 
-def _version(tensor: Tensor) -> int:
+def version_of(tensor: Tensor) -> int:
+    """How often the tensor was written into."""
     try:
         return int(tensor._version)
     except RuntimeError:  # made in inference mode: it keeps no count

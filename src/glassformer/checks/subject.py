@@ -67,6 +67,8 @@ class Subject:
         self.measured = "scores"
         self.looked_up = 0
         """Parameters that a pass looks up and does not multiply with."""
+        self.tried: dict[torch.Size, bool] = {}
+        """Shapes of ids, and whether they run."""
         self.snapshot: Snapshot | None = None
         """How everything was that may keep state between calls, where that is known."""
 
@@ -237,9 +239,19 @@ def longest_that_runs(subject: Subject, limit: int, token: int = 0) -> int:
     return low if good else 0
 
 
+def can_run(subject: Subject, ids_BT: Tensor) -> bool:
+    """Whether there are scores for ids of this shape; tried once."""
+    if ids_BT.shape not in subject.tried:
+        subject.tried[ids_BT.shape] = runs(subject, ids_BT) is not None
+    return subject.tried[ids_BT.shape]
+
+
 def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
-    """The scores, or None where the function cannot take these ids."""
+    """The scores in evaluation mode, or None where the function cannot take these ids."""
+    modes = [(module, module.training) for root in subject.modules.values() for module in root.modules()]
     try:
+        for root in subject.modules.values():
+            root.eval()
         with torch.no_grad():
             return subject.scores(ids_BT.to(subject.device))
     except UsageError:
@@ -247,6 +259,8 @@ def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
     except Exception:  # a stranger's function may raise anything at a length or an id it does not know
         return None
     finally:
+        for module, training in modes:
+            module.training = training
         if subject.snapshot is not None:
             subject.snapshot.restore()
 

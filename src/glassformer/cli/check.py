@@ -24,7 +24,9 @@ def command(
     context: Annotated[int | None, typer.Option("--context", min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
     class_: Annotated[
         str | None,
-        typer.Option("--class", help="Class of transformers to load a folder or hub name as; alone: a tiny random model of it."),
+        typer.Option(
+            "--class", help="Class of transformers to load a folder or hub name as; alone: a tiny random model of it."
+        ),
     ] = None,
     thorough: Annotated[bool, typer.Option("--thorough", help="Every cut of the full context, not some.")] = False,
     zoo: Annotated[bool, typer.Option("--zoo", help="Every causal class of the installed transformers, in tiny form.")] = False,
@@ -33,7 +35,7 @@ def command(
     limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds for one class of the zoo.")] = 120.0,
     json: Json = False,
 ) -> None:
-    """Test whether any score depends on a later token, on another row, on padding, on the cache or on earlier calls, and where."""
+    """Test whether any score depends on a later token, on another row, padding, the cache or earlier calls, and where."""
     if zoo:
         if target is not None or class_ is not None:
             raise UsageError("--zoo checks every causal class of transformers; leave out the target and --class.")

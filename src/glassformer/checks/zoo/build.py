@@ -68,16 +68,18 @@ LATENT = {"num_key_value_heads": HEADS, "head_dim": SIZES["qk_rope_head_dim"]}
 ENCODER = {"is_decoder": False, "causal": False, "attn_type": "bi"}
 DECODER = {"is_decoder": True, "causal": True, "attn_type": "uni"}
 """Encoders that can be decoders have to be told."""
+TWO_KINDS = ["sliding_attention", "full_attention"]
 EXCEPTIONS: dict[str, dict[str, Any]] = {
     "BambaConfig": {"attn_layer_indices": [1]},
     "BltConfig": {"encoder_hash_byte_group_vocab": 64, "encoder_hash_byte_group_size": [2, 3]},
-    "CohereCompassTextConfig": {"layer_types": ["sliding_attention", "full_attention"], "rope_parameters": {
-        kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("sliding_attention", "full_attention")}},
-    "DbrxConfig": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2}},
+    "CohereCompassTextConfig": {"layer_types": TWO_KINDS, "rope_parameters": {
+        kind: {"rope_type": "default", "rope_theta": 1e4} for kind in TWO_KINDS}},
+    "DbrxConfig": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2}},
     "FalconH1Config": {"mamba_d_ssm": 64},
-    "Gemma3nTextConfig": {"layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2, "num_hidden_layers": 4},
-    "Gemma4TextConfig": {"global_head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
-    "Gemma4UnifiedTextConfig": {"global_head_dim": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    "Gemma3nTextConfig": {"layer_types": TWO_KINDS * 2, "num_kv_shared_layers": 2, "num_hidden_layers": 4},
+    "Gemma4TextConfig": {"global_head_dim": 8, "layer_types": TWO_KINDS},
+    "Gemma4UnifiedTextConfig": {"global_head_dim": 8, "layer_types": TWO_KINDS},
     "GPTJConfig": {"rotary_dim": 4},
     "CodeGenConfig": {"rotary_dim": 4},
     "GPTNeoConfig": {"attention_types": [[["global", "local"], 1]]},

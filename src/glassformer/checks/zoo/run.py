@@ -100,7 +100,7 @@ def examine(name: str) -> dict[str, Any]:
     twin = copy.deepcopy(model)
     wall, cpu = time.perf_counter(), time.process_time()
     try:
-        report = check_model(model)
+        report = check_model(model, context=CONTEXT)
     except Exception as error:
         return {"class": name, "built": True, "error": in_short(error)}
     seconds = {"seconds": round(time.perf_counter() - wall, 2), "cpu_seconds": round(time.process_time() - cpu, 2)}

@@ -59,7 +59,8 @@ def rows(entries: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 def _remark(entry: dict[str, Any]) -> str:
     parts = [
-        f"{finding['law']}: {finding['size']:.2g} at {finding['where']}{_how(finding['example'])}" for finding in entry["findings"]
+        f"{finding['law']}: {finding['size']:.2g} at {finding['where']}{_how(finding['example'])}"
+        for finding in entry["findings"]
     ]
     reasons: dict[str, list[str]] = {}
     for law, reason in entry["cannot_tell"].items():
@@ -102,7 +103,8 @@ def page(found: dict[str, Any]) -> str:
         "<tr>" + "".join(f"<td class='{_css(cell)}'>{escape(cell)}</td>" for cell in row) + "</tr>\n"
         for row in rows(found["classes"])
     )
-    style = "body{font:14px sans-serif;margin:2em}td,th{padding:2px 8px;text-align:left}.broken{background:#fbb}.ask{background:#ffb}"
+    style = "body{font:14px sans-serif;margin:2em}td,th{padding:2px 8px;text-align:left}"
+    style += ".broken{background:#fbb}.ask{background:#ffb}"
     return (
         f"<!doctype html><meta charset='utf-8'><title>The laws on every causal class</title><style>{style}</style>"
         f"<h1>The laws on every causal class</h1><p>{escape(sentence(found))}</p><table><tr>{head}</tr>\n{body}</table>\n"
