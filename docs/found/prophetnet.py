@@ -1,4 +1,4 @@
-"""ProphetNet: scores depend on later tokens. Needs torch and transformers only; ``--train`` shows what training does with it."""
+"""ProphetNet: scores depend on later tokens. Needs torch and transformers only; ``--train``: what training makes of it."""
 
 import math
 import sys

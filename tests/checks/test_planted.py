@@ -57,10 +57,10 @@ def test_a_check_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
 def test_a_check_inside_a_block_without_gradients(around: type) -> None:
+    honest, spoilt = Small(), next(fault for fault in PLANTED if fault.name == "only with gradients on").build()
     with around():
-        assert check_model(Small()).passed
-        fault = next(fault for fault in PLANTED if fault.name == "only with gradients on")
-        assert check_model(fault.build()).broken == {"causality"}
+        assert check_model(honest).passed
+        assert check_model(spoilt).broken == {"causality"}
 
 
 def test_the_laws_of_an_objective_hold_for_a_model_that_says_otherwise() -> None:

@@ -75,7 +75,8 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "CohereCompassTextConfig": {"layer_types": TWO_KINDS, "rope_parameters": {
         kind: {"rope_type": "default", "rope_theta": 1e4} for kind in TWO_KINDS}},
     "DbrxConfig": {
-        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}, "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2}},
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0},
+        "ffn_config": {"ffn_hidden_size": 24, "moe_top_k": 2}},
     "FalconH1Config": {"mamba_d_ssm": 64},
     "Gemma3nTextConfig": {"layer_types": TWO_KINDS * 2, "num_kv_shared_layers": 2, "num_hidden_layers": 4},
     "Gemma4TextConfig": {"global_head_dim": 8, "layer_types": TWO_KINDS},
