@@ -15,8 +15,9 @@ from glassformer.foundation import runtime
 from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
-from glassformer.run import load, load_weights, model_tensors
+from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.weights import load_weights, saved_tensors
 
 
 @pytest.fixture
@@ -131,22 +132,22 @@ def test_the_model_is_the_one_that_was_saved(trained) -> None:
     run = gf.load(trained)
     model, saved = run.model, run.checkpoint("last").model
     assert not model.training
-    assert all(torch.equal(tensor, saved[name]) for name, tensor in model_tensors(model).items())
+    assert all(torch.equal(tensor, saved[name]) for name, tensor in saved_tensors(model).items())
     untrained = run.untrained()
-    assert any(not torch.equal(tensor, saved[name]) for name, tensor in model_tensors(untrained).items())
+    assert any(not torch.equal(tensor, saved[name]) for name, tensor in saved_tensors(untrained).items())
 
 
 def test_weights_that_do_not_fit_are_a_sentence() -> None:
     config = ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 7})
     model, other = build_model(config, 11, seed=0), build_model(config, 13, seed=0)
     with pytest.raises(ConfigError, match=r"The weights of step 7 do not fit this model: embedding\.weight differ"):
-        load_weights(model, model_tensors(other), "step 7")
+        load_weights(model, saved_tensors(other), "step 7")
     with pytest.raises(ConfigError, match="do not fit"):
         load_weights(model, {}, "step 7")
 
 
 def test_tied_weights_are_kept_once() -> None:
-    names = set(model_tensors(build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 7}), 11, seed=0)))
+    names = set(saved_tensors(build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 7}), 11, seed=0)))
     assert "embedding.weight" in names
     assert not [name for name in names if name.startswith("head")]
 
@@ -207,7 +208,7 @@ def test_an_evaluation_is_measured_once_and_kept(copy, monkeypatch) -> None:
     monkeypatch.setattr(type(run), "evaluate", lambda *a, **o: pytest.fail("measured again"))
     again = gf.load(copy).evaluation()
     assert again.plain()["metrics"] == first.plain()["metrics"]
-    assert again.losses is not None
+    assert again.units is not None
 
 
 def test_it_writes(trained) -> None:
@@ -238,13 +239,13 @@ def test_bf16_that_does_not_work_here_becomes_float32_with_a_sentence(trained, m
 def test_another_checkpoint_or_precision_gets_a_model_of_its_own(trained) -> None:
     run = gf.load(trained)
     run.generate("the", max_new_tokens=1)
-    first = run._kept_writer
+    first = run._kept_generator
     run.generate("a", max_new_tokens=1)
-    assert run._kept_writer is first
+    assert run._kept_generator is first
     other = run.directory.steps()[0]
     run.generate("a", max_new_tokens=1, checkpoint=other)
-    assert run._kept_writer is not first
-    assert run._kept_writer[0] == (other, "float32")
+    assert run._kept_generator is not first
+    assert run._kept_generator[0] == (other, "float32")
 
 
 def test_it_stops_at_a_string_and_streams(trained) -> None:

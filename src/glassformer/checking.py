@@ -11,17 +11,16 @@ from typing import Any
 
 from torch import nn
 
+from glassformer.assembly import Parent, prepare_data, starting_network
 from glassformer.checks.check import Target, check_model
 from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
 from glassformer.checks.report import CheckReport
 from glassformer.checks.zoo.build import tiny_model
-from glassformer.data.prepare import prepare
-from glassformer.experiment import fresh_or_saved_model, tokenizer_to_use
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
-from glassformer.recipe import Recipe, load_recipe
+from glassformer.recipe import Recipe, is_run, load_recipe
 from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
 
@@ -46,35 +45,47 @@ def check(
     checked. The other arguments are those of ``check_model``.
     """
     load_plugins(plugins)
-    model, runtime = resolve(target, set or {}, watch) if class_name is None else (_of_class(target, class_name), None)
-    return check_model(model, causal=causal, vocabulary=vocabulary, context=context, runtime=runtime, quick=quick)
+    if class_name is None:
+        model, runtime, laws = resolve(target, set or {}, watch)
+    else:
+        model, runtime, laws = _of_class(target, class_name), None, frozenset()
+    return check_model(
+        model,
+        causal=causal,
+        vocabulary=vocabulary,
+        context=context,
+        runtime=runtime,
+        laws=laws if causal is None else None,
+        quick=quick,
+    )
 
 
 def resolve(
     target: Target | Recipe | Mapping[str, Any] | None, changes: Mapping[str, Any], watch: Watcher = SILENT
-) -> tuple[Target, Runtime | None]:
-    """What the words name, and what it is trained in."""
+) -> tuple[Target, Runtime | None, frozenset[str]]:
+    """What the words name, what it is trained in, and which laws its objective demands."""
     if target is None:
         raise UsageError("There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.")
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
-        return callable_in_file(target), None
+        return callable_in_file(target), None, frozenset()
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
         run = load(target, watch=watch)
-        return run.model, _runtime(run.recipe)
+        return run.model, _runtime(run.recipe), run.recipe.objective.laws
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         _refuse_changes(str(target), changes)
-        return Path(target), None
+        return Path(target), None, frozenset()
     if isinstance(target, str) and HUB_NAME.fullmatch(target) and not Path(target).exists():
         _refuse_changes(target, changes)
-        return load_hub(target), None
+        return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
-        data = prepare(recipe.data, tokenizer_to_use(recipe, None))
-        runtime = _runtime(recipe)
-        return fresh_or_saved_model(recipe, data, None).to(runtime.device), runtime
-    return target, None
+        runtime, laws = _runtime(recipe), recipe.objective.laws
+        parent = Parent.read(recipe.init_from) if recipe.init_from is not None and is_run(recipe.init_from) else None
+        network, _ = starting_network(recipe, prepare_data(recipe), parent)
+        return network.to(runtime.device), runtime, laws
+    return target, None, frozenset()
 
 
 def _of_class(target: Any, class_name: str) -> nn.Module:

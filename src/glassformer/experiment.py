@@ -1,33 +1,43 @@
-"""The only wiring: recipe -> data -> model -> trainer -> run, in the order of the arrow; and the Run a user holds."""
+"""The only wiring of a training run: recipe -> data -> network -> trainer -> run, in the order of the arrow."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from glassformer.assembly import (
+    Parent,
+    batches_of,
+    chosen_metric,
+    number_of_steps,
+    prepare_data,
+    restored_network,
+    starting_network,
+    tokenizer_for,
+    tools_for,
+)
 from glassformer.checks.report import CheckReport
-from glassformer.data.objectives.base import BatchesByStep
-from glassformer.data.prepare import Prepared, prepare
-from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
-from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.language import document_losses
+from glassformer.data.parts import PreparedData
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import ConfigError, DiskFull, Diverged, Interrupted, OutOfMemory, RunError
+from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
 from glassformer.gate import pass_the_checks, taint_of
-from glassformer.model.transformer import Transformer, build_model
-from glassformer.recipe import Recipe, Source, load_recipe
-from glassformer.run import Run, evaluated_text, load, load_weights, model_tensors, untrained_model
+from glassformer.model.network import Network
+from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.run import Run
+from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
+from glassformer.runs.weights import saved_tensors
 from glassformer.training.fast import hasten
+from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
@@ -74,36 +84,41 @@ def train(
         runtime = choose_runtime(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
+        parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
         data = _prepared(recipe, folder, stop, watch)
-        model = fresh_or_saved_model(recipe, data, beginning).to(runtime.device)
-        report = checked or pass_the_checks(model, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
-        optimizers = OptimizerSet.of(recipe.training, model)
+        network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
+        laws = recipe.objective.laws
+        report = checked or pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
+        optimizers = OptimizerSet.of(recipe.training, network)
         if beginning is not None:
             optimizers.load(beginning.optimizer)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
         _rewind(folder, 0 if beginning is None else beginning.step)
-        _write_down(folder, recipe, data, runtime, optimizers, report, steps)
+        _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
         for note in (*runtime.notes, *data.notes):
             watch.say(note)
-        log = MetricsLog(folder.metrics_file)
+        log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
+        loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
         trainer = Trainer(
-            hasten(TrainStep(model, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
+            hasten(TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
             batches.on(runtime.device),
             steps=steps,
             training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
             around=Surroundings(
-                evaluate=(lambda: _validation(model, data, recipe, stop, watch)) if "validation" in data.names else None,
-                record=log.append if report.passed else lambda record: log.append({**record, "tainted": True}),
-                save=lambda state: _save(folder, recipe, model, optimizers, state, log),
-                recorded=lambda step: next((r for r in log.read() if r["step"] == step and "validation_loss" in r), None),
+                evaluate=(lambda: _validation(network, data, recipe, stop, watch)) if "validation" in data.names else None,
+                record=log.append if not report.broken else lambda record: log.append({**record, "tainted": True}),
+                save=lambda state: _save(folder, recipe, network, optimizers, state, log),
+                recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
+                metric=metric,
                 watch=watch,
             ),
             stop=stop,
         )
         state = trainer.run(_state(beginning))
+        save_baselines(folder, recipe.objective.fit_baselines(data))
         folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
     return Run(folder)
 
@@ -149,11 +164,12 @@ def _beginning(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Wat
     if resume:
         folder.clear_unfinished()
     if not resume or not folder.exists():
-        folder.refuse_if_used()
+        folder.refuse_if_used(resume=resume)
         return None
+    before = Recipe.parse(folder.read_recipe()).plain()  # a key added by a later version means its default
     changed = [
         f"{key}: {before!r} -> {after!r}"
-        for key, (before, after) in diff(folder.read_recipe(), recipe.plain()).items()
+        for key, (before, after) in diff(before, recipe.plain()).items()
         if not key.startswith(MAY_CHANGE_ON_RESUME)
     ]
     if changed:
@@ -180,7 +196,28 @@ def _threads_before(folder: RunDirectory) -> int | None:
     return int(folder.read_environment()["threads"]) if folder.environment_file.exists() else None
 
 
-def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Watcher) -> Prepared:
+def _parent(
+    recipe: Recipe,
+    folder: RunDirectory,
+    plugins: Sequence[Path | str],
+    allow_leaks: bool,
+    threads: int | None,
+    watch: Watcher,
+) -> Parent | None:
+    """The run this one starts from. A recipe is trained first, in RUN/parent, and goes on where it was stopped."""
+    if recipe.init_from is None:
+        return None
+    if is_run(recipe.init_from):
+        return Parent.read(recipe.init_from)
+    directory = RunDirectory(folder.parent)
+    if not directory.exists() or directory.read_state()["status"] != "finished":
+        watch.say(f"Training the parent first: {recipe.init_from}, in {directory.root}.")
+        wanted = parent_recipe(recipe)
+        train(wanted, out=directory.root, resume=True, plugins=plugins, allow_leaks=allow_leaks, threads=threads, watch=watch)
+    return Parent.read(directory.root)
+
+
+def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Watcher) -> PreparedData:
     """The data in tokens, by the run's own tokenizer when it has one (resumed, or started from another run)."""
 
     def progress(what: str, done: int, total: int | None) -> None:
@@ -189,83 +226,67 @@ def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Wat
             watch.progress(what, done, total)
 
     before = folder.read_environment().get("data") if folder.environment_file.exists() else None  # other text is refused
-    return prepare(recipe.data, tokenizer_to_use(recipe, folder), progress=progress, expect=before)
+    return prepare_data(recipe, tokenizer_for(recipe, folder), progress=progress, expect=before)
 
 
-def tokenizer_to_use(recipe: Recipe, folder: RunDirectory | None) -> Tokenizer | TokenizerConfig:
-    """The one the run began with, that of the run it starts from, or one still to be made from the training text."""
-    if folder is not None and folder.tokenizer_file.exists():
-        return load_tokenizer(folder.tokenizer_file)
-    return recipe.tokenizer if recipe.init_from is None else load(recipe.init_from).tokenizer
-
-
-def fresh_or_saved_model(recipe: Recipe, data: Prepared, beginning: Checkpoint | None) -> Transformer:
-    """The model a run starts with: new, of the checkpoint it goes on from, or of the run it is based on."""
-    if beginning is None and recipe.init_from is None:
-        return untrained_model(recipe, data)
-    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
+def _network(
+    recipe: Recipe, data: PreparedData, beginning: Checkpoint | None, parent: Parent | None, watch: Watcher
+) -> Network:
+    """The network a run starts with: of the checkpoint it goes on from, with its parent's weights, or fresh."""
     if beginning is not None:
-        load_weights(model, beginning.model, f"step {beginning.step}")
-    elif recipe.init_from is not None:
-        load_weights(model, load(recipe.init_from).checkpoint("last").model, recipe.init_from)
-    return model
-
-
-def batches_of(recipe: Recipe, data: Prepared) -> BatchesByStep:
-    """The training batches a recipe asks for."""
-    return recipe.objective.batches(
-        data.split("train").tokens, context=recipe.model.context, batch_size=recipe.training.batch_size, seed=recipe.seed
-    )
-
-
-def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
-    if recipe.training.steps is not None:
-        return recipe.training.steps
-    assert recipe.training.epochs is not None
-    return max(1, math.ceil(recipe.training.epochs * batches.steps_per_epoch))
+        outputs = recipe.objective.outputs(data)
+        return restored_network(recipe, beginning, vocabulary=data.tokenizer.size, outputs=outputs)
+    network, sentence = starting_network(recipe, data, parent)
+    if sentence:
+        watch.say(sentence)
+    return network
 
 
 def _write_down(
     folder: RunDirectory,
     recipe: Recipe,
-    data: Prepared,
+    data: PreparedData,
     runtime: Runtime,
     optimizers: OptimizerSet,
     report: CheckReport,
     steps: int,
+    parent: Parent | None,
 ) -> None:
     """What a run is, before its first step."""
     folder.root.mkdir(parents=True, exist_ok=True)
     if not folder.tokenizer_file.exists():
         data.tokenizer.save(folder.tokenizer_file)
     if not folder.environment_file.exists():
-        facts = {"recipe_fingerprint": recipe.fingerprint, "data": data.record, "weight_decay": optimizers.decay_list()}
+        facts: dict[str, Any] = {
+            "recipe_fingerprint": recipe.fingerprint,
+            "data": data.record,
+            "weight_decay": optimizers.decay_list(),
+        }
+        facts |= {
+            "metric": chosen_metric(recipe).plain(),
+            "outputs": recipe.objective.outputs(data),
+            "ancestry": [] if parent is None else parent.ancestry(),
+        }
         checks = {"checks": report.plain(), "tainted": taint_of(report)}
         folder.write_environment({**environment(runtime), **facts, **checks})
     folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=steps)
 
 
-def _validation(model: Transformer, data: Prepared, recipe: Recipe, stop: StopSignal, watch: Watcher) -> dict[str, float]:
-    text = evaluated_text(data.split("validation"), data.tokenizer)
-    losses, _ = document_losses(
-        model,
-        text,
-        context=recipe.model.context,
-        by_position=False,
-        batch_size=recipe.evaluation.batch_size or max(8, recipe.training.batch_size),
-        keep_going=stop.check,
-    )
-    loss = float(losses.nats.sum() / max(1, losses.tokens.sum()))
-    watch.say(f"validation loss {loss:.4f}")
-    return {"validation_loss": loss}
+def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal, watch: Watcher) -> dict[str, float]:
+    """The objective's judged metrics on the validation split, by their names in records."""
+    rows = recipe.evaluation.batch_size or max(8, recipe.training.batch_size)
+    tools = tools_for(recipe, data.tokenizer, batch_size=rows, keep_going=stop.check)
+    found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
+    watch.say("validation " + ", ".join(f"{name} {value:.4f}" for name, value in found.items()))
+    return {VALIDATION + name: value for name, value in found.items()}
 
 
 def _save(
-    folder: RunDirectory, recipe: Recipe, model: Transformer, optimizers: OptimizerSet, state: TrainingState, log: MetricsLog
+    folder: RunDirectory, recipe: Recipe, network: Network, optimizers: OptimizerSet, state: TrainingState, log: MetricsLog
 ) -> None:
     log.sync()
-    save_checkpoint(folder, Checkpoint(state.step, model_tensors(model), optimizers.tensors(), state.plain()))
+    save_checkpoint(folder, Checkpoint(state.step, saved_tensors(network), optimizers.tensors(), state.plain()))
     best = {state.best_step} if recipe.checkpoint.best and state.best_step is not None else set[int]()
     prune(folder, keep=recipe.checkpoint.keep, also=best)
 

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.transformer import Transformer
 
 
 def pass_the_checks(
-    model: Transformer,
+    model: nn.Module,
     *,
+    laws: frozenset[str] = frozenset(),
     allow_leaks: bool = False,
     runtime: Runtime | None = None,
     kernel: Callable[[Tensor], Tensor] | None = None,
     watch: Watcher = SILENT,
 ) -> CheckReport:
-    """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed."""
-    report = check_model(model, runtime=runtime, kernel=kernel)
-    if report.passed:
-        watch.say(f"Checks passed in {report.seconds:.1f} s: {', '.join(report.tested)}.")
+    """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed.
+
+    ``laws``: what the objective demands, whatever the model says of itself.
+    """
+    report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
+    if not report.broken:
+        watch.say(f"Checks {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
         return report
     if not allow_leaks:
         sentences = " ".join(finding.sentence for finding in report.findings)
@@ -39,7 +42,7 @@ def pass_the_checks(
 
 def taint_of(report: CheckReport) -> str | None:
     """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
-    if report.passed:
+    if not report.broken:  # what could not be judged is said and recorded, and taints nothing
         return None
     laws = " and ".join(f"{finding.law} at {finding.where}" for finding in report.findings)
     return f"this model breaks {laws}; its figures mean nothing."

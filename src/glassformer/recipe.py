@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.data.config import DataConfig, replace_source
-from glassformer.data.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.registry import Slot
 from glassformer.foundation.yaml_text import MAX_BYTES, parse_yaml
-from glassformer.model.config import ModelConfig
+from glassformer.model.network import MODELS, NetworkConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
+from glassformer.runs.directory import RunDirectory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 
 DESCRIPTIVE = ("about", "result")
@@ -30,14 +31,19 @@ class Recipe(Config):
     result: str = ""
     data: DataConfig
     tokenizer: Annotated[SerializeAsAny[TokenizerConfig], BeforeValidator(TOKENIZERS.parse)] = TOKENIZERS.default("char")
-    model: ModelConfig = ModelConfig()
+    model: Annotated[SerializeAsAny[NetworkConfig], BeforeValidator(MODELS.parse)] = MODELS.default("transformer")
     objective: Annotated[SerializeAsAny[ObjectiveConfig], BeforeValidator(OBJECTIVES.parse)] = OBJECTIVES.default("next-token")
     training: TrainingConfig
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     init_from: str | None = None
-    """A run whose weights and tokenizer this one starts from."""
+    """A run whose weights and tokenizer this one starts from; or a recipe, which is then trained first, inside this run."""
     seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _known_metric(self) -> Self:
+        self.objective.metric(self.evaluation.by)  # an unknown name is refused here, with the nearest
+        return self
 
     @property
     def fingerprint(self) -> str:
@@ -50,7 +56,41 @@ Source = str | Path | Mapping[str, Any] | Recipe
 
 def load_recipe(source: Source, changes: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe from a file, a built-in name, plain values or another recipe, with dotted ``changes`` applied."""
-    return Recipe.parse(changed(recipe_values(source), changes or {}))
+    return Recipe.parse(_with_tokenizer_of_parent(changed(recipe_values(source), changes or {})))
+
+
+def is_run(place: str) -> bool:
+    """Whether ``init_from`` names a run; otherwise it is a recipe."""
+    return RunDirectory(Path(place)).exists()
+
+
+def parent_recipe(recipe: Recipe) -> Recipe:
+    """The recipe that ``init_from`` names, with the child's model and seed: six seeds are six whole runs.
+
+    The parent keeps its own head where the child's pools its tokens into one vector, which no token objective can use.
+    """
+    assert recipe.init_from is not None
+    values = recipe_values(recipe.init_from)
+    model = recipe.model.plain()
+    if getattr(getattr(recipe.model, "head", None), "pools", False):
+        model = {**model, "head": (values.get("model") or {}).get("head", "tied")}
+    return load_recipe({**values, "model": model, "seed": recipe.seed})
+
+
+def _with_tokenizer_of_parent(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe that names no tokenizer takes its parent's; one that names another is refused."""
+    place = values.get("init_from")
+    if not isinstance(place, str):
+        return dict(values)
+    before = RunDirectory(Path(place)).read_recipe() if is_run(place) else _with_tokenizer_of_parent(recipe_values(place))
+    theirs = before.get("tokenizer", "char")
+    own = values.get("tokenizer")
+    if own is not None and TOKENIZERS.parse(own) != TOKENIZERS.parse(theirs):
+        raise ConfigError(
+            f"tokenizer={own!r} is not that of init_from={place} ({theirs!r}): ids would mean other texts to its weights. "
+            "Leave tokenizer out to take the parent's."
+        )
+    return {**values, "tokenizer": theirs}
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,8 +161,10 @@ def list_recipes() -> list[dict[str, str]]:
 
 def list_variants() -> list[dict[str, str]]:
     """Every variant of every slot with its one line, as they are found; plugins that were loaded are among them."""
+    for slot in list(Slot.every.values()):
+        slot.names()  # imports its files, and these may define slots of their own
     return [
         {"slot": slot.path, "name": name, "about": slot.get(name).one_line()}
-        for slot in Slot.every.values()
+        for slot in list(Slot.every.values())
         for name in slot.names()
     ]

@@ -2,121 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import torch
-from torch import Tensor
 
+from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
 from glassformer.checks.report import CheckReport
-from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
-from glassformer.data.stop_strings import StopStrings
-from glassformer.data.streams import PiecesOfText
-from glassformer.data.token_files import TokenSplit
+from glassformer.data.parts import PreparedData, part_kind
+from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, word_weights
 from glassformer.evaluation.results import Evaluation
-from glassformer.foundation.errors import ConfigError, RunError, UsageError
-from glassformer.foundation.files import read_json, release_pages, write_json
+from glassformer.evaluation.tools import Baseline
+from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
+from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
-from glassformer.foundation.seeds import derive_seed
 from glassformer.gate import pass_the_checks, taint_of
-from glassformer.measuring import LanguageRuler, write_predictions
-from glassformer.model.generate import generate
 from glassformer.model.kernels import read_triton_ahead
-from glassformer.model.transformer import Transformer, build_model
+from glassformer.model.network import Network
+from glassformer.objectives.evaluator import Evaluator
+from glassformer.objectives.text_generation import Sample, generate_texts
+from glassformer.pretrained.exporting import Exported, export
+from glassformer.pretrained.folders import is_folder
+from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe
+from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation_loss, standing_of
+from glassformer.runs.overview import last_validation, standing_of
 from glassformer.runs.records import MetricsLog
-
-COUNTED_AT_ONCE = 1 << 22
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
-    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
+    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them.
+
+    The folder of a Hugging Face model works too: it becomes a run in the cache.
+    """
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
+    if not directory.exists() and is_folder(folder):
+        directory = kept_run(folder)
     directory.require()
     return Run(directory, watch)
-
-
-def load_weights(model: Transformer, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Puts saved weights into a model; anything that does not fit is a sentence."""
-    own = model_tensors(model)
-    wrong = [
-        name for name in {*own, *tensors} if name not in own or name not in tensors or own[name].shape != tensors[name].shape
-    ]
-    if wrong:
-        raise ConfigError(
-            f"The weights of {origin} do not fit this model: {', '.join(sorted(wrong)[:3])} differ in name or shape."
-        )
-    for name, tensor in own.items():
-        tensor.data.copy_(tensors[name])
-
-
-def untrained_model(recipe: Recipe, data: Prepared) -> Transformer:
-    """The model of a recipe before its first step."""
-    model = build_model(recipe.model, data.tokenizer.size, seed=recipe.seed)
-    if model.wants_counts:
-        model.start_from_counts(torch.from_numpy(_counts(data.split("train").tokens, data.tokenizer.size)))
-    return model
-
-
-def _counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
-    """How often each token occurs; the tokens may be larger than memory."""
-    counts_V = np.zeros(vocabulary, dtype=np.int64)
-    for at in range(0, len(tokens), COUNTED_AT_ONCE):
-        counts_V += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=vocabulary)
-        release_pages(tokens)
-    return counts_V
-
-
-def model_tensors(model: Transformer) -> dict[str, Tensor]:
-    """Everything a checkpoint keeps of a model, each tensor once."""
-    kept: dict[str, Tensor] = dict(model.named_parameters())
-    persistent = model.state_dict().keys()
-    kept.update((name, buffer) for name, buffer in model.named_buffers() if name in persistent)
-    return kept
-
-
-def evaluated_text(split: TokenSplit, tokenizer: Tokenizer) -> EvaluatedText:
-    """A split as evaluation wants it."""
-    weights = None
-    if split.num_documents == 1:  # blocks of the only document must know where its words begin
-        weights = word_weights([tokenizer.decode([token_id]) for token_id in range(tokenizer.size)])
-    return EvaluatedText(
-        tokens=split.tokens,
-        starts=split.starts,
-        byte_lengths=tokenizer.byte_lengths(),
-        words=split.documents["words"],
-        characters=split.documents["characters"],
-        text_bytes=split.documents["bytes"],
-        word_weights=weights,
-        unknown_id=tokenizer.unknown_id,
-    )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One generated text."""
-
-    prompt: str
-    text: str
-    tokens: int
-    ended: str
-
-    def plain(self) -> dict[str, Any]:
-        return {"prompt": self.prompt, "text": self.text, "tokens": self.tokens, "ended": self.ended}
 
 
 @final
@@ -126,8 +60,9 @@ class Run:
     def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
         self.directory, self._watch = directory, watch
         self._said: set[str] = set()
-        self._rulers: dict[tuple[int, bool], LanguageRuler] = {}
-        self._kept_writer: tuple[tuple[int, str], Transformer] | None = None
+        self._models: dict[int, Network] = {}
+        self._evaluators: dict[tuple[int, bool], Evaluator] = {}
+        self._kept_generator: tuple[tuple[int, str], Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -147,12 +82,12 @@ class Run:
         return load_tokenizer(self.directory.tokenizer_file)
 
     @cached_property
-    def data(self) -> Prepared:
-        return prepare(self.recipe.data, self.tokenizer, expect=self.directory.read_environment().get("data"))
+    def data(self) -> PreparedData:
+        return prepare_data(self.recipe, self.tokenizer, expect=self.directory.read_environment().get("data"))
 
     @property
-    def model(self) -> Transformer:
-        """The model of the last checkpoint, on the CPU, in evaluation mode."""
+    def model(self) -> Any:
+        """The model of the last checkpoint, on the CPU, in evaluation mode: the same object each time, yours to alter."""
         return self.model_at("last")
 
     @property
@@ -164,24 +99,32 @@ class Run:
         """Why no figure of this run may be trusted, or None."""
         return self.directory.read_environment().get("tainted")
 
+    @property
+    def ancestry(self) -> list[dict[str, Any]]:
+        """The runs whose weights this one started from, the nearest first."""
+        return list(self.directory.read_environment().get("ancestry", []))
+
     def metrics(self) -> list[dict[str, Any]]:
         """Every record of the run, in order."""
         return MetricsLog(self.directory.metrics_file).read()
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
         """``last``, ``best``, or a step. Where no optimizer file is whole, the weights alone; that is said."""
-        steps = self.directory.steps()
         if which == "last":
             found = newest_to_read(self.directory, self._say_once)
             if found is None:
                 raise RunError(f"{self.folder} has no whole checkpoint yet.")
             return found
-        step = self._best_step() if which == "best" else which
+        return load_to_read(self.directory.checkpoint(self._step_of(which)), self._say_once)
+
+    def _step_of(self, which: str | int) -> int:
+        """The step that ``best`` or a number names."""
+        step, steps = (self._best_step() if which == "best" else which), self.directory.steps()
         if not str(step).isdigit():
             raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
         if int(step) not in steps:
             raise RunError(f"{self.folder} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
-        return load_to_read(self.directory.checkpoint(int(step)), self._say_once)
+        return int(step)
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
@@ -196,48 +139,72 @@ class Run:
             )
         return best
 
-    def model_at(self, which: str | int = "last") -> Transformer:
-        return self._loaded(which)[0]
+    def model_at(self, which: str | int = "last") -> Any:
+        """The model of a checkpoint, built once and kept."""
+        newest = self.directory.steps()[-1:]
+        step = newest[0] if which == "last" and newest else None if which == "last" else self._step_of(which)
+        if step is None or step not in self._models:
+            checkpoint = self.checkpoint(which)
+            step = checkpoint.step
+            self._models.setdefault(step, self._fresh_model(checkpoint))
+        return self._models[step]
 
-    def _loaded(self, which: str | int) -> tuple[Transformer, int]:
-        checkpoint = self.checkpoint(which)
-        return self._model_of(checkpoint), checkpoint.step
+    def _fresh_model(self, checkpoint: Checkpoint) -> Network:
+        """The network of a checkpoint that nobody has altered."""
+        network = restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
+        return network.eval()
 
-    def _model_of(self, checkpoint: Checkpoint) -> Transformer:
-        model = build_model(self.recipe.model, self.tokenizer.size, seed=self.recipe.seed)
-        load_weights(model, checkpoint.model, f"step {checkpoint.step}")
-        return model.eval()
+    @property
+    def _data_record(self) -> dict[str, Any] | None:
+        """What the run wrote down about its data."""
+        return self.directory.read_environment().get("data")
 
-    def untrained(self) -> Transformer:
-        """The model as it was before the first step."""
-        return untrained_model(self.recipe, self.data).eval()
+    def _outputs(self) -> int | None:
+        known = self.directory.read_environment()
+        return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
+
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+        found = self.checkpoint(checkpoint)
+        return export(self.directory, self._fresh_model(found), self.tokenizer, Path(folder), step=found.step)
+
+    def untrained(self) -> Any:
+        """The model as it was initialised, before any training."""
+        network = self.recipe.model.build(self.tokenizer.size, outputs=self._outputs(), seed=self.recipe.seed)
+        if getattr(network, "wants_counts", False):  # only such a head needs the training text
+            network = build_network(self.recipe, self.data)
+        return network.eval()
 
     def evaluate(
         self,
         split: str = "validation",
         *,
         data: Path | str | None = None,
+        model: Network | None = None,
         checkpoint: str | int = "last",
-        predictions: Path | None = None,
+        predictions: Path | str | None = None,
         allow_leaks: bool = False,
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run.
 
-        ``split``: train, validation or test; where there are several test files, ``test:NAME`` is one of them.
-        ``checked``: what a check of the same architecture found; without it the model is checked here.
+        ``split``: train, validation or test; where there are several test files, ``test:NAME`` is one of them. ``model``: an
+        altered model (``run.model`` with a hook, say) instead of a checkpoint's own. ``checked``: what a check of the same
+        architecture found; without it the model is checked here.
         """
+        notes: Sequence[str] = ()
         if data is not None:
-            name, part, notes = str(data), tokens_of_file(self.tokenizer, data, self.recipe.data), []
+            kind = part_kind(self.recipe.objective.judged_on)
+            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
-            name, part, notes = split, self.data.split(split), self.data.notes
-        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, checked=checked, watch=watch)
+            name, items, notes = split, self.data.split(split), self.data.notes
+        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
-            self.directory.record_opening(step=ruler.step, split=split)
+            self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
-            write_predictions(predictions, ruler.model, part.tokens, self.tokenizer)
-        return ruler.measure(name, evaluated_text(part, self.tokenizer), notes=notes, watch=watch)
+            evaluator.write_predictions(Path(predictions), items)
+        return evaluator.measure(name, items, notes=notes, watch=watch)
 
     def evaluation(
         self,
@@ -247,26 +214,26 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
     ) -> Evaluation:
-        """The last checkpoint's figures on ``split``, measured once and kept in the run with the losses by document."""
+        """The last checkpoint's figures on ``split``, measured once and kept in the run with the sums by unit."""
         steps = self.directory.steps()
         if not steps:
             raise RunError(f"{self.folder} has no whole checkpoint yet.")
         file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
             result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-            assert result.losses is not None
-            losses = {name: values.tolist() for name, values in result.losses.arrays().items()}
-            write_json(file, {"schema": RunDirectory.SCHEMA, **result.plain(), "losses": losses})
-        document = read_json(file)
-        return replace(Evaluation.from_plain(document), losses=DocumentLosses.from_arrays(document["losses"]))
+            write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
+        return Evaluation.from_plain(read_json(file))
 
     def evaluate_texts(
         self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
     ) -> list[Evaluation]:
         """The same for single texts, each on its own: no text sees another."""
-        ruler = self._ruler(checkpoint, allow_leaks=allow_leaks, watch=watch)
-        parts = [tokens_of_text(self.tokenizer, text) for text in texts]
-        return [ruler.measure(text, evaluated_text(part, self.tokenizer), watch=watch) for text, part in zip(texts, parts)]
+        evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
+        kind = part_kind(self.recipe.objective.judged_on)
+        return [
+            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
+            for text in texts
+        ]
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -278,19 +245,84 @@ class Run:
         found = self.evaluate_texts(list(texts.values()), checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
         return {name: replace(result, name=name) for name, result in zip(texts, found)}
 
-    def _ruler(
-        self, checkpoint: str | int, *, allow_leaks: bool, checked: CheckReport | None = None, watch: Watcher
-    ) -> LanguageRuler:
+    def _evaluator(
+        self,
+        checkpoint: str | int,
+        *,
+        model: Network | None = None,
+        allow_leaks: bool,
+        checked: CheckReport | None = None,
+        watch: Watcher,
+    ) -> Evaluator:
         """What measures the model of a checkpoint, once it has passed the checks; kept, since both take their time."""
-        model, step = self._loaded(checkpoint)
-        if (step, allow_leaks) in self._rulers:
-            return self._rulers[step, allow_leaks]
-        report = checked or pass_the_checks(model, allow_leaks=allow_leaks, watch=watch)
-        training, device = self.data.split("train").tokens, choose_device("auto")
-        tainted = taint_of(report) or self.tainted
-        ruler = LanguageRuler(model.to(device), self.untrained().to(device), training, step=step, tainted=tainted)
-        self._rulers = {(step, allow_leaks): ruler}
-        return ruler
+        newest = self.directory.steps()[-1:]
+        known = next(iter(self._evaluators), None)
+        if model is None and checkpoint == "last" and known is not None and newest == [known[0]] and known[1] == allow_leaks:
+            return self._evaluators[known]
+        found = self.checkpoint(checkpoint)
+        if model is None and (found.step, allow_leaks) in self._evaluators:
+            return self._evaluators[found.step, allow_leaks]
+        network = self._fresh_model(found) if model is None else model
+        objective, device = self.recipe.objective, choose_device("auto")
+        report = checked or pass_the_checks(network, laws=objective.laws, allow_leaks=allow_leaks, watch=watch)
+        evaluator = Evaluator(
+            objective,
+            network.to(device) if model is None else network,
+            self._untrained_for(device),
+            self.baselines(),
+            tools_for(self.recipe, self.tokenizer),
+            step=found.step,
+            tainted=taint_of(report) or self.tainted,
+        )
+        if model is None:
+            self._evaluators = {(found.step, allow_leaks): evaluator}
+        return evaluator
+
+    def _untrained_for(self, device: torch.device) -> Any:
+        """The untrained model; None (and said) where it needs training data that are not here."""
+        try:
+            return self.untrained().to(device)
+        except DataError as error:
+            self._say_once(f"{error} The untrained model is left out of the table.")
+            return None
+
+    def baselines(self) -> dict[str, Baseline]:
+        """The fitted baselines that the run keeps; fitted on the training data where it has none."""
+        if self.recipe.data.absent:  # an imported model: nobody knows what it was trained on
+            return {}
+        arrays, kinds = load_arrays(self.directory), self.recipe.objective.baselines
+        if arrays is not None and set(arrays) == set(kinds):
+            return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
+        fitted = self.recipe.objective.fit_baselines(self.data)
+        save_baselines(self.directory, fitted)
+        return fitted
+
+    def ask(
+        self,
+        questions: str | Sequence[str] | Questions,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        checkpoint: str | int = "last",
+    ) -> list[Any]:
+        """Answers with their confidence: the probability of the whole answer with its end.
+
+        ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
+        answers are not given.
+        """
+        objective, device = self.recipe.objective, choose_device("auto")
+        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        network: Any = self._fresh_model(self.checkpoint(checkpoint))
+        tools = tools_for(self.recipe, self.tokenizer)
+        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
+
+    def questions(self, file: Path | str) -> Questions:
+        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
+        return questions_of_file(self.tokenizer, file, name=str(file))
+
+    def question_texts(self, texts: str | Sequence[str]) -> Questions:
+        """Questions given as such."""
+        return questions_of_texts(self.tokenizer, texts)
 
     def generate(
         self,
@@ -313,72 +345,58 @@ class Run:
         ``precision``: float32 gives exactly the texts of the definition; bf16 (on a GPU several times as fast) those of a
         model rounded to it.
         """
-        given = [prompts] if isinstance(prompts, str) else list(prompts)
-        tokenizer = self.tokenizer
-        ending = StopStrings(tokenizer.decode, stop)
-        pieces = None if on_text is None else PiecesOfText(tokenizer.decode, on_text, ending)
-        results = generate(
-            self._writer(checkpoint, precision, watch),
-            [self._prompt_ids(prompt) for prompt in given],
+        return generate_texts(
+            self._generating(checkpoint, precision, watch),
+            self.tokenizer,
+            [prompts] if isinstance(prompts, str) else list(prompts),
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             repetition_penalty=repetition_penalty,
-            seeds=[derive_seed(seed, "prompt", row) for row in range(len(given))],
-            stop_ids=[] if tokenizer.stop_id is None else [tokenizer.stop_id],
-            stop=ending if stop else None,
-            on_token=pieces,
-            start_id=tokenizer.start_id,
+            seed=seed,
+            stop=stop,
+            on_text=on_text,
         )
-        if pieces is not None:
-            pieces.finish()
-        return [
-            Sample(prompt, ending.cut(tokenizer.decode(result.ids)), len(result.ids), result.reason)
-            for prompt, result in zip(given, results)
-        ]
 
-    def _writer(self, checkpoint: str | int, precision: str, watch: Watcher) -> Transformer:
-        """The model that writes: the last one where it is the same, with all that was made ready for it."""
+    def _generating(self, checkpoint: str | int, precision: str, watch: Watcher) -> Any:
+        """The model that generates: the last one where it is the same, with all that was made ready for it."""
         if precision not in ("float32", "bf16"):
             raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.")
         device = choose_device("auto")
         kind, remarks = choose_precision(precision, device)
         for remark in remarks:
             watch.say(remark)
+        newest, kept = self.directory.steps()[-1:], self._kept_generator
+        if checkpoint == "last" and kept is not None and newest == [kept[0][0]] and kept[0][1] == kind:
+            return kept[1]
         found = self.checkpoint(checkpoint)
-        made_for = (found.step, kind)
-        if self._kept_writer is None or self._kept_writer[0] != made_for:
+        if kept is None or kept[0] != (found.step, kind):
             read_triton_ahead(device, kind)
-            model = self._model_of(found).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
-            self._kept_writer = (made_for, model)
-        return self._kept_writer[1]
-
-    def _prompt_ids(self, prompt: str) -> list[int]:
-        """An empty prompt begins like a document: with the start mark, or else with a line break."""
-        if prompt or self.tokenizer.start_id is not None:
-            start = [] if self.tokenizer.start_id is None else [self.tokenizer.start_id]
-            return [*start, *self.tokenizer.encode(prompt)]
-        return self.tokenizer.encode("\n")
+            model = self._fresh_model(found).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
+            kept = self._kept_generator = ((found.step, kind), model)
+        return kept[1]
 
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
         standing = standing_of(self.directory)
-        evaluations = [record for record in self.metrics() if "validation_loss" in record]
+        evaluations = [record for record in self.metrics() if "seconds" in record]
+        metric = chosen_metric(self.recipe)
         return {
             "run": str(self.folder),
             "status": standing["status"],
             "step": standing.get("step"),
             "steps": standing.get("steps"),
-            "validation_loss": last_validation_loss(self.directory),
+            "metric": metric.name,
+            metric.recorded: last_validation(self.directory, metric.recorded),
             "seconds": evaluations[-1]["seconds"] if evaluations else None,
             "tainted": self.tainted is not None,
         }
 
     def __repr__(self) -> str:
         summary = self.summary()
-        loss = summary["validation_loss"]
-        figure = "" if loss is None else f", validation loss {loss:.4f}"
+        value = summary[f"validation_{summary['metric']}"]
+        figure = "" if value is None else f", validation {summary['metric']} {value:.4f}"
         return f"Run({str(self.folder)!r}, {summary['status']} at step {summary['step']}{figure})"
 
     def _repr_html_(self) -> str:

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.assembly import tools_for
 from glassformer.evaluation.results import Evaluation
-from glassformer.figures.curves import Curve, Points, cost_by_part, learning_curves, loss_by_position
+from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, learning_curves, loss_by_position
 from glassformer.foundation.files import write_atomically
+from glassformer.foundation.metrics import VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.model.accounting import Cost, cost_of
+from glassformer.model.accounting import Cost
 from glassformer.report.html_page import render
 from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.run import Run
-
-SAMPLE_TOKENS = 400
 
 
 def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SILENT) -> Path:
@@ -30,11 +30,13 @@ def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SI
 def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
     """The page of one run. Measures the model where that was not done yet."""
     evaluation = run.evaluation(watch=watch) if "validation" in run.data.names else None
+    metric = run.recipe.objective.metric(run.recipe.evaluation.by)
     recipe = run.recipe
-    cost = cost_of(recipe.model, run.tokenizer.size, batch=recipe.training.batch_size // recipe.training.accumulate)
+    piece = recipe.training.batch_size // recipe.training.accumulate
+    cost = recipe.model.cost(run.tokenizer.size, outputs=recipe.objective.outputs(run.data), batch=piece)
     sections: list[Block] = [Paragraph(recipe.about)] if recipe.about else []
     sections += _result(run, evaluation)
-    sections += _curves(run, evaluation)
+    sections += _curves(run, evaluation, metric)
     sections += _cost(run, cost)
     sections += _sample(run)
     sections += _again(run)
@@ -56,28 +58,40 @@ def _result(run: Run, evaluation: Evaluation | None) -> list[Block]:
     ]
 
 
-def _curves(run: Run, evaluation: Evaluation | None) -> list[Block]:
+def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Block]:
+    """The training loss with the validation loss, and one picture for each other metric that was validated."""
     records = run.metrics()
-    curve = Curve("", _points(records, "loss"), _points(records, "validation_loss"))
-    levels = {}
-    if evaluation is not None:
-        losses = {name: figures["loss"].value for name, figures in evaluation.baselines.items()}
-        levels = {name: value for name, value in losses.items() if value is not None}
-    blocks: list[Block] = [
-        Heading("How it got there"),
-        FigureBlock(
-            learning_curves([curve], baselines=levels),
-            caption="Loss by step. Level lines are the trivial baselines on the same validation text.",
-            alt="Training and validation loss against steps.",
-            tainted=run.tainted,
-        ),
-    ]
+    keys = [key for key in dict.fromkeys(key for record in records for key in record) if key.startswith(VALIDATION)]
+    names = list(dict.fromkeys(["loss", metric.name, *(key.removeprefix(VALIDATION) for key in keys)]))
+    blocks: list[Block] = [Heading("How it got there")]
+    for name in names:
+        train, validation = (_points(records, name) if name == "loss" else None), _points(records, VALIDATION + name)
+        if train is None and validation is None:
+            continue
+        about = run.recipe.objective.metric(name) if name in {one.name for one in run.recipe.objective.metrics} else None
+        caption = f"{name.capitalize()} by step. Level lines are the trivial baselines on the same validation data."
+        picture = learning_curves(
+            [Curve("", train, validation)],
+            baselines=_levels(evaluation, name),
+            unit=f"{name} ({about.unit})" if about is not None and name != "loss" else NATS,
+        )
+        alt = f"Training and validation {name} against steps."
+        blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
+    for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
+        blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     if evaluation is not None and evaluation.positions is not None:
         means, errors = np.asarray(evaluation.positions.mean), np.asarray(evaluation.positions.standard_error)
         picture = loss_by_position({"model": means}, {"model": errors})
-        caption = "Loss by place in the window: what more context is worth."
+        caption = "Loss by position in the window: what more context is worth."
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     return blocks
+
+
+def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:
+    if evaluation is None:
+        return {}
+    values = {baseline: figures[name].value for baseline, figures in evaluation.baselines.items() if name in figures}
+    return {baseline: value for baseline, value in values.items() if value is not None}
 
 
 def _points(records: list[dict[str, Any]], key: str) -> Points | None:
@@ -109,9 +123,8 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
 
 
 def _sample(run: Run) -> list[Block]:
-    sample = run.generate(max_new_tokens=SAMPLE_TOKENS, temperature=0.8, seed=0)[0]
-    caption = "Temperature 0.8, seed 0, no prompt. One sample says little; the figures above say more."
-    return [Heading("What it writes"), Listing(sample.prompt + sample.text, caption=caption)]
+    found = run.recipe.objective.sample(run.model, run.data, tools_for(run.recipe, run.tokenizer))
+    return [] if found is None else [Heading("What it writes"), Listing(found[0], caption=found[1])]
 
 
 def _again(run: Run) -> list[Block]:

@@ -52,19 +52,19 @@ def test_every_order_of_four_is_about_equally_likely() -> None:
 def test_by_hand() -> None:
     """Tokens are their own places, so a batch shows where it was cut: targets are one on."""
     batch = made().batch(4)
-    assert batch.inputs_BT.shape == batch.targets_BT.shape == (5, 7)
-    assert batch.inputs_BT.dtype == torch.int64
-    assert torch.equal(batch.targets_BT, batch.inputs_BT + 1)
-    assert torch.equal(batch.inputs_BT[:, 0], torch.from_numpy(made().starts(4)[0]))
-    assert torch.equal(batch.inputs_BT - batch.inputs_BT[:, :1], torch.arange(7).expand(5, 7))
+    assert batch["ids"].shape == batch["targets"].shape == (5, 7)
+    assert batch["ids"].dtype == torch.int64
+    assert torch.equal(batch["targets"], batch["ids"] + 1)
+    assert torch.equal(batch["ids"][:, 0], torch.from_numpy(made().starts(4)[0]))
+    assert torch.equal(batch["ids"] - batch["ids"][:, :1], torch.arange(7).expand(5, 7))
 
 
 def test_a_batch_is_a_function_of_seed_and_step() -> None:
     first, other = made(), made()
     other.batch(9)  # nothing is remembered
-    assert torch.equal(first.batch(123).inputs_BT, other.batch(123).inputs_BT)
-    assert not torch.equal(first.batch(123).inputs_BT, first.batch(124).inputs_BT)
-    assert not torch.equal(first.batch(123).inputs_BT, made(seed=4).batch(123).inputs_BT)
+    assert torch.equal(first.batch(123)["ids"], other.batch(123)["ids"])
+    assert not torch.equal(first.batch(123)["ids"], first.batch(124)["ids"])
+    assert not torch.equal(first.batch(123)["ids"], made(seed=4).batch(123)["ids"])
 
 
 @given(st.integers(2, 90), st.integers(1, 12), st.integers(1, 9), SEEDS)
@@ -86,7 +86,7 @@ def test_going_on_in_the_middle_of_an_epoch() -> None:
     unbroken, resumed = made(), made()
     assert 17 % unbroken.steps_per_epoch > 0
     for step in range(17, 40):
-        assert torch.equal(unbroken.batch(step).inputs_BT, resumed.batch(step).inputs_BT)
+        assert torch.equal(unbroken.batch(step)["ids"], resumed.batch(step)["ids"])
     assert np.array_equal(made().starts(3, 9), np.concatenate([made().starts(step) for step in range(3, 12)]))
 
 
@@ -103,7 +103,7 @@ def test_the_length_of_an_epoch() -> None:
 
 
 def test_a_text_shorter_than_the_context() -> None:
-    assert made(tokens=8, context=7).batch(3).inputs_BT.tolist() == [list(range(7))] * 5
+    assert made(tokens=8, context=7).batch(3)["ids"].tolist() == [list(range(7))] * 5
     with pytest.raises(DataError, match=r"has 7 tokens, but model\.context=7 needs at least 8; give more text or a smaller"):
         made(tokens=7, context=7)
 
@@ -113,7 +113,7 @@ def test_on_a_device_the_same_batches(monkeypatch) -> None:
     batches = made()
     on_device = DeviceBatches(batches, torch.device("cpu"))
     for step in (0, 1, 2, 3, 4, 70, 5):
-        for ours, theirs in zip(on_device.batch(step), batches.batch(step)):
+        for ours, theirs in zip(on_device.batch(step).tensors.values(), batches.batch(step).tensors.values()):
             assert torch.equal(ours, theirs)
     assert on_device.steps_per_epoch == batches.steps_per_epoch
     assert on_device.on(torch.device("cpu")) is on_device
@@ -129,7 +129,7 @@ def test_where_batches_are_made(monkeypatch) -> None:
 
 def test_moving_a_batch() -> None:
     moved = made().batch(0).to(torch.device("meta"))
-    assert moved.inputs_BT.device.type == moved.targets_BT.device.type == "meta"
+    assert moved["ids"].device.type == moved["targets"].device.type == "meta"
 
 
 def test_batches_of_a_large_file_give_its_memory_back(tmp_path, monkeypatch) -> None:
@@ -141,5 +141,5 @@ def test_batches_of_a_large_file_give_its_memory_back(tmp_path, monkeypatch) -> 
     expected = source.batch(0)
     assert released == []
     monkeypatch.setattr(batches, "LARGE_FILE", 100)
-    assert torch.equal(source.batch(0).inputs_BT, expected.inputs_BT)
+    assert torch.equal(source.batch(0)["ids"], expected["ids"])
     assert released == [2000]

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation import baselines
-from glassformer.evaluation.baselines import Bigram, Uniform, Unigram, not_better_than_trivial, trivial_baselines
+from glassformer.evaluation.baselines import Bigram, Uniform, Unigram, trivial_baselines
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
+from glassformer.evaluation.metrics import language_outcomes
+from glassformer.evaluation.results import not_better_than_baseline
 from glassformer.foundation.errors import DataError
+from glassformer.foundation.metrics import LOSS
 
 V = 5
 TRAINING = np.array([0, 1, 0, 2, 0, 1, 1, 4])
@@ -22,12 +25,12 @@ def test_uniform_by_hand() -> None:
 
 def test_unigram_by_hand() -> None:
     # counts 3 3 1 0 1, N = 8, four distinct of five: (c + 4/5) / 12
-    np.testing.assert_allclose(Unigram(TRAINING, V).table_V, np.array([3.8, 3.8, 1.8, 0.8, 1.8]) / 12)
+    np.testing.assert_allclose(Unigram.fit(TRAINING, V).table_V, np.array([3.8, 3.8, 1.8, 0.8, 1.8]) / 12)
 
 
 def test_bigram_by_hand() -> None:
-    unigram = Unigram(TRAINING, V)
-    bigram = Bigram(TRAINING, unigram)
+    unigram = Unigram.fit(TRAINING, V)
+    bigram = Bigram.fit(TRAINING, unigram)
     p = unigram.table_V
     # pairs 01 10 02 20 01 11 14: after 0 come 1 1 2; after 1 come 0 1 4; after 2 comes 0; after 3 and 4 nothing
     expected = [(2 + 2 * p[1]) / 5, (0 + 2 * p[3]) / 5, (1 + 3 * p[4]) / 6, (0 + 1 * p[1]) / 2, p[0], p[2]]
@@ -60,7 +63,7 @@ def test_too_many_training_tokens_are_sampled_evenly(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(baselines, "CHUNK", 10)
     monkeypatch.setattr(baselines, "COUNTED", 50)
     training = np.repeat(np.arange(10), 10)  # ten chunks, each of one id; every second one is counted
-    np.testing.assert_allclose(Unigram(training, 10).table_V, (10 * (np.arange(10) % 2 == 0) + 0.5) / 55)
+    np.testing.assert_allclose(Unigram.fit(training, 10).table_V, (10 * (np.arange(10) % 2 == 0) + 0.5) / 55)
 
 
 def test_more_knowledge_is_better_on_text_like_the_training_text() -> None:
@@ -75,12 +78,12 @@ def test_more_knowledge_is_better_on_text_like_the_training_text() -> None:
 
 def test_ids_beyond_the_vocabulary_are_refused() -> None:
     with pytest.raises(DataError, match="the id 4, but the vocabulary has the ids 0 to 3"):
-        Unigram(TRAINING, 4)
+        Unigram.fit(TRAINING, 4)
 
 
 def test_documents_sum_to_the_tokens() -> None:
     text = EvaluatedText(np.array([1, 0, 2, 2, 1, 4]), np.array([0, 2]))
-    baseline = Unigram(TRAINING, V)
+    baseline = Unigram.fit(TRAINING, V)
     np.testing.assert_allclose(baseline.document_losses(text).nats.sum(), baseline.token_losses(text.tokens).sum())
 
 
@@ -89,15 +92,33 @@ def losses(nats: list[float]) -> DocumentLosses:
     return DocumentLosses.collect(np.repeat(np.array(nats) / 4, 4), text)
 
 
+def sentence(model: list[float], baselines: dict[str, list[float]]) -> str | None:
+    beside = {name: language_outcomes(losses(nats)) for name, nats in baselines.items()}
+    return not_better_than_baseline(language_outcomes(losses(model)), beside, LOSS)
+
+
 def test_the_sentence() -> None:
-    trivial = {"uniform": losses([9.0, 9.0, 9.0]), "bigram": losses([8.0, 4.0, 6.0])}
-    assert not_better_than_trivial(losses([7.0, 3.1, 5.05]), trivial) is None  # a steady gain, though documents differ
-    worse = not_better_than_trivial(losses([9.0, 4.0, 6.0]), trivial)
+    trivial = {"uniform": [9.0, 9.0, 9.0], "bigram": [8.0, 4.0, 6.0]}
+    assert sentence([7.0, 3.1, 5.05], trivial) is None  # a steady gain, though documents differ
+    worse = sentence([9.0, 4.0, 6.0], trivial)
     assert worse is not None
     assert worse.startswith("The model is not better than the bigram baseline")
     assert "1.5833 against 1.5000" in worse
-    unclear = not_better_than_trivial(losses([2.0, 5.0, 6.0]), trivial)
+    unclear = sentence([2.0, 5.0, 6.0], trivial)
     assert unclear is not None
     assert "not clearly better" in unclear
-    assert "gives no loss" in (not_better_than_trivial(losses([np.nan, 1.0, 1.0]), trivial) or "")
-    assert not_better_than_trivial(losses([1.0, 1.0, 1.0]), {}) is None
+    assert "gives no loss" in (sentence([np.nan, 1.0, 1.0], trivial) or "")
+    assert sentence([1.0, 1.0, 1.0], {}) is None
+
+
+def test_they_are_kept_as_arrays_and_read_back() -> None:
+    for name, baseline in trivial_baselines(TRAINING, V).items():
+        again = type(baseline).from_arrays(baseline.arrays())
+        np.testing.assert_array_equal(
+            again.token_losses(np.array([1, 0, 2, 2, 1, 4])), baseline.token_losses(np.array([1, 0, 2, 2, 1, 4])), name
+        )
+    assert {name: one.trivial for name, one in trivial_baselines(TRAINING, V).items()} == {
+        "uniform": True,
+        "unigram": True,
+        "bigram": False,
+    }

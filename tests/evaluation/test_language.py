@@ -156,13 +156,13 @@ def test_everything_at_once(tokens: np.ndarray) -> None:
         context=5,
         baselines=trivial_baselines(tokens, V),
         untrained=lambda ids: torch.zeros(*ids.shape, V),
-        step=9,
         batch_size=3,
     )
     assert list(found.baselines) == ["uniform", "unigram", "bigram", "untrained"]
     assert found.metrics["loss"].value == pytest.approx(token_losses(model, tokens, context=5).mean(), rel=1e-12)
     assert found.baselines["untrained"]["perplexity"].value == pytest.approx(V, rel=1e-6)
-    assert (found.name, found.step, found.tokens, found.documents) == ("validation", 9, N - 1, 3)
+    assert (found.name, found.details["tokens"], found.details["documents"]) == ("validation", N - 1, 3)
+    assert found.trivial == ("uniform", "unigram", "untrained")
     assert found.positions is not None
     assert len(found.positions.mean) == 5
     assert "not better than the bigram baseline" in found.notes[0]  # a table of random logits knows nothing

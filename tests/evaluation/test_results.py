@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
-from glassformer.evaluation.metrics import LANGUAGE_METRICS
+from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.results import Evaluation, text_table
 from glassformer.foundation.estimate import Estimate
 
@@ -22,12 +22,13 @@ def found() -> Evaluation:
     )
     positions = PositionLosses(4)
     positions.add(np.arange(6.0))
-    return Evaluation.of_language(
+    return Evaluation.of(
         "validation",
-        DocumentLosses.collect(np.arange(1.0, 8.0), text),
-        {"uniform": DocumentLosses.collect(np.full(7, np.log(3)), text)},
+        language_outcomes(DocumentLosses.collect(np.arange(1.0, 8.0), text), positions),
+        {"uniform": language_outcomes(DocumentLosses.collect(np.full(7, np.log(3)), text))},
+        metrics=tuple(LANGUAGE_METRICS.values()),
+        trivial=["uniform"],
         step=1200,
-        positions=positions,
         notes=["A note <b>."],
     )
 
@@ -44,7 +45,24 @@ def test_json_and_back(found: Evaluation) -> None:
     again = Evaluation.from_plain(document)
     assert again.plain() == document
     assert again.metrics == found.metrics
-    assert (again.tokens, again.documents, again.step, again.losses) == (7, 3, 1200, None)
+    assert (again.details["tokens"], again.details["documents"], again.step, again.units) == (7, 3, 1200, None)
+    kept = Evaluation.from_plain(json.loads(json.dumps(found.kept(), allow_nan=False)))
+    assert kept.units is not None
+    np.testing.assert_allclose(kept.units["loss"].sums, [3.0, 12.0, 13.0])
+    assert "bits_per_byte" not in kept.units  # a token of unknown length
+    assert kept.metric("loss") == LANGUAGE_METRICS["loss"]
+
+
+def test_a_file_that_kept_losses_by_document_is_read(found: Evaluation) -> None:
+    """As versions wrote it that knew no other objective."""
+    before = {key: value for key, value in found.plain().items() if key not in ("scope", "described", "trivial")}
+    assert found.outcomes is not None
+    losses = {name: values.tolist() for name, values in found.outcomes.raw.arrays().items()}
+    again = Evaluation.from_plain({**before, "losses": losses})
+    assert again.units is not None
+    np.testing.assert_allclose(again.units["loss"].values, found.units["loss"].values)  # type: ignore[index]
+    assert again.trivial == ("uniform", "unigram", "untrained")
+    assert again.scope == "7 predicted tokens in 3 documents"
 
 
 def test_positions_of_one_window_have_no_error(found: Evaluation) -> None:
@@ -96,12 +114,16 @@ def test_a_taint_is_said_everywhere(found: Evaluation) -> None:
     assert "sees the future &lt;i&gt;" in tainted._repr_html_()
 
 
+def of_one(nats: np.ndarray, text: EvaluatedText) -> Evaluation:
+    return Evaluation.of("one", language_outcomes(DocumentLosses.collect(nats, text)), {}, metrics=())
+
+
 def test_one_document_says_so() -> None:
     text = EvaluatedText(np.zeros(2600, np.int64))
-    found = Evaluation.of_language("one", DocumentLosses.collect(np.ones(2599), text), {})
+    found = of_one(np.ones(2599), text)
     assert "2,599 predicted tokens in 1 document, in 3 blocks" in found.about()
     short = EvaluatedText(np.zeros(26, np.int64))
-    about = Evaluation.of_language("one", DocumentLosses.collect(np.ones(25), short), {}).about()
+    about = of_one(np.ones(25), short).about()
     assert about == "one: 25 predicted tokens in 1 document"
 
 

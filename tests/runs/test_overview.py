@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation_loss, overview, standing_of
+from glassformer.runs.overview import last_validation, overview, standing_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -34,6 +34,7 @@ def test_by_hand(tmp_path) -> None:
             "folder": str(tmp_path / "a"),
             "status": "finished",
             "step": 20,
+            "metric": "loss",
             "validation_loss": 2.5,
             "tainted": False,
             "settings": {"model.width": 8},
@@ -43,6 +44,7 @@ def test_by_hand(tmp_path) -> None:
             "folder": str(tmp_path / "b"),
             "status": "stopped",
             "step": 20,
+            "metric": "loss",
             "validation_loss": None,
             "tainted": False,
             "settings": {"model.width": 16},
@@ -70,7 +72,7 @@ def test_a_process_that_is_gone_was_killed(tmp_path) -> None:
 
 def test_a_loss_that_is_not_finite_is_no_number_in_the_table(tmp_path) -> None:
     run = made(tmp_path / "a", losses=(2.0, math.nan))
-    assert math.isnan(last_validation_loss(run))
+    assert math.isnan(last_validation(run, "validation_loss"))
     assert overview(tmp_path)["runs"][0]["validation_loss"] is None
 
 

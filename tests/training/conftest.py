@@ -12,7 +12,9 @@ from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
+from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
+from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
 
@@ -32,7 +34,9 @@ def make_step() -> Callable[..., TrainStep]:
         choices = {"width": 12, "heads": 3, "layers": 2, "context": CONTEXT, **(model or {})}
         config = TrainingConfig.parse({"steps": 10, "batch_size": 4, **training})
         built = build_model(ModelConfig.parse(choices), VOCABULARY, seed=seed)
-        return TrainStep(built, OptimizerSet.of(config, built), config, Runtime(torch.device("cpu"), "float32", 1), seed)
+        runtime = Runtime(torch.device("cpu"), "float32", 1)
+        loss = TrainingLoss(built, NextTokenConfig(), runtime, smoothing=config.label_smoothing)
+        return TrainStep(loss, OptimizerSet.of(config, built), config, runtime, seed)
 
     return make
 
@@ -47,7 +51,7 @@ class SomeBatches:
         self.asked.append(step)
         rng = torch.Generator().manual_seed(1000 + step)
         windows = torch.randint(VOCABULARY, (self.rows, CONTEXT + 1), generator=rng)
-        return Batch(windows[:, :-1], windows[:, 1:].clone())
+        return Batch(ids=windows[:, :-1], targets=windows[:, 1:].clone())
 
 
 @pytest.fixture

@@ -62,10 +62,10 @@ def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) ->
 def test_more_pieces_record_anew(make_step, monkeypatch) -> None:
     monkeypatch.setattr("glassformer.training.optimizer_set.OptimizerSet.make_capturable", lambda self: None)
     recorded = RecordedStep(make_step())
-    recorded._graph = object()  # type: ignore[assignment]
+    recorded._graphs["a shape"] = object()  # type: ignore[assignment]
     recorded.accumulate = 2
     assert recorded.accumulate == 2
-    assert recorded._graph is None
+    assert not recorded._graphs
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -74,7 +74,7 @@ def test_a_recorded_step_is_the_definition(make_step, some_batches) -> None:
     for record in (False, True):
         step = make_step(model={"dropout": 0.1})
         device = torch.device("cuda")
-        step.model.to(device)
+        step.loss.network.to(device)
         step.runtime = Runtime(device, "float32", 1)
         taken = RecordedStep(step) if record else step
         results.append([taken(some_batches().batch(n).to(device), n, 1.0).loss.item() for n in range(5)])

@@ -8,22 +8,22 @@ import pytest
 import torch
 
 from glassformer.data.batches import Batch
+from glassformer.model import losses as module
 from glassformer.model.losses import IGNORED, summed_cross_entropy
-from glassformer.training import step as module
 
 
 def gradients_of(step, batch: Batch) -> tuple[float, dict[str, torch.Tensor]]:
-    targets = (batch.targets_BT != IGNORED).sum().clamp(min=1)
+    targets = (batch["targets"] != IGNORED).sum().clamp(min=1)
     loss = step._backward(batch, targets)
-    gradients = {name: parameter.grad.clone() for name, parameter in step.model.named_parameters()}
+    gradients = {name: parameter.grad.clone() for name, parameter in step.loss.network.named_parameters()}
     step.optimizers.zero_grad()
     return loss.item(), gradients
 
 
 def uneven(batch: Batch) -> Batch:
     """Targets that count are spread unevenly over the rows: the mean of means would be another number."""
-    batch.targets_BT[0, 1:] = IGNORED
-    batch.targets_BT[3, :5] = IGNORED
+    batch["targets"][0, 1:] = IGNORED
+    batch["targets"][3, :5] = IGNORED
     return batch
 
 
@@ -44,28 +44,30 @@ def test_several_steps_in_pieces_stay_with_the_large_batch(make_step, some_batch
     for number in range(5):
         batch = uneven(batches.batch(number))
         assert cut(batch, number, 1.0).loss.item() == pytest.approx(whole(batch, number, 1.0).loss.item(), abs=2e-6)
-    for a, b in zip(whole.model.parameters(), cut.model.parameters()):
+    for a, b in zip(whole.loss.network.parameters(), cut.loss.network.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_the_mean_of_means_would_be_noticed(make_step, some_batches) -> None:
     batch = uneven(some_batches(8).batch(0))
     step = make_step(batch_size=8)
-    halves = [gradients_of(step, Batch(batch.inputs_BT[rows], batch.targets_BT[rows]))[0] for rows in (slice(4), slice(4, 8))]
+    halves = [
+        gradients_of(step, Batch(ids=batch["ids"][rows], targets=batch["targets"][rows]))[0] for rows in (slice(4), slice(4, 8))
+    ]
     assert abs(sum(halves) / 2 - gradients_of(step, batch)[0]) > 1e-4
 
 
 def test_the_loss_is_the_mean_over_targets_before_the_step(make_step, some_batches) -> None:
     step, batch = make_step(), uneven(some_batches().batch(0))
-    logits_BTV = step.model.eval()(batch.inputs_BT)
-    expected = summed_cross_entropy(logits_BTV, batch.targets_BT).item() / (batch.targets_BT != IGNORED).sum().item()
+    logits_BTV = step.loss.network.eval()(batch["ids"])
+    expected = summed_cross_entropy(logits_BTV, batch["targets"]).item() / (batch["targets"] != IGNORED).sum().item()
     assert step(batch, 0, 1.0).loss.item() == pytest.approx(expected, rel=1e-5)
     assert expected == pytest.approx(math.log(11), rel=0.05)  # an untrained model knows nothing
 
 
 def test_no_target_at_all_changes_no_gradient(make_step, some_batches) -> None:
     batch = some_batches().batch(0)
-    batch.targets_BT[:] = IGNORED
+    batch["targets"][:] = IGNORED
     outcome = make_step(weight_decay=0.0)(batch, 0, 1.0)
     assert (outcome.loss.item(), outcome.gradient.item()) == (0.0, 0.0)
 
@@ -74,9 +76,11 @@ def test_no_target_at_all_changes_no_gradient(make_step, some_batches) -> None:
 def test_clipping_by_hand(make_step, some_batches, clip: float | None) -> None:
     """Plain gradient descent with rate 1: the change of the weights is the clipped gradient itself."""
     step = make_step(optimizer={"kind": "sgd", "momentum": 0.0}, lr=1.0, clip=clip, weight_decay=0.0)
-    before = [parameter.detach().clone() for parameter in step.model.parameters()]
+    before = [parameter.detach().clone() for parameter in step.loss.network.parameters()]
     outcome = step(some_batches().batch(0), 0, 1.0)
-    moved = math.sqrt(sum((old - new.detach()).square().sum().item() for old, new in zip(before, step.model.parameters())))
+    moved = math.sqrt(
+        sum((old - new.detach()).square().sum().item() for old, new in zip(before, step.loss.network.parameters()))
+    )
     length = outcome.gradient.item()  # as it was before clipping: what is recorded
     assert length > 0.01
     assert moved == pytest.approx(length if clip is None else min(length, clip), rel=1e-3)
@@ -89,7 +93,7 @@ def test_the_same_step_twice_gives_the_same_bits(make_step, some_batches) -> Non
         torch.manual_seed(noise)  # whatever other code drew before
         torch.rand(noise)
         step(some_batches().batch(5), 5, 1.0)
-        results.append([parameter.detach().clone() for parameter in step.model.parameters()])
+        results.append([parameter.detach().clone() for parameter in step.loss.network.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*results))
 
 
@@ -116,14 +120,14 @@ def test_a_table_of_scores_that_is_too_large_is_made_in_chunks(make_step, some_b
 def test_gradients_are_forgotten_after_a_step(make_step, some_batches) -> None:
     step = make_step()
     step(some_batches().batch(0), 0, 1.0)
-    assert all(parameter.grad is None for parameter in step.model.parameters())
+    assert all(parameter.grad is None for parameter in step.loss.network.parameters())
 
 
 def test_training_mode_is_set_whatever_evaluation_left(make_step, some_batches) -> None:
     step = make_step(model={"dropout": 0.5})
-    step.model.eval()
+    step.loss.network.eval()
     step(some_batches().batch(0), 0, 1.0)
-    assert step.model.training
+    assert step.loss.network.training
 
 
 def test_it_learns(make_step, some_batches) -> None:

@@ -121,7 +121,7 @@ def test_the_best_is_kept_and_saved_when_asked(scene) -> None:
     around = scene(steps=10, losses=losses, evaluation={"every": 2}, checkpoint={"every": 10, "best": True})
     state = around.trainer.run(TrainingState())
     assert around.saved == [2, 4, 10]
-    assert (state.best_step, state.best_loss, state.stale) == (10, 1.0, 0)
+    assert (state.best_step, state.best_value, state.stale) == (10, 1.0, 0)
     assert [(s["best_step"], s["stale"]) for s in around.states] == [(2, 0), (4, 0), (10, 0)]
     plain = scene(steps=10, losses=losses, evaluation={"every": 2}, checkpoint={"every": 10})
     plain.trainer.run(TrainingState())
@@ -158,7 +158,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(scene, monkeypatch, loss: float)
 
 def test_a_gradient_that_is_not_finite_ends_the_run(scene) -> None:
     around = scene(steps=10, checkpoint={"every": 1})
-    around.step.model.blocks[1].attention.output.weight.register_hook(lambda gradient: gradient * math.inf)
+    around.step.loss.network.blocks[1].attention.output.weight.register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(Diverged, match="step 1: the length of the gradient is inf"):
         around.trainer.run(TrainingState())
     assert around.saved == []
@@ -172,7 +172,7 @@ def test_weights_that_are_not_finite_are_never_saved(scene) -> None:
         training={"lr": 1e38, "optimizer": "sgd", "clip": None, "schedule": "constant"},
         model={"layers": 1},
     )
-    around.step.model.blocks[0].feedforward.up.weight.register_hook(lambda gradient: gradient * 1e6)
+    around.step.loss.network.blocks[0].feedforward.up.weight.register_hook(lambda gradient: gradient * 1e6)
     with pytest.raises(Diverged, match=r"step 1: the weight .* is not finite any more"):
         around.trainer.run(TrainingState())
     assert around.saved == []
@@ -236,7 +236,7 @@ def test_an_evaluation_that_an_earlier_process_recorded_counts(scene) -> None:
         steps=8, losses=[5.0], evaluation={"every": 4}, recorded=lambda step: {"validation_loss": 1.5} if step == 4 else None
     )
     state = around.trainer.run(TrainingState(4))
-    assert (state.best_step, state.best_loss, state.stale) == (4, 1.5, 1)
+    assert (state.best_step, state.best_value, state.stale) == (4, 1.5, 1)
     assert around.evaluated_at == [8]
 
 
@@ -251,11 +251,13 @@ def test_going_on_is_the_same_as_never_having_stopped(scene) -> None:
     with pytest.raises(Interrupted):
         first.trainer.run(TrainingState())
     second = scene(**settings)
-    for own, other in zip(second.step.model.parameters(), first.step.model.parameters()):
+    for own, other in zip(second.step.loss.network.parameters(), first.step.loss.network.parameters()):
         own.data.copy_(other.data)
     second.step.optimizers.load(first.step.optimizers.tensors())
     second.trainer.run(TrainingState(3))
-    assert all(torch.equal(a, b) for a, b in zip(unbroken.step.model.parameters(), second.step.model.parameters()))
+    assert all(
+        torch.equal(a, b) for a, b in zip(unbroken.step.loss.network.parameters(), second.step.loss.network.parameters())
+    )
     losses = [record["loss"] for record in unbroken.records]
     assert losses == [record["loss"] for record in (*first.records, *second.records)]
 
@@ -280,7 +282,7 @@ class NoRoom:
 
     def __call__(self, batch, step: int, factor: float) -> StepOutcome:
         self.pieces.append(self.accumulate)
-        if len(batch.inputs_BT) // self.accumulate > self.most:
+        if len(batch["ids"]) // self.accumulate > self.most:
             raise self.error
         return self.inner(batch, step, factor)
 
@@ -306,7 +308,7 @@ def test_halving_keeps_the_effective_batch(scene, make_step, some_batches, error
     ]
     for record, other in zip(roomy.records, tight.records):
         assert record["loss"] == pytest.approx(other["loss"], abs=1e-6)
-    for a, b in zip(roomy.step.model.parameters(), tight.step.model.parameters()):
+    for a, b in zip(roomy.step.loss.network.parameters(), tight.step.loss.network.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -343,6 +345,8 @@ def test_other_faults_are_not_taken_for_missing_memory(scene) -> None:
 
 
 def test_the_state_there_and_back() -> None:
-    state = TrainingState(7, best_step=5, best_loss=1.5, stale=2, evaluated_step=7, seconds=3.5)
+    state = TrainingState(7, best_step=5, best_value=1.5, stale=2, evaluated_step=7, seconds=3.5)
     assert TrainingState.from_plain(7, {"schema": 1, "step": 7, **state.plain()}) == state
-    assert TrainingState.from_plain(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).seconds == 0.0
+    assert (
+        TrainingState.from_plain(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).best_value == 1.5
+    )  # as older versions wrote it

@@ -23,8 +23,10 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.accounting import parts_of
 from glassformer.model.transformer import build_model
+from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
 from glassformer.training.fast import hasten
+from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
 
@@ -87,7 +89,8 @@ def step_flops(sizes: Sizes, batch: int) -> int:
 def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, steps: int, watch: Watcher) -> Program:
     config = TrainingConfig(steps=ENOUGH_TO_COMPILE, batch_size=batch)
     model = build_model(sizes.ours(), sizes.vocabulary, seed=0).to(runtime.device)
-    step = hasten(TrainStep(model, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
+    loss = TrainingLoss(model, NextTokenConfig(), runtime)
+    step = hasten(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
     batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
 
     def program() -> float:
@@ -107,7 +110,7 @@ def _transformers(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: i
 
     def program() -> float:
         for number in range(steps):
-            inputs_BT = batches.batch(number).to(runtime.device).inputs_BT
+            inputs_BT = batches.batch(number).to(runtime.device)["ids"]
             with runtime.autocast():
                 loss = model(input_ids=inputs_BT, labels=inputs_BT).loss
             loss.backward()

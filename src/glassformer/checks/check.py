@@ -21,11 +21,10 @@ from glassformer.checks.passes import Passes, same_generators
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import CheckReport, Finding, Law
 from glassformer.checks.state import Snapshot
-from glassformer.checks.subject import Subject, callable_subject, our_subject
+from glassformer.checks.subject import Subject, callable_subject, is_network, our_subject
 from glassformer.checks.verdicts import Verdicts, in_short
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.transformer import Transformer
 
 Target = nn.Module | Callable[[Tensor], Any] | str | Path
 
@@ -83,7 +82,7 @@ def subject_of(
     target: Target, *, vocabulary: int | None = None, context: int | None = None, snapshot: Snapshot | None = None
 ) -> Subject:
     """The target in the form the laws ask for."""
-    if isinstance(target, Transformer):
+    if is_network(target):
         return our_subject(target)
     if is_huggingface(target):
         return huggingface_subject(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
@@ -93,7 +92,7 @@ def subject_of(
 
 
 def _is_causal(target: Target) -> bool:
-    return target.dims.causal if isinstance(target, Transformer) else True
+    return bool(target.dims.causal) if is_network(target) else True  # type: ignore[union-attr]
 
 
 def _nothing(ids_BT: Tensor) -> Tensor:

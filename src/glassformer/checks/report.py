@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from glassformer.foundation.errors import CannotTell, CheckFailed
 
-Law = Literal["causality", "batch", "state", "padding", "cache"]
-LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache")
+Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path"]
+LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path")
 Outcome = Literal["passed", "broken", "cannot tell"]
 
 ABOUT: dict[Law, str] = {
@@ -18,6 +18,8 @@ ABOUT: dict[Law, str] = {
     "batch": "no score depends on another row of the batch",
     "state": "no score depends on what an earlier call read",
     "padding": "no score depends on padding or on a hidden token",
+    "labels": "no score depends on the target it is measured by",
+    "path": "a compiled, recorded or low-precision path gives what the plain one gives",
     "cache": "reading in pieces with a cache gives what reading at once gives",
 }
 
@@ -65,6 +67,13 @@ class Finding:
                 what = (
                     f"padding matters: what stands hidden at {self.from_position} changes the {measured} at {self.to_position}"
                 )
+            case "labels":
+                what = (
+                    f"the target is seen: of all targets in turn at {self.from_position}, the {measured} at {self.to_position}"
+                )
+                what += " do not belong to one distribution, and miss it"
+            case "path":
+                what = f"another path: from {self.from_position} on, the {measured} at {self.to_position} differ from the plain"
             case "cache":
                 what = (
                     f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "

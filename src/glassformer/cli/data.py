@@ -16,6 +16,9 @@ app = typer.Typer(no_args_is_help=True, help="Named data sets and texts of your 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SET|PATH", help="A named set, a file, a folder, or - (standard input).")
 ]
+ShownArgument = Annotated[
+    str, typer.Argument(metavar="SET|PATH|RECIPE", help="A named set, a file, a folder, - (standard input), or a recipe.")
+]
 DocumentOption = Annotated[
     str | None, typer.Option("--document", metavar="line|block|file", help="What a document is; as data.document.")
 ]
@@ -40,7 +43,7 @@ def list_command(json: Json = False) -> None:
 
 @app.command("show")
 def show_command(
-    source: SourceArgument,
+    source: ShownArgument,
     count: Annotated[int, typer.Option("--count", min=1, help="How many documents.")] = 5,
     characters: Annotated[int, typer.Option("--characters", min=1, help="How much of each.")] = 500,
     document: DocumentOption = None,
@@ -48,7 +51,10 @@ def show_command(
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Print the first documents, as training would see them."""
+    """Print the first documents, as training would see them; of a recipe the rows of its first batch."""
+    if _is_recipe(source):
+        _show_batch(source, count, changes_of(set_), json)
+        return
     from glassformer.data.describe import first_documents
 
     config, _ = _configured(source, document, text_column, set_)
@@ -61,6 +67,38 @@ def show_command(
         out().print(f"--- {number}: {one['source']}, line {one['line']}{more}", style="bold", markup=False)
         out().print(one["text"], markup=False, end="" if one["text"].endswith("\n") else "\n")
     for note in found["notes"]:
+        say(note)
+
+
+def _is_recipe(source: str) -> bool:
+    from glassformer.data.sets import SETS
+
+    if source in SETS:
+        return False
+    if Path(source).suffix in (".yaml", ".yml"):
+        return True
+    from glassformer.recipe import built_in_recipes
+
+    return not Path(source).exists() and source in built_in_recipes()
+
+
+def _show_batch(source: str, count: int, changes: dict[str, Any], json: bool) -> None:
+    """The first rows of the first batch, as a person reads them."""
+    from glassformer.assembly import batches_of, prepare_data
+    from glassformer.recipe import load_recipe
+
+    recipe = load_recipe(source, changes)
+    data = prepare_data(recipe)
+    batch = batches_of(recipe, data).batch(0)
+    rows = recipe.objective.show(batch, data.tokenizer)
+    every = max(1, len(rows) // count)  # parts of a mixture stand one under the other: some of each
+    shown = rows[::every][:count]
+    if json:
+        print_json({"objective": recipe.objective.kind, "rows": shown, "notes": data.notes})
+        return
+    for number, row in enumerate(shown, start=1):
+        out().print(f"{number}: {row}", markup=False)
+    for note in data.notes:
         say(note)
 
 

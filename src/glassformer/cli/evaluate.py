@@ -33,7 +33,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
-    from glassformer.measuring import all_texts, texts_table
+    from glassformer.objectives.texts import all_texts, texts_table
     from glassformer.run import load
 
     if data is not None and text:

@@ -14,7 +14,22 @@ import typer
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import GlassformerError, exit_code_of
 
-VERBS = ("demo", "recipes", "train", "evaluate", "generate", "runs", "report", "compare", "byhand", "check", "verify_resume")
+VERBS = (
+    "demo",
+    "recipes",
+    "train",
+    "evaluate",
+    "generate",
+    "ask",
+    "runs",
+    "report",
+    "compare",
+    "byhand",
+    "check",
+    "verify_resume",
+    "export",
+    "import_",
+)
 """Modules of this package that each define one ``command``."""
 
 GROUPS: tuple[str, ...] = ("bench", "data", "tokenizer")
@@ -49,8 +64,13 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
+def word_of(module: str) -> str:
+    """The verb of a module: ``verify_resume`` is verify-resume, and ``import_`` (a word Python keeps for itself) is import."""
+    return module.rstrip("_").replace("_", "-")
+
+
 for _name in VERBS:
-    app.command(_name.replace("_", "-"))(importlib.import_module(f"glassformer.cli.{_name}").command)
+    app.command(word_of(_name))(importlib.import_module(f"glassformer.cli.{_name}").command)
 for _name in GROUPS:
     app.add_typer(importlib.import_module(f"glassformer.cli.{_name}").app, name=_name)
 

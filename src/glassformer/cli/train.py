@@ -48,11 +48,12 @@ def command(
     if json:
         print_json(summary)
         return
-    best = summary["validation_loss"]
+    metric = run.recipe.objective.metric(summary["metric"])
+    value = summary[metric.recorded]
     out().print(f"Run: {run.folder}", markup=False)
-    if best is not None:
+    if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
-        out().print(f"Validation loss {best:.4f} nats per token at step {summary['step']}.{mark}", markup=False)
+        out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
     say(f"Next: glassformer evaluate {run.folder}   glassformer generate {run.folder}   glassformer report {run.folder}")
 
 

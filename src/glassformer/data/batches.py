@@ -7,7 +7,7 @@ run would have seen, with nothing stored. Does not tokenize.
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import Protocol, final
 
 import numpy as np
 import torch
@@ -24,14 +24,60 @@ LARGE_FILE = 256 << 20  # bytes of tokens on disk from which what a batch has re
 LARGEST_ON_DEVICE = 4 << 30  # bytes of tokens that are moved to the device whole
 
 
-class Batch(NamedTuple):
-    """``targets`` of -100 count for nothing."""
+@final
+class Batch:
+    """Named tensors whose first axis is the row. Next-token has ``ids`` and ``targets``; targets of -100 count for nothing."""
 
-    inputs_BT: Tensor
-    targets_BT: Tensor
+    __slots__ = ("tensors",)
+
+    def __init__(self, **tensors: Tensor) -> None:
+        self.tensors = tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    @property
+    def numel(self) -> int:
+        """Tokens, by the first tensor."""
+        return next(iter(self.tensors.values())).numel()
+
+    @property
+    def shapes(self) -> tuple[tuple[str, torch.Size], ...]:
+        """What a CUDA graph is captured for."""
+        return tuple((name, tensor.shape) for name, tensor in self.tensors.items())
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(self.inputs_BT.to(device), self.targets_BT.to(device))
+        return Batch(**{name: tensor.to(device) for name, tensor in self.tensors.items()})
+
+    def split(self, rows: int) -> list[Batch]:
+        """Micro-batches of ``rows`` rows."""
+        pieces = zip(*(tensor.split(rows) for tensor in self.tensors.values()))
+        return [Batch(**dict(zip(self.tensors, piece))) for piece in pieces]
+
+    def clone(self) -> Batch:
+        return Batch(**{name: tensor.clone() for name, tensor in self.tensors.items()})
+
+    def copy_(self, other: Batch) -> None:
+        """Takes the values of ``other``, which has the same names and shapes."""
+        for name, tensor in self.tensors.items():
+            tensor.copy_(other[name])
+
+
+class BatchesByStep(Protocol):
+    """Batches that depend on (seed, step) alone."""
+
+    @property
+    def steps_per_epoch(self) -> float: ...
+
+    def on(self, device: torch.device) -> BatchesByStep:
+        """The same batches made on ``device`` where that is faster; otherwise these."""
+
+    def batch(self, step: int) -> Batch:
+        """The batch of step ``step``, counted from 0."""
 
 
 @final
@@ -75,7 +121,7 @@ class WindowBatches:
         windows = torch.from_numpy(self.tokens_N[at].astype(np.int64))
         if self.tokens_N.nbytes > LARGE_FILE:
             release_pages(self.tokens_N)
-        return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
+        return Batch(ids=windows[:, :-1].contiguous(), targets=windows[:, 1:].contiguous())
 
 
 @final
@@ -103,7 +149,7 @@ class DeviceBatches:
             starts = torch.from_numpy(self.windows.starts(first, self.AHEAD))
             self._first, self._starts = first, starts.to(self.tokens_N.device)
         windows_BT = self.tokens_N[self._starts[step - first].unsqueeze(1) + self.offsets_T].long()
-        return Batch(windows_BT[:, :-1], windows_BT[:, 1:])
+        return Batch(ids=windows_BT[:, :-1], targets=windows_BT[:, 1:])
 
 
 def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:

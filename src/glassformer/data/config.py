@@ -6,14 +6,18 @@ Holds choices only and opens no file. ``sources`` turns it into files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
+from glassformer.data.worlds import WorldConfig
 from glassformer.foundation.config import Config
+from glassformer.foundation.errors import ConfigError, UnknownName
 
 DocumentKind = Literal["line", "block", "file", "article"]
-FormatKind = Literal["text", "jsonl", "csv", "tsv"]
+NO_DATA = "none"
+"""The ``set`` of a recipe without text of its own: that of an imported model."""
+FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
 
 
 class SplitConfig(Config):
@@ -32,10 +36,43 @@ class SplitConfig(Config):
         return self
 
 
-class DataConfig(Config):
-    """``set`` (a named one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
+class QuestionsConfig(Config):
+    """Files of ``question<TAB>answer``. Without ``validation`` (``test``) a share of ``train`` is held out (data.split)."""
 
-    set: str | None = None
+    train: str = Field(min_length=1)
+    validation: str | None = None
+    test: str | None = None
+    nowhere: str | None = None
+    """Questions about people who are neither in the text nor in ``train``: what is said about them is invented."""
+
+    @property
+    def files(self) -> list[str]:
+        return [file for file in (self.train, self.validation, self.test, self.nowhere) if file]
+
+
+def _parsed_set(value: Any) -> Any:
+    """A mapping with ``kind`` -> the settings of a made-up set; a name stays a name."""
+    if not isinstance(value, Mapping):
+        return value
+    kind = value.get("kind")
+    if not isinstance(kind, str):
+        raise ConfigError(f"data.set={dict(value)!r} must be a name, or a mapping with 'kind'; known kinds: world.")
+    if kind != WorldConfig.kind:
+        raise UnknownName("data.set.kind", kind, [WorldConfig.kind])
+    return WorldConfig.parse({key: one for key, one in value.items() if key != "kind"}, at="data.set")
+
+
+def _parsed_questions(value: Any) -> Any:
+    if isinstance(value, str):
+        return QuestionsConfig.parse({"train": value}, at="data.questions")
+    return QuestionsConfig.parse(value, at="data.questions") if isinstance(value, Mapping) else value
+
+
+class DataConfig(Config):
+    """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"questions"})
+    set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
     path: str | None = None
     validation: str | None = None
     test: str | None = None
@@ -44,24 +81,32 @@ class DataConfig(Config):
     format: FormatKind | None = None
     files: str | None = None
     text_column: str | int | None = None
+    pair_column: str | int | None = None
     label_column: str | int | None = None
     vocabulary: list[str] = Field(default_factory=list)
     bad_lines: Literal["refuse", "skip"] = "refuse"
+    questions: Annotated[QuestionsConfig | None, BeforeValidator(_parsed_questions)] = None
+    """Questions about what the text says: a file, or files by split. A set may bring its own."""
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is no text."""
+        return self.set == NO_DATA
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.set is None) == (self.path is None):
-            given = "both are given" if self.set is not None else "neither is given"
-            raise ValueError(f"exactly one of set and path says where the text is, but {given}.")
+            which = "both are given" if self.set is not None else "neither is given"
+            raise ValueError(f"exactly one of set and path says where the text is, but {which}.")
         if self.path == "" or self.set == "":
             raise ValueError("set and path may not be empty text.")
-        if type(self.text_column) is not type(self.label_column) and None not in (self.text_column, self.label_column):
+        given = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
+        if len({type(column) for column in given.values() if column is not None}) > 1:
+            shown = ", ".join(f"{key}={column!r}" for key, column in given.items() if column is not None)
             raise ValueError(
-                f"text_column={self.text_column!r} and label_column={self.label_column!r} must both be names (the first row is "
-                "a header) or both be numbers counted from 1 (there is no header)."
+                f"{shown} must all be names (the first row is a header) or all be numbers counted from 1 (there is no header)."
             )
-        for key in ("text_column", "label_column"):
-            column = getattr(self, key)
+        for key, column in given.items():
             if column == "" or (isinstance(column, int) and column < 1):
                 raise ValueError(f"{key}={column!r} must be a name, or a number counted from 1.")
         return self
@@ -70,12 +115,12 @@ class DataConfig(Config):
 def replace_source(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The ``data`` section made ready for ``changes`` (keys inside the section): giving one source removes the other.
 
-    With the old source go the files that belonged to it (``validation``, ``test``, ``vocabulary``) unless they are changed
-    as well. The changes themselves are not applied here.
+    With the old source go the files that belonged to it (``validation``, ``test``, ``vocabulary``, ``questions``) unless they
+    are changed as well. The changes themselves are not applied here.
     """
     result = dict(data)
     for new, old in (("set", "path"), ("path", "set")):
         if changes.get(new) is not None and data.get(old) is not None:
-            for key in (old, "validation", "test", "vocabulary"):
+            for key in (old, "validation", "test", "vocabulary", "questions"):
                 result.pop(key, None)
     return result

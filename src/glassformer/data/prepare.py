@@ -48,13 +48,15 @@ def prepare(
     data: DataConfig,
     tokenizer: TokenizerConfig | Tokenizer,
     *,
+    marks: Sequence[str] = (),
     progress: Report | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """The splits of ``data`` in tokens; training and validation are ready when this returns.
 
-    ``expect`` is the record of an earlier preparation (a run that is resumed, maybe from another folder): files are
-    looked for where they were, and other text than then is refused.
+    ``marks``: special tokens an objective needs, added to the tokenizer after all ids it has. ``expect`` is the record of an
+    earlier preparation (a run that is resumed, maybe from another folder): files are looked for where they were, and other
+    text than then is refused.
     """
     before = (expect or {}).get("fingerprints", {})
     data = at_places(data, (expect or {}).get("places", {}))
@@ -70,6 +72,7 @@ def prepare(
     corpus.read()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = corpus.learn(tokenizer)
+    tokenizer = tokenizer.with_marks(marks)
     prepared = Prepared(corpus, tokenizer)
     for name in prepared.names:
         if name != "test":
@@ -77,7 +80,9 @@ def prepare(
     return prepared
 
 
-def tokens_of_text(tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text") -> TokenSplit:
+def tokens_of_text(
+    tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Mapping[str, Any] | None = None
+) -> TokenSplit:
     """The tokens of texts given as such, each a document of its own."""
     given = [texts] if isinstance(texts, str) else list(texts)
     if not given or not all(given):
@@ -92,9 +97,10 @@ def tokens_of_file(
     *,
     name: str = "file",
     progress: Report | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> TokenSplit:
     """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
-    reading = reading or DataConfig(path=str(path))
+    reading = DataConfig(path=str(path)) if reading is None or reading.absent else reading
     source = source_at(str(path), reading)
     if reading.set is not None and reading.document is None:
         source = replace(source, document=find_set(reading.set).train.document)
@@ -158,11 +164,12 @@ class _Corpus:
         # ``train`` is the whole text that shares are held out of.
         self.fingerprints = {name: fingerprint_of(source) for name, source in {"train": parts.train, **more, **tests}.items()}
         self.sha256 = self.fingerprints["train"]
-        # A file of its own takes the place of a share held out.
+        # A file of its own takes the place of a share held out; where there are questions, they are held out, not text.
+        asked = parts.questions is not None
         self.shares = data.split.model_copy(
             update={
-                "validation": 0.0 if parts.validation else data.split.validation,
-                "test": 0.0 if parts.tests else data.split.test,
+                "validation": 0.0 if parts.validation or asked else data.split.validation,
+                "test": 0.0 if parts.tests or asked else data.split.test,
             }
         )
 

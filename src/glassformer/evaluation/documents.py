@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from glassformer.foundation.errors import DataError
+
+if TYPE_CHECKING:
+    from glassformer.data.token_files import TokenSplit
+    from glassformer.data.tokenizers.base import Tokenizer
 
 BLOCK = 1000
 """Tokens in a unit when there is only one document."""
@@ -49,6 +53,23 @@ class EvaluatedText:
             sizes = getattr(self, name)
             if sizes is not None and len(sizes) != len(starts):
                 raise DataError(f"There are {len(sizes)} counts of {name} for {len(starts)} documents; there must be one each.")
+
+    @classmethod
+    def of(cls, split: TokenSplit, tokenizer: Tokenizer) -> Self:
+        """A split of prepared text."""
+        weights = None
+        if split.num_documents == 1:  # blocks of the only document must know where its words begin
+            weights = word_weights([tokenizer.decode([token_id]) for token_id in range(tokenizer.size)])
+        return cls(
+            tokens=split.tokens,
+            starts=split.starts,
+            byte_lengths=tokenizer.byte_lengths(),
+            words=split.documents["words"],
+            characters=split.documents["characters"],
+            text_bytes=split.documents["bytes"],
+            word_weights=weights,
+            unknown_id=tokenizer.unknown_id,
+        )
 
     @property
     def document_starts(self) -> np.ndarray:

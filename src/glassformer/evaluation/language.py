@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.evaluation.baselines import Baseline
+from glassformer.evaluation.baselines import LanguageBaseline
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
+from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import UsageError
 
@@ -122,19 +123,18 @@ def evaluate_language(
     *,
     name: str,
     context: int,
-    baselines: Mapping[str, Baseline],
+    baselines: Mapping[str, LanguageBaseline],
     untrained: Model | None = None,
-    step: int | None = None,
-    tainted: str | None = None,
-    notes: Sequence[str] = (),
     **how: Unpack[How],
 ) -> Evaluation:
-    """Everything at once: the model, the counted baselines and the untrained model on the same tokens."""
-    losses, positions = document_losses(model, text, context=context, **how)
-    beside = {baseline: counted.document_losses(text) for baseline, counted in baselines.items()}
+    """Everything at once, for any callable: the model, the counted baselines and the untrained model on the same tokens."""
+    outcomes = language_outcomes(*document_losses(model, text, context=context, **how))
+    beside = {baseline: language_outcomes(counted.document_losses(text)) for baseline, counted in baselines.items()}
+    trivial = [baseline for baseline, counted in baselines.items() if counted.trivial]
     if untrained is not None:
-        beside["untrained"], _ = document_losses(untrained, text, context=context, by_position=False, **how)
-    return Evaluation.of_language(name, losses, beside, step=step, positions=positions, tainted=tainted, notes=notes)
+        beside["untrained"] = language_outcomes(document_losses(untrained, text, context=context, by_position=False, **how)[0])
+        trivial.append("untrained")
+    return Evaluation.of(name, outcomes, beside, metrics=tuple(LANGUAGE_METRICS.values()), trivial=trivial)
 
 
 @torch.no_grad()

@@ -9,23 +9,80 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.documents import DocumentLosses
+from glassformer.evaluation.documents import DocumentLosses, PositionLosses
 from glassformer.evaluation.intervals import mean, ratio
+from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 
 LANGUAGE_METRICS = {
-    "loss": "nats per token",
-    "perplexity": "e to the loss",
-    "document_perplexity": "mean of each document's own",
-    "word_perplexity": "per white-space word",
-    "character_perplexity": "per character",
-    "bits_per_byte": "per byte of UTF-8 text",
-    "unknown_share": "of the tokens are UNK",
+    metric.name: metric
+    for metric in (
+        LOSS,
+        Metric("perplexity", "", "e to the loss", judged=False),
+        Metric("document_perplexity", "", "mean of each document's own", judged=False),
+        Metric("word_perplexity", "", "per white-space word", judged=False),
+        Metric("character_perplexity", "", "per character", judged=False),
+        BITS_PER_BYTE,
+        Metric("unknown_share", "of the tokens", "of the tokens are UNK", judged=False),
+    )
 }
-"""Every figure of a language model, in the order of the tables, and in a few words what it is."""
+"""Every figure of a language model, in the order of the tables."""
+
+
+def language_outcomes(losses: DocumentLosses, positions: PositionLosses | None = None) -> Outcomes:
+    """The losses of a language model by document as outcomes: what a study pairs, and every figure."""
+    units, tokens = losses.unit, int(losses.tokens.sum())
+    figures = language_metrics(losses)
+    blocks = figures["loss"].n
+    in_blocks = "1 document" if blocks < 2 else f"1 document, in {blocks} blocks"
+    return Outcomes(
+        units=language_units(losses),
+        figures=figures,
+        unit=units,
+        scope=f"{tokens:,} predicted tokens in {in_blocks if units == 'block' else f'{losses.documents:,} documents'}",
+        details={"tokens": tokens, "documents": losses.documents, **({} if positions is None else _curve(positions))},
+        notes=tuple(filter(None, [_about_unknown(losses)])),
+        raw=losses,
+    )
+
+
+def language_units(losses: DocumentLosses) -> dict[str, Units]:
+    """What can be judged: nats by token and, where every token's bytes are known, bits by byte."""
+    units = {"loss": Units(losses.nats, losses.tokens.astype(np.float64))}
+    sizes, nats = losses.bytes, losses.nats / math.log(2.0)
+    if not np.isnan(sizes).any() and sizes.sum() > 0:
+        # Marks alone have nats and no bytes: theirs are shared out to all, so that the sum stays that of the text.
+        nats = np.where(sizes > 0, nats + nats[sizes == 0].sum() * sizes / sizes.sum(), 0.0)
+        units["bits_per_byte"] = Units(nats, sizes)
+    return units
+
+
+def _curve(positions: PositionLosses) -> dict[str, Any]:
+    """Mean loss at each position of the window that any window reached, its standard error, and how many did."""
+    reached = positions.n > 0
+    mean, error = positions.mean[reached], positions.standard_error[reached]
+    curve = {"mean": _numbers(mean), "standard_error": _numbers(error), "n": positions.n[reached].tolist()}
+    return {"loss_by_position": curve}
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """What JSON can hold: None for what is not a finite number."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _about_unknown(losses: DocumentLosses) -> str | None:
+    unknown, tokens = int(losses.unknown.sum()), int(losses.tokens.sum())
+    if not unknown:
+        return None
+    return (
+        f"{unknown / tokens:.1%} of the predicted tokens are UNK, which is easier to guess than the word it hides: "
+        "compare perplexities only with models of the same vocabulary."
+    )
 
 
 def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:

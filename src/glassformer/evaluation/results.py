@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, final
 
-import numpy as np
-
-from glassformer.evaluation.baselines import not_better_than_trivial
-from glassformer.evaluation.documents import DocumentLosses, PositionLosses
-from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_metrics
+from glassformer.evaluation.documents import DocumentLosses
+from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.metrics import language_units
+from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import Metric
 
 Figures = dict[str, Estimate]
 Cell = str | Estimate | None
@@ -29,61 +29,62 @@ class PositionCurve:
     standard_error: tuple[float, ...]
     n: tuple[int, ...]
 
-    @classmethod
-    def of(cls, positions: PositionLosses) -> Self:
-        """Positions that no window reached are left out."""
-        reached = positions.n > 0
-        mean, error, n = positions.mean[reached], positions.standard_error[reached], positions.n[reached]
-        return cls(tuple(mean.tolist()), tuple(error.tolist()), tuple(n.tolist()))
-
 
 @final
 @dataclass(frozen=True)
 class Evaluation:
-    """What one model gave on one text.
+    """What one model gave on one set.
 
-    ``name``: the split, the file or the text itself. ``tainted``: why no figure here may be trusted (a leak), or None.
-    ``losses``: the sums per document behind the figures, for paired comparisons; not part of the JSON.
+    ``name``: the split, the file or the text itself. ``described``: its metrics, so that a table can be made without the
+    objective. ``trivial``: the baselines that a model must beat to have learned anything. ``tainted``: why no figure here
+    may be trusted (a leak), or None. ``units``: by judged metric, the sums per unit behind the figures, for paired
+    comparisons; in the file of a run, not in what a command prints.
     """
 
     name: str
     metrics: Figures
     baselines: dict[str, Figures] = field(default_factory=dict)
     step: int | None = None
-    tokens: int = 0
-    documents: int = 0
+    scope: str = ""
     unit: str = "document"
+    described: tuple[Metric, ...] = ()
+    trivial: tuple[str, ...] = ()
     tainted: str | None = None
     notes: tuple[str, ...] = ()
-    positions: PositionCurve | None = None
-    losses: DocumentLosses | None = field(default=None, repr=False, compare=False)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    units: Mapping[str, Units] | None = field(default=None, repr=False, compare=False)
+    outcomes: Outcomes | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of_language(
+    def of(
         cls,
         name: str,
-        losses: DocumentLosses,
-        baselines: Mapping[str, DocumentLosses],
+        outcomes: Outcomes,
+        baselines: Mapping[str, Outcomes],
         *,
+        metrics: Sequence[Metric],
+        trivial: Sequence[str] = (),
         step: int | None = None,
-        positions: PositionLosses | None = None,
         tainted: str | None = None,
         notes: Sequence[str] = (),
     ) -> Self:
-        """The figures of a language model; the notes begin with what must be known to read them."""
-        sentences = [not_better_than_trivial(losses, baselines), _about_unknown(losses)]
+        """The figures of a model beside those of the baselines; the notes begin with what must be known to read them."""
+        judged = next((metric for metric in metrics if metric.name in outcomes.units), None)
+        compared = None if judged is None else not_better_than_baseline(outcomes, baselines, judged)
         return cls(
             name=name,
-            metrics=language_metrics(losses),
-            baselines={baseline: language_metrics(its_losses) for baseline, its_losses in baselines.items()},
+            metrics=dict(outcomes.figures),
+            baselines={baseline: dict(theirs.figures) for baseline, theirs in baselines.items()},
             step=step,
-            tokens=int(losses.tokens.sum()),
-            documents=losses.documents,
-            unit=losses.unit,
+            scope=outcomes.scope,
+            unit=outcomes.unit,
+            described=tuple(metrics),
+            trivial=tuple(trivial),
             tainted=tainted,
-            notes=(*filter(None, sentences), *notes),
-            positions=None if positions is None else PositionCurve.of(positions),
-            losses=losses,
+            notes=(*([] if compared is None else [compared]), *outcomes.notes, *notes),
+            details=outcomes.details,
+            units=outcomes.units,
+            outcomes=outcomes,
         )
 
     def plain(self) -> dict[str, Any]:
@@ -98,36 +99,50 @@ class Evaluation:
             },
             "tainted": self.tainted is not None,
             "notes": list(self.notes),
-            "tokens": self.tokens,
-            "documents": self.documents,
+            "scope": self.scope,
             "unit": self.unit,
+            "described": [metric.plain() for metric in self.described],
+            "trivial": list(self.trivial),
+            **self.details,
         }
         if self.tainted is not None:
             document["taint"] = self.tainted
-        if self.positions is not None:
-            document["loss_by_position"] = {
-                "mean": _numbers(self.positions.mean),
-                "standard_error": _numbers(self.positions.standard_error),
-                "n": list(self.positions.n),
-            }
         return document
+
+    def kept(self) -> dict[str, Any]:
+        """The same with the sums by unit: what a run writes down."""
+        return {**self.plain(), "units": {name: one.plain() for name, one in (self.units or {}).items()}}
 
     @classmethod
     def from_plain(cls, document: Mapping[str, Any]) -> Self:
-        """The evaluation that ``plain`` described, without the losses per document."""
-        curve = document.get("loss_by_position")
+        """The evaluation that ``plain`` or ``kept`` described."""
+        units = {name: Units.from_plain(one) for name, one in document.get("units", {}).items()}
+        if "losses" in document:  # a file written before evaluations kept units by metric
+            units = language_units(DocumentLosses.from_arrays(document["losses"]))
         return cls(
             name=document["name"],
             metrics=_figures(document["metrics"]),
             baselines={name: _figures(figures) for name, figures in document.get("baselines", {}).items()},
             step=document.get("step"),
-            tokens=document.get("tokens", 0),
-            documents=document.get("documents", 0),
+            scope=document.get("scope") or _scope_before(document),
             unit=document.get("unit", "document"),
+            described=tuple(Metric.from_plain(values) for values in document.get("described", ())),
+            trivial=tuple(document.get("trivial", TRIVIAL_BEFORE)),
             tainted=(document.get("taint") or "not said") if document.get("tainted") else None,
             notes=tuple(document.get("notes", ())),
-            positions=curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"])),
+            details={key: value for key, value in document.items() if key not in OWN_KEYS},
+            units=units or None,
         )
+
+    @property
+    def positions(self) -> PositionCurve | None:
+        """Mean loss by position in the window, where the objective measures it."""
+        curve = self.details.get("loss_by_position")
+        return curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"]))
+
+    def metric(self, name: str) -> Metric | None:
+        """What is known of a figure."""
+        return next((metric for metric in self.described if metric.name == name), None)
 
     def header(self) -> list[str]:
         """The names of the columns of ``cells``."""
@@ -140,7 +155,7 @@ class Evaluation:
                 name,
                 None if estimate.value is None else estimate,
                 *(_bare(figures.get(name)) for figures in self.baselines.values()),
-                LANGUAGE_METRICS.get(name, ""),
+                metric.about if (metric := self.metric(name)) else "",
             ]
             for name, estimate in self.metrics.items()
         ]
@@ -156,12 +171,9 @@ class Evaluation:
 
     def about(self) -> str:
         """What was measured, in one line."""
-        units = f"{self.documents:,} documents"
-        if self.unit == "block":
-            units = "1 document" if self._units() < 2 else f"1 document, in {self._units()} blocks"
         at = "" if self.step is None else f" at step {self.step:,}"
         intervals = "; intervals hold 95 %" if self._units() > 1 else ""
-        return f"{self.name}{at}: {self.tokens:,} predicted tokens in {units}{intervals}"
+        return f"{self.name}{at}: {self.scope}{intervals}"
 
     def __str__(self) -> str:
         banner = [f"TAINTED: {self.tainted}"] if self.tainted else []
@@ -198,23 +210,70 @@ def _bare(estimate: Estimate | None) -> Estimate | None:
     return None if estimate is None or estimate.value is None else Estimate(estimate.value)
 
 
-def _about_unknown(losses: DocumentLosses) -> str | None:
-    unknown, tokens = int(losses.unknown.sum()), int(losses.tokens.sum())
-    if not unknown:
+def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes], metric: Metric) -> str | None:
+    """A sentence when the model is not clearly better than the best baseline, else None.
+
+    Model and baseline are compared on the same units, pair by pair: what makes a document hard for both cancels.
+    """
+    own, word = model.figures[metric.name], metric.name
+    figures = {name: theirs.figures[metric.name].value for name, theirs in baselines.items() if metric.name in theirs.units}
+    known = {name: value for name, value in figures.items() if value is not None}
+    if not known:
         return None
-    return (
-        f"{unknown / tokens:.1%} of the predicted tokens are UNK, which is easier to guess than the word it hides: "
-        "compare perplexities only with models of the same vocabulary."
+    sign = 1.0 if metric.lower_is_better else -1.0
+    best = min(known, key=lambda name: sign * known[name])
+    if own.value is None:
+        return f"The model gives no {word} ({own.reason}); the {best} baseline gives {known[best]:.4f} {metric.unit}."
+    theirs, ours = baselines[best].units[metric.name], model.units[metric.name]
+    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights)
+    assert gain.value is not None
+    beside, what = (
+        f"{word} {own.value:.4f} against {known[best]:.4f}",
+        "texts" if model.unit in ("document", "block") else "items",
     )
+    if gain.value <= 0:
+        return f"The model is not better than the {best} baseline on these {what} ({beside})."
+    if gain.low is None or gain.high is None:
+        return None  # one short text: there is nothing to judge the difference by
+    if gain.low <= 0:
+        return (
+            f"The model is not clearly better than the {best} baseline on these {what} ({beside}; "
+            f"the gain of {gain.value:.4f} {metric.unit} may be anything from {gain.low:.4f} to {gain.high:.4f})."
+        )
+    return None
+
+
+OWN_KEYS = frozenset(
+    [
+        "name",
+        "step",
+        "metrics",
+        "baselines",
+        "tainted",
+        "taint",
+        "notes",
+        "scope",
+        "unit",
+        "described",
+        "trivial",
+        "units",
+        "losses",
+        "schema",
+    ]
+)
+"""Keys of the document that are not details."""
+
+TRIVIAL_BEFORE = ("uniform", "unigram", "untrained")
+"""What files say that were written before evaluations named their trivial baselines."""
+
+
+def _scope_before(document: Mapping[str, Any]) -> str:
+    """For files written before evaluations carried their scope."""
+    return f"{document.get('tokens', 0):,} predicted tokens in {document.get('documents', 0):,} documents"
 
 
 def _figures(document: Mapping[str, Any]) -> Figures:
     return {name: Estimate.from_plain(value) for name, value in document.items()}
-
-
-def _numbers(values: Sequence[float]) -> list[float | None]:
-    """What JSON can hold: None for what is not a finite number."""
-    return [value if np.isfinite(value) else None for value in values]
 
 
 def _floats(values: Sequence[float | None]) -> tuple[float, ...]:

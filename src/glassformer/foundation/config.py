@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from glassformer.foundation.errors import ConfigError, did_you_mean
 from glassformer.foundation.yaml_text import parse_yaml
@@ -23,6 +23,19 @@ class Config(BaseModel):
     """Base of everything a recipe says: frozen, strict about types, refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
+
+    added_later: ClassVar[frozenset[str]] = frozenset()
+    """Fields that recipes of earlier versions did not have. They are written only where they differ from their default, so
+    that an old recipe and a new one that ask for the same run are the same text and have the same fingerprint."""
+
+    @model_serializer(mode="wrap")
+    def _written(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return self._without_later_defaults(inner(self))
+
+    def _without_later_defaults(self, values: dict[str, Any]) -> dict[str, Any]:
+        fields = type(self).model_fields
+        unsaid = {name for name in self.added_later if _is_default(getattr(self, name), fields[name].get_default())}
+        return {key: value for key, value in values.items() if key not in unsaid} if unsaid else values
 
     @classmethod
     def parse(cls, values: Any, *, at: str = "") -> Self:
@@ -37,6 +50,13 @@ class Config(BaseModel):
     def plain(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only: what is written to disk."""
         return self.model_dump(mode="json")
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """A variant's default is its name; such a value is the default when all its settings are."""
+    if isinstance(default, str) and isinstance(value, Config):
+        return value == type(value)() and getattr(type(value), "kind", None) == default
+    return bool(value == default)
 
 
 def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:

@@ -21,10 +21,13 @@ class VariantConfig(Config):
     """One named choice for a slot, with its settings. Subclasses are final and sit above the class they build."""
 
     kind: ClassVar[str]
+    kind_is_written: ClassVar[bool] = True
+    """False for a slot's usual choice that recipes leave unsaid (``model`` is a Transformer)."""
 
     @model_serializer(mode="wrap")
-    def _with_kind(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return {"kind": type(self).kind, **inner(self)}
+    def _written(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        values = self._without_later_defaults(inner(self))
+        return {"kind": type(self).kind, **values} if self.kind_is_written else values
 
     @classmethod
     def one_line(cls) -> str:

@@ -65,10 +65,12 @@ class Cost:
         }
 
 
-def parts_of(config: ModelConfig, vocabulary: int, *, batch: int = 1, length: int | None = None) -> tuple[Part, ...]:
+def parts_of(
+    config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int = 1, length: int | None = None
+) -> tuple[Part, ...]:
     """Parameters and FLOPs by part, from the formulas alone."""
-    dims, rows = config.dims(vocabulary), length or config.context
-    layers, norms = dims.layers, dims.layers * config.block.norms + int(config.block.norm_at_end)
+    dims, rows = config.dims(vocabulary, outputs), length or config.context
+    layers, norms = dims.layers, dims.layers * config.block.norms + config.block.norm_at_end + config.embedding_norm
     output_flops = matmul_flops(batch * rows, dims.width, dims.width)
 
     def part(slot: str, copies: int, choice: PartConfig) -> Part:
@@ -76,7 +78,7 @@ def parts_of(config: ModelConfig, vocabulary: int, *, batch: int = 1, length: in
         return Part(f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward)
 
     return (
-        Part("embedding", 1, dims.vocabulary * dims.width, 0, 0),
+        Part("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
         part("positions", 1, config.positions),
         part("mixer", layers, config.mixer),
         part("merge", layers, config.merge),
@@ -94,9 +96,9 @@ def parts_of(config: ModelConfig, vocabulary: int, *, batch: int = 1, length: in
     )
 
 
-def cost_of(config: ModelConfig, vocabulary: int, *, batch: int, length: int | None = None) -> Cost:
+def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int | None = None) -> Cost:
     """Everything, for training in float32; what the optimizer keeps is the optimizer's to say."""
-    parts = parts_of(config, vocabulary, batch=batch, length=length)
+    parts = parts_of(config, vocabulary, outputs=outputs, batch=batch, length=length)
     parameters = sum(part.parameters for part in parts)
     rows = length or config.context
     return Cost(
@@ -105,16 +107,16 @@ def cost_of(config: ModelConfig, vocabulary: int, *, batch: int, length: int | N
         length=rows,
         weight_bytes=4 * parameters,
         gradient_bytes=4 * parameters,
-        activation_bytes=activation_bytes(config, vocabulary, batch=batch, length=rows),
+        activation_bytes=activation_bytes(config, vocabulary, outputs=outputs, batch=batch, length=rows),
     )
 
 
-def activation_bytes(config: ModelConfig, vocabulary: int, *, batch: int, length: int) -> int:
+def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int) -> int:
     """Bytes kept for the backward pass of one micro-batch: a training step traced on fake tensors, nothing computed."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
 
     with FakeTensorMode():
-        model = Transformer(config, vocabulary).train()
+        model = Transformer(config, vocabulary, outputs).train()
         ids_BT = torch.zeros(batch, length, dtype=torch.long)
         return saved_bytes(model, ids_BT)
 
@@ -133,5 +135,6 @@ def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        summed_cross_entropy(model(ids_BT), ids_BT)
+        scores = model(ids_BT)
+        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=ids_BT.device))
     return sum(kept.values())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from glassformer.foundation.config import Config
 from glassformer.model.dims import Dims
+from glassformer.model.network import NetworkConfig
 from glassformer.model.slots import (
     BLOCKS,
     FEEDFORWARDS,
@@ -26,9 +26,16 @@ from glassformer.model.slots import (
     PositionsConfig,
 )
 
+if TYPE_CHECKING:
+    from glassformer.model.accounting import Cost
+    from glassformer.model.transformer import Transformer
 
-class ModelConfig(Config):
+
+class ModelConfig(NetworkConfig):
     """A Transformer by its parts."""
+
+    kind: ClassVar[str] = "transformer"
+    kind_is_written: ClassVar[bool] = False
 
     # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
     width: int = Field(default=128, ge=1, le=1 << 16)
@@ -38,6 +45,12 @@ class ModelConfig(Config):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     bias: bool = True
     causal: bool = True
+    segments: int = Field(default=0, ge=0, le=1 << 10)
+    """Kinds of tokens that have a trained vector each (BERT's two: first and second text); 0: none."""
+    embedding_norm: bool = False
+    """A norm after the embedding, before the first block (BERT)."""
+    vocabulary: int | None = Field(default=None, ge=1, le=1 << 24)
+    """Rows of the embedding where they are more than the tokenizer's ids, as in some published models."""
     positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = POSITIONS.default("learned")
     mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = MIXERS.default("dot")
     merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = MERGES.default("concat")
@@ -73,15 +86,26 @@ class ModelConfig(Config):
         """The choice in every slot."""
         return self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head
 
-    def dims(self, vocabulary: int) -> Dims:
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
+        from glassformer.model.transformer import build_model  # which knows this config
+
+        return build_model(self, vocabulary, outputs=outputs, seed=seed)
+
+    def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+        from glassformer.model.accounting import cost_of  # which knows this config
+
+        return cost_of(self, vocabulary, outputs=outputs, batch=batch)
+
+    def dims(self, vocabulary: int, outputs: int | None = None) -> Dims:
         """The sizes every part is built with."""
         return Dims(
             width=self.width,
             heads=self.heads,
             layers=self.layers,
             context=self.context,
-            vocabulary=vocabulary,
+            vocabulary=max(vocabulary, self.vocabulary or 0),
             dropout=self.dropout,
             bias=self.bias,
             causal=self.causal,
+            outputs=outputs,
         )

@@ -17,6 +17,13 @@ class Dims:
     dropout: float = 0.0
     bias: bool = True
     causal: bool = True
+    outputs: int | None = None
+    """Numbers the head gives where they are not scores of the vocabulary (classes, say)."""
+
+    @property
+    def num_outputs(self) -> int:
+        """Width of what the head gives."""
+        return self.vocabulary if self.outputs is None else self.outputs
 
     @property
     def head_width(self) -> int:

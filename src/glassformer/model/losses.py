@@ -55,6 +55,20 @@ def head_cross_entropy(head: nn.Module, features_BTD: Tensor, targets_BT: Tensor
     return cross_entropy(scores_NW, targets_BT.flatten(), head.weight.shape[0]).sum()
 
 
+LARGEST_SCORE_TABLE = {"cpu": 1 << 26, "cuda": 1 << 31}
+"""Scores (tokens x vocabulary) held at once; a larger table is made in chunks."""
+
+
+def token_cross_entropy(
+    head: nn.Module, features_BTD: Tensor, targets_BT: Tensor, *, outputs: int, smoothing: float = 0.0
+) -> Tensor:
+    """The same, in chunks of tokens where the table of their ``outputs`` scores would be too large to hold."""
+    room = LARGEST_SCORE_TABLE.get(features_BTD.device.type, 1 << 26) // outputs
+    if targets_BT.numel() > room:
+        return chunked_cross_entropy(head, features_BTD, targets_BT, chunk=max(1, room), smoothing=smoothing)
+    return head_cross_entropy(head, features_BTD, targets_BT, smoothing=smoothing)
+
+
 def is_one_product(head: nn.Module) -> TypeGuard[LinearHead]:
     """Whether nothing but the head's product makes its scores: no ``forward`` of its own, nobody who looks or changes."""
     hooked = bool(head._forward_hooks or head._forward_pre_hooks)

@@ -153,7 +153,7 @@ class LinearHead(nn.Module):
         super().__init__()
         self.weight, self.bias = weight_VD, bias_V
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
+    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
         return F.linear(x_BTD, self.weight, self.bias)
 
     def padded(self, x_BTD: Tensor, *, unit: int) -> Tensor:
@@ -164,10 +164,26 @@ class LinearHead(nn.Module):
 
 
 class HeadConfig(PartConfig):
-    """Vectors -> scores of the vocabulary."""
+    """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
+
+    A head is called with the vectors [B, T, D] and the key padding mask [B, T] (True where nothing stands), or None.
+    """
+
+    pools: ClassVar[bool] = False
+    """Whether it gives numbers for a whole row, [B, outputs], and not for each token."""
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
         raise NotImplementedError
+
+
+def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
+    """The objection of heads that share the embedding's matrix."""
+    if dims.outputs is None or dims.outputs == dims.vocabulary:
+        return None
+    return (
+        f"model.head={config.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "
+        f"{dims.outputs} numbers; choose model.head=untied."
+    )
 
 
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how places are told apart", "glassformer.model.positions")

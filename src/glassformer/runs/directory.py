@@ -46,6 +46,15 @@ class RunDirectory:
         return self.root / "report.html"
 
     @property
+    def parent(self) -> Path:
+        """The run that this one starts from, where a recipe asked for it to be trained first."""
+        return self.root / "parent"
+
+    @property
+    def baselines_file(self) -> Path:
+        return self.root / "baselines.npz"
+
+    @property
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
 
@@ -77,9 +86,10 @@ class RunDirectory:
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
             raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
 
-    def refuse_if_used(self) -> None:
-        """A fresh run takes an empty folder or a new one."""
-        if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
+    def refuse_if_used(self, *, resume: bool = False) -> None:
+        """A fresh run takes an empty folder or a new one; to resume, one whose parent was begun is as good."""
+        allowed = {self.parent} if resume else set[Path]()
+        if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
     def clear_unfinished(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import RunError
+from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.records import MetricsLog
 
@@ -28,11 +29,12 @@ def overview(folder: Path) -> dict[str, Any]:
 
 def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    loss = None
+    metric, value = LOSS, None
     try:
         settings = {key: value for key, value in flatten(run.read_recipe()).items() if key not in NOT_SETTINGS}
         standing = standing_of(run)
-        loss = last_validation_loss(run)
+        metric = metric_of(run)
+        value = last_validation(run, metric.recorded)
     except RunError:  # one damaged run does not hide the others
         standing = {"status": "damaged"}
     name = str(run.root.relative_to(folder)) if run.root != folder else run.root.resolve().name
@@ -41,7 +43,8 @@ def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
         "folder": str(run.root),
         "status": standing["status"],
         "step": standing.get("step"),
-        "validation_loss": loss if loss is not None and math.isfinite(loss) else None,
+        "metric": metric.name,
+        metric.recorded: value if value is not None and math.isfinite(value) else None,
         "tainted": run.environment_file.is_file() and run.read_environment().get("tainted") is not None,
         "settings": settings,
     }
@@ -58,9 +61,16 @@ def standing_of(run: RunDirectory) -> dict[str, Any]:
     return state
 
 
-def last_validation_loss(run: RunDirectory) -> float | None:
-    losses = [record["validation_loss"] for record in MetricsLog(run.metrics_file).read() if "validation_loss" in record]
-    return float(losses[-1]) if losses else None
+def metric_of(run: RunDirectory) -> Metric:
+    """The metric that chooses the run's best checkpoint; runs of versions that knew no other have the loss."""
+    known = run.read_environment().get("metric") if run.environment_file.is_file() else None
+    return LOSS if known is None else Metric.from_plain(known)
+
+
+def last_validation(run: RunDirectory, key: str) -> float | None:
+    """The last recorded value of a validation figure."""
+    values = [record[key] for record in MetricsLog(run.metrics_file).read() if key in record]
+    return float(values[-1]) if values else None
 
 
 def _alive(pid: int | None) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.checks.report import CheckReport
+from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
     CheckFailed,
     ConfigError,
@@ -22,12 +23,17 @@ from glassformer.foundation.errors import (
 )
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
+from glassformer.recipe import Recipe
+from glassformer.study.attempts import note_earlier, refuse_same_runs
+from glassformer.study.bank import choose_design
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
-from glassformer.study.plan import BASE, Resolve, StudyPlan, Trial
+from glassformer.study.keeping import Keeper
+from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
 from glassformer.study.preparing import prepared_facts
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.standing import Progress, duration
+from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.training.signals import StopSignal
@@ -46,13 +52,20 @@ class Conductor:
         *,
         plugins: Sequence[Path | str],
         watch: Watcher,
+        named: bool = True,
+        store: TrialStore | None = None,
+        baseline: str = "paired",
     ) -> None:
+        """``named``: the user named the folder, and so may have the same runs judged again, marked. ``store``: where finished
+        trials are kept and taken from; ``baseline``: how a study that begins is designed (auto, paired, bank)."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
+        self.named, self.store, self.baseline = named, store, baseline
         self.facts: dict[str, Facts] = {}
         self.failures: dict[tuple[str, int], str] = {}
         self._open = executor
         self._executor: Executor | None = None
+        self._keeper: Keeper | None = None
         self._stop = StopSignal()
         self._done: dict[str, TrialResult] = {}
         self._spent = 0.0
@@ -62,6 +75,8 @@ class Conductor:
         with self._stop:
             try:
                 self._know_the_variants()
+                self._choose_design()
+                self._know_what_came_before()
                 self._tune()
                 for number, seeds in enumerate(self.plan.all_looks):
                     going = self._going(number)
@@ -101,6 +116,27 @@ class Conductor:
                 if name == BASE:
                     raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
                 self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it all the same, marked as tainted.")
+
+    def _choose_design(self) -> None:
+        """Paired or against kept runs of the baseline: decided once, before the first trial, and written into the plan."""
+        self._keeper = Keeper(self.store, self.plan, self.directory, self.facts, self._recipe_of, self.watch)
+        if not self.directory.begun():
+            self.plan, why = choose_design(self.plan, self._keeper.seeds(BASE, self._recipe(BASE)), self.baseline)
+            self.directory.settle(self.plan)
+            self.watch.say(why)
+        foreseen = self._keeper.foreseen(self.plan, self._recipe(BASE))
+        if foreseen:
+            self.watch.say(foreseen)
+
+    def _know_what_came_before(self) -> None:
+        """Other studies of the same changes are counted, once, before anything is trained."""
+        begun = self.directory.earlier_file.is_file()
+        earlier = note_earlier(self.plan, VariantBook(self.facts), self.directory)
+        if not begun and not self.named:
+            refuse_same_runs(self.plan, earlier, self.plan.same_within)
+        for name, one in earlier.items():
+            for remark in one.remarks(self.plan.same_within):
+                self.watch.say(f"{name}: {remark}")
 
     def _write_book(self) -> None:
         VariantBook(self.facts, tuple(loaded_plugins())).write(self.directory.variants_file)
@@ -184,7 +220,7 @@ class Conductor:
             return self._done[trial.label]
         folder = self.directory.trial(trial)
         try:
-            result = read_trial(folder, trial, self._recipe_of(trial))
+            result = read_trial(folder, trial, self.plan.judged, self.plan.split, self._differs_from(trial))
             if result.done:  # its folder does not change any more
                 self._done[trial.label] = result
             return result
@@ -195,6 +231,15 @@ class Conductor:
             self.watch.say(f"{error} The trial is run again; what was there is kept in {place}.")
             return TrialResult(trial, "pending")
 
+    def _differs_from(self, trial: Trial) -> Callable[[Mapping[str, Any]], str | None]:
+        """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
+
+        def differs(stored: Mapping[str, Any]) -> str | None:
+            keys = diff(Recipe.parse(dict(stored)).plain(), self._recipe_of(trial))
+            return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
+
+        return differs
+
     def _recipe_of(self, trial: Trial) -> dict[str, Any]:
         return dict(self.resolve(trial.set))
 
@@ -202,6 +247,9 @@ class Conductor:
         """Runs the trials that are not done, tells how it goes, and gives all their results."""
         standing = {trial.label: self._read(trial, repair=True) for trial in trials}
         left = [trial for trial in trials if not standing[trial.label].done]
+        taken = self._keeper.take(left) if self._keeper else []
+        standing.update({trial.label: self._read(trial, repair=True) for trial in taken})
+        left = [trial for trial in left if not standing[trial.label].done]
         if left:
             self._spent = self._spent_before()
             self._run(trials, left, {label: one.problem is None for label, one in standing.items() if one.done})
@@ -219,6 +267,8 @@ class Conductor:
         for task, answer in self._answers(tasks, progress, by_label):
             trial = by_label[task.label]
             usable = self._note(trial, answer)
+            if self._keeper is not None and self._read(trial).done:
+                self._keeper.keep(trial, self._read(trial))
             progress.end(trial, usable=usable, seconds=float(answer.get("seconds", 0.0)))
             self._spend(float(answer.get("seconds", 0.0)))
             if not usable and trial.variant == BASE and trial.area == "trials":
@@ -226,7 +276,7 @@ class Conductor:
 
     def _mean(self, variant: str) -> float | None:
         own = [one for one in self._done.values() if one.trial.variant == variant and one.trial.area == "trials"]
-        values = [metric_of(one.losses, self.plan.metric) for one in own if one.losses is not None]
+        values = [metric_of(one.units, self.plan.judged) for one in own if one.units is not None]
         return sum(values) / len(values) if values else None
 
     def _task(self, trial: Trial) -> Task:
@@ -237,6 +287,7 @@ class Conductor:
             "folder": str(self.directory.trial(trial).resolve()),
             "recipe": self._recipe_of(trial),
             "allow_leaks": self.plan.allow_leaks,
+            "split": self.plan.split,
             "check": facts.check if facts.leak is None else None,
             "check_trained": trial.area == "trials" and trial.seed == self.plan.first_seed,
         }
@@ -331,22 +382,22 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     if "lost" in answer or answer["status"] != "finished":
         raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
     report = CheckReport.from_plain(answer["check"])
-    leak = None if report.passed else " ".join(finding.sentence for finding in report.findings)
+    leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
-    return replace(facts, leak=leak, **{key: answer[key] for key in kept})
+    return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
 
 
 def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
-    """The point with the lowest mean; one with a failed trial cannot be chosen."""
+    """The point with the best mean; one with a failed trial cannot be chosen."""
     means: dict[int, float] = {}
     for number in range(len(plan.tuning_points(name))):
         own = [one for one in results if one.trial.point == number]
-        if own and all(one.problem is None and one.losses is not None for one in own):
-            values = [metric_of(one.losses, plan.metric) for one in own if one.losses is not None]
+        if own and all(one.problem is None and one.units is not None for one in own):
+            values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
             means[number] = sum(values) / len(values)
     if not means:
         raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
-    chosen = min(means, key=lambda number: means[number])
+    chosen = plan.judged.best(means)
     point = plan.tuning_points(name)[chosen]
     said = ", ".join(f"{key}={value}" for key, value in point.items())
-    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.metric} {means[chosen]:.4f})."
+    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."

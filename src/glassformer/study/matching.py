@@ -13,6 +13,7 @@ from typing import Any
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.accounting import parts_of
 from glassformer.model.config import ModelConfig
+from glassformer.model.network import NetworkConfig
 from glassformer.recipe import Recipe, changed
 
 KEY = "model.feedforward.inner"
@@ -28,8 +29,10 @@ class Match:
     sentence: str
 
 
-def size_of(model: ModelConfig, vocabulary: int, what: str, batch: int) -> int:
+def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int) -> int:
     """Parameters, or FLOPs of one training step."""
+    if not isinstance(model, ModelConfig):
+        raise ConfigError(f"match={what} adapts the feed-forward of a Transformer; model.kind={model.kind} has none to adapt.")
     parts = parts_of(model, vocabulary, batch=batch)
     if what == "parameters":
         return sum(part.parameters for part in parts)
@@ -44,6 +47,7 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) ->
         return size_of(_with_inner(recipe, inner, name, what).model, vocabulary, what, batch)
 
     now = size_of(recipe.model, vocabulary, what, batch)
+    assert isinstance(recipe.model, ModelConfig)
     if now == wanted:
         return Match({}, "")
     if recipe.model.layers == 0:
@@ -68,7 +72,7 @@ def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:
     try:
         return Recipe.parse(changed(values, {KEY: inner}))
     except ConfigError as error:
-        kind = recipe.model.feedforward.kind
+        kind = getattr(recipe.model, "feedforward", recipe.model).kind
         raise ConfigError(
             f"match={what} adapts {KEY}, which the feed-forward {kind!r} of {name} does not have; compare it without match."
         ) from error

@@ -12,20 +12,21 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from glassformer.foundation.config import Config, fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import sha256_of_text
+from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.yaml_text import parse_yaml
-from glassformer.study.evidence import Metric
 from glassformer.study.power import FEWEST_SEEDS, detectable
 from glassformer.study.sequential import ALPHA, USUAL_LOOKS, Looks
 from glassformer.study.verdict import DEFAULT_MARGIN, Rules
 
 BASE = "base"
+VALIDATION_SPLIT = "validation"
 USUAL_SEEDS = 8
 MOST_CHANGES = 200  # a product of many values is a mistake long before it is a study
 LONGEST_FOLDER = 60
@@ -66,7 +67,8 @@ class Tuning(Config):
     """A small grid that every variant, the baseline too, may choose its settings from, on seeds of its own."""
 
     grid: dict[str, list[Any]] = Field(min_length=1)
-    seeds: int = Field(default=2, ge=1)
+    seeds: int = Field(default=4, ge=1)
+    """With fewer than 4 the choice is mostly luck, which the interval then has to hold."""
 
     @model_validator(mode="after")
     def _has_choices(self) -> Self:
@@ -84,6 +86,8 @@ def grid_size(grid: Mapping[str, Sequence[Any]]) -> int:
 class StudyPlan(Config):
     """What is compared, on what, with how many seeds, and what will count as a difference."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split", "design", "bank", "confirms"})
+
     about: str = ""
     base: str | dict[str, Any]
     """A recipe: a file, a built-in name, or its values."""
@@ -96,14 +100,26 @@ class StudyPlan(Config):
     max_seeds: int | None = None
     first_seed: int = Field(default=0, ge=0)
     """A second attempt takes fresh seeds: begin it where the first one ended."""
-    metric: str = "loss"
-    margin: float = Field(default=DEFAULT_MARGIN, gt=0)
+    metric: str | None = None
+    """The objective's first metric unless given."""
+    measured: dict[str, Any] | None = None
+    """What is known of the metric (unit, direction, usual margin): copied from the objective, so that the study can be read
+    without it. Written by ``compare``, not by hand."""
+    split: str = VALIDATION_SPLIT
+    """What variants are judged on. A test split is opened by every trial, and that is recorded."""
+    margin: float | None = Field(default=None, gt=0)
+    """The difference that counts as nothing; the metric's own unless given."""
     planned_effect: float | None = Field(default=None, gt=0)
     alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     allow_leaks: bool = False
     match: Literal["parameters", "flops"] | None = None
     """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
     tune: Tuning | None = None
+    design: Literal["paired", "bank"] = "paired"
+    """Seed against seed; or every change against kept runs of the baseline, those with the seeds in ``bank``."""
+    bank: Annotated[tuple[int, ...], Strict(False)] = ()
+    confirms: str | None = None
+    """The study whose winner this one runs once more, on text that study never saw."""
     budget_hours: float | None = Field(default=None, gt=0)
     """The most hours of training, all trials added up. No seed is added that would go beyond it."""
 
@@ -113,7 +129,6 @@ class StudyPlan(Config):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
-        Metric.named(self.metric)
         self._check_seeds()
         Looks(self.all_looks, self.alpha)
         self._check_tuning()
@@ -178,7 +193,26 @@ class StudyPlan(Config):
 
     def rules(self) -> Rules:
         """What the verdict needs of this plan."""
-        return Rules(self.all_looks, Metric.named(self.metric), self.margin, self.alpha, self.planned_effect)
+        by_pairs = self.design == "paired"
+        return Rules(self.all_looks, self.judged, self.same_within, self.alpha, self.planned_effect, by_pairs)
+
+    @property
+    def judged(self) -> Metric:
+        """The metric that is compared; plans of versions that copied none name one of those they knew."""
+        if self.measured is not None:
+            return Metric.from_plain(self.measured)
+        return Metric.named(self.metric or LOSS.name)
+
+    @property
+    def same_within(self) -> float:
+        """The margin of the plan, or the metric's usual one."""
+        return self.margin or self.judged.margin or DEFAULT_MARGIN
+
+    def with_metric(self, metrics: Sequence[Metric]) -> StudyPlan:
+        """The plan with what is known of its metric, and with its margin written down."""
+        metric = metrics[0] if self.metric is None else Metric.named(self.metric, metrics)
+        margin = self.margin or metric.margin or DEFAULT_MARGIN
+        return self.model_copy(update={"metric": metric.name, "measured": metric.plain(), "margin": margin})
 
     def settings(self, variant: str) -> dict[str, Any]:
         """The dotted keys that make a variant of the base recipe, its seed apart."""
@@ -188,9 +222,14 @@ class StudyPlan(Config):
     def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
         """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.
 
+        Against a bank the baseline has the bank's seeds, all of them at every look.
+
         ``adapted``: by variant, what matching and tuning set beside the plan's own settings.
         """
         folders, more = folder_names(self.variants), adapted or {}
+        asked = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
+        if self.design == "bank":
+            asked = [*((seed, BASE) for seed in self.bank), *(one for one in asked if one[1] != BASE)]
         return [
             Trial(
                 variant,
@@ -198,8 +237,7 @@ class StudyPlan(Config):
                 {**self.settings(variant), **more.get(variant, {}), "seed": seed},
                 f"{folders[variant]}/seed-{seed}",
             )
-            for seed in self.seed_numbers[:seeds]
-            for variant in self.variants
+            for seed, variant in asked
         ]
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:

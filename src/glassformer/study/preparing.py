@@ -9,29 +9,31 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from glassformer.data.prepare import Prepared, prepare
-from glassformer.experiment import tokenizer_to_use
+from glassformer.assembly import prepare_data
+from glassformer.data.parts import PreparedData
+from glassformer.data.token_files import TokenSplit
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
 from glassformer.study.matching import match, size_of
 from glassformer.study.plan import BASE, Resolve, StudyPlan, compared
-from glassformer.study.results import SPLIT
 from glassformer.study.variants import Facts
-
-MEASURED = ("loss", "bits_per_byte")
 
 
 def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT) -> dict[str, Facts]:
     """What is known of each variant from its recipe and its data alone."""
-    if plan.metric not in MEASURED:
-        raise ConfigError(f"metric={plan.metric} is not measured by a language model; use one of {', '.join(MEASURED)}.")
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
+    for name, recipe in recipes.items():
+        refuse_metric(plan.judged, recipe.objective, name)
     data = _all_data(recipes, watch)
     _refuse_other_text(plan, data)
     facts = {
-        name: Facts(recipe=compared(recipe.plain()), data=str(data[name].record["sha256"]), documents=_documents(data[name]))
+        name: Facts(
+            recipe=compared(recipe.plain()), data=str(data[name].record["sha256"]), documents=_items(data[name], plan.split)
+        )
         for name, recipe in recipes.items()
     }
     if plan.match is not None:
@@ -47,14 +49,14 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     return facts
 
 
-def _all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, Prepared]:
+def _all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
     """Most variants share their data: each kind is prepared once."""
-    kinds: dict[str, Prepared] = {}
+    kinds: dict[str, PreparedData] = {}
     result = {}
     for name, recipe in recipes.items():
-        kind = fingerprint([recipe.data.plain(), recipe.tokenizer.plain(), recipe.init_from])
+        kind = fingerprint([recipe.data.plain(), recipe.tokenizer.plain(), recipe.init_from, recipe.objective.plain()])
         if kind not in kinds:
-            kinds[kind] = prepare(recipe.data, tokenizer_to_use(recipe, None), progress=_told(watch))
+            kinds[kind] = prepare_data(recipe, progress=_told(watch))
         result[name] = kinds[kind]
     return result
 
@@ -67,34 +69,49 @@ def _told(watch: Watcher) -> Any:
     return told
 
 
-def _documents(data: Prepared) -> str:
-    return hashlib.sha256(data.split(SPLIT).documents["hash"].tobytes()).hexdigest()
+def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None:
+    """A metric that this objective does not give, or that is no weighted mean over units, is refused before training."""
+    known = {one.name: one for one in objective.metrics if one.judged}
+    if metric.name not in known:
+        given = {one.name for one in objective.metrics}
+        why = "is no mean over units, so it cannot be judged" if metric.name in given else "is not measured"
+        raise ConfigError(f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.")
 
 
-def _refuse_other_text(plan: StudyPlan, data: dict[str, Prepared]) -> None:
-    """Variants are compared document by document: the same text for all, and for nats per token the same tokens."""
-    base = data[BASE]
-    if SPLIT not in base.names:
-        raise ConfigError("The data have no validation part to compare on; give data.validation, or a share in data.split.")
+def _items(data: PreparedData, split: str) -> str:
+    """A sum of what is measured on: the same for two variants exactly when their units can be paired."""
+    items = data.split(split)
+    if hasattr(items, "documents"):
+        return hashlib.sha256(items.documents["hash"].tobytes()).hexdigest()
+    return fingerprint([str(one) for one in items.ids])
+
+
+def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
+    """Variants are compared unit by unit: the same items for all, and for nats per token the same tokens."""
+    base, split = data[BASE], plan.split
+    if split.partition(":")[0] not in base.names:
+        raise ConfigError(f"The data have no {split} part to compare on; give data.validation, or a share in data.split.")
     for name, own in data.items():
         if own is base:
             continue
-        if SPLIT not in own.names or _documents(own) != _documents(base):
+        if split.partition(":")[0] not in own.names or _items(own, split) != _items(base, split):
             raise ConfigError(
                 f"{name} is measured on other documents than the baseline, so nothing can be paired; "
                 "give both the same data.validation."
             )
-        same_tokens = own.tokenizer.size == base.tokenizer.size and bool(
-            (own.split(SPLIT).num_tokens == base.split(SPLIT).num_tokens)
-            and (own.split(SPLIT).starts == base.split(SPLIT).starts).all()
+        if base.judged_on == "text":
+            _refuse_other_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
+
+
+def _refuse_other_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: TokenSplit, same_size: bool) -> None:
+    same = same_size and own.num_tokens == base.num_tokens and bool((own.starts == base.starts).all())
+    if plan.judged.unit == LOSS.unit and not same:
+        raise ConfigError(
+            f"{name} cuts the text into other tokens than the baseline, so nats per token mean something else; "
+            "compare by --metric bits_per_byte."
         )
-        if plan.metric == "loss" and not same_tokens:
-            raise ConfigError(
-                f"{name} cuts the text into other tokens than the baseline, so nats per token mean something else; "
-                "compare by --metric bits_per_byte."
-            )
-        if not same_tokens and base.split(SPLIT).num_documents < 2:
-            raise ConfigError(
-                f"{name} cuts the text into other tokens than the baseline, and the validation text is one document, whose "
-                "parts cannot be paired; give data.document=line or block."
-            )
+    if not same and base.num_documents < 2:
+        raise ConfigError(
+            f"{name} cuts the text into other tokens than the baseline, and the validation text is one document, whose "
+            "parts cannot be paired; give data.document=line or block."
+        )

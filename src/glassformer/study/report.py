@@ -75,7 +75,19 @@ def _verdicts(study: Study) -> list[Block]:
     for one in study.verdicts:
         before, after = one.around_name()
         items.append(Verdict(one.variant, one.verdict, after, before))
-    return [Heading("Verdicts"), Verdicts(items), *_what_would_change_it(study), *(Paragraph(note) for note in study.notes)]
+    return [
+        Heading("Verdicts"),
+        Verdicts(items),
+        *_behind(study),
+        *_what_would_change_it(study),
+        *(Paragraph(note) for note in study.notes),
+    ]
+
+
+def _behind(study: Study) -> list[Block]:
+    """Sign flips, this set alone, the noise: for whoever wants to know why."""
+    rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
+    return [Fold("What stands behind each verdict", [Table(["change", "details"], rows)])] if rows else []
 
 
 def _what_would_change_it(study: Study) -> list[Block]:
@@ -113,7 +125,7 @@ def _differences(study: Study) -> list[Block]:
         dots = one.evidence.seed_differences if one.evidence else ()
         rows.append(IntervalRow(one.variant, one.verdict, one.difference.value, one.difference.low, one.difference.high, dots))
     picture = difference_intervals(
-        rows, margin=study.plan.margin, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
+        rows, margin=study.plan.same_within, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
     )
     caption = "Variant minus baseline. Bars hold 95 %; every seed is a dot; the grey band is the margin of the plan."
     words = ", ".join(f"{row.label} {row.word}" for row in rows)
@@ -140,7 +152,7 @@ def cost_points(study: Study, key: str) -> list[CostPoint]:
     """Every variant that has both, at what it cost by ``key``."""
     points = []
     for row in study.table:
-        reached = row[study.plan.metric]
+        reached = row[study.metric.name]
         if row[key] and reached["value"] is not None:
             points.append(CostPoint(row["variant"], row[key], reached["value"], reached["low"], reached["high"]))
     return points
@@ -186,7 +198,8 @@ def variant_curve(study: Study, name: str) -> Curve | None:
     runs = []
     for result in study.finished(name):
         records = MetricsLog(RunDirectory(study.directory.trial(result.trial)).metrics_file).read()
-        runs.append({record["step"]: float(record["validation_loss"]) for record in records if "validation_loss" in record})
+        key = study.metric.recorded
+        runs.append({record["step"]: float(record[key]) for record in records if key in record})
     steps = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
     if not steps:
         return None
@@ -202,7 +215,7 @@ def _settings(study: Study) -> list[Block]:
     rows: list[list[Cell]] = [[name, *(_shown(flat.get(key)) for key in differing)] for name, flat in known.items()]
     facts: dict[str, Cell] = {
         "metric": f"{study.metric.name}, {study.metric.unit}",
-        "margin": study.plan.margin,
+        "margin": study.plan.same_within,
         "looks": ", ".join(map(str, study.plan.all_looks)) + " seeds",
         "first seed": study.plan.first_seed,
         "matched": study.plan.match or "no",

@@ -6,41 +6,36 @@ Reads what a run wrote, checks that it belongs to the plan and is whole, and dec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.evaluation.documents import DocumentLosses
+from glassformer.evaluation.outcomes import Units
 from glassformer.evaluation.results import Evaluation
-from glassformer.foundation.config import diff
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
 from glassformer.foundation.files import read_json
+from glassformer.foundation.metrics import Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.evidence import Problem, Trials
-from glassformer.study.plan import NOT_COMPARED, Trial
-
-SPLIT = "validation"
-IGNORES_CONTEXT = ("uniform", "unigram", "untrained")
-"""Baselines that know nothing of the text before a token. One who is not above these has learned nothing; a bigram is a
-model of its own, and a variant without any mixing cannot be more than that."""
+from glassformer.study.plan import VALIDATION_SPLIT, Trial
 
 Status = Literal["finished", "diverged", "failed", "pending"]
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """One trial as its folder tells it. ``losses`` and the rest are None unless it is finished."""
+    """One trial as its folder tells it. ``units`` (by metric) and the rest are None unless it is finished."""
 
     trial: Trial
     status: Status
     reason: str = ""
     problem: Problem | None = None
-    losses: DocumentLosses | None = None
+    units: Mapping[str, Units] | None = None
     evaluation: Evaluation | None = None
     tokens_per_second: float | None = None
 
@@ -50,13 +45,22 @@ class TrialResult:
         return self.status in ("finished", "diverged")
 
 
-def read_trial(folder: Path, trial: Trial, recipe: Mapping[str, Any] | None = None) -> TrialResult:
-    """The trial in ``folder``; one that is damaged, or is of another recipe than ``recipe``, raises ``RunError``."""
+def read_trial(
+    folder: Path,
+    trial: Trial,
+    metric: Metric,
+    split: str = VALIDATION_SPLIT,
+    same_recipe: Callable[[Mapping[str, Any]], str | None] | None = None,
+) -> TrialResult:
+    """The trial in ``folder``; one that is damaged or of another recipe raises ``RunError``.
+
+    ``same_recipe``: given the stored recipe, names a key that differs from the planned one, or None.
+    """
     run = RunDirectory(folder)
     if not run.exists():
         return TrialResult(trial, "pending")
     try:
-        return _read(run, trial, recipe)
+        return _read(run, trial, metric, split, same_recipe)
     except (GlassformerError, KeyError, TypeError, ValueError, OSError, AttributeError, IndexError) as error:
         raise RunError(f"{folder} is damaged: {_reason(error)}") from error
 
@@ -65,8 +69,16 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
 
 
-def _read(run: RunDirectory, trial: Trial, recipe: Mapping[str, Any] | None) -> TrialResult:
-    _same_recipe(run, recipe)
+def _read(
+    run: RunDirectory,
+    trial: Trial,
+    metric: Metric,
+    split: str,
+    same_recipe: Callable[[Mapping[str, Any]], str | None] | None,
+) -> TrialResult:
+    differing = same_recipe(run.read_recipe()) if same_recipe is not None else None
+    if differing is not None:
+        raise RunError(f"it holds the run of another recipe ({differing} differs).")
     run.read_environment()["threads"]
     state = run.read_state()
     records = MetricsLog(run.metrics_file).read()
@@ -76,72 +88,68 @@ def _read(run: RunDirectory, trial: Trial, recipe: Mapping[str, Any] | None) -> 
     if status == "failed":
         return TrialResult(trial, "failed", str(state.get("reason", "")), Problem.MISSING)
     steps = run.steps()
-    file = run.evaluation_file(SPLIT, steps[-1]) if steps else None
+    file = run.evaluation_file(split, steps[-1]) if steps else None
     if status != "finished" or file is None or not file.is_file():
         return TrialResult(trial, "pending")
-    document = read_json(file)
-    evaluation, losses = Evaluation.from_plain(document), DocumentLosses.from_arrays(document["losses"])
-    _whole(evaluation, losses, file)
+    evaluation = Evaluation.from_plain(read_json(file))
+    _whole(evaluation, file)
     rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return TrialResult(
-        trial, "finished", "", _problem(evaluation, records), losses, evaluation, float(rates[-1]) if rates else None
+        trial,
+        "finished",
+        "",
+        _problem(evaluation, records, metric),
+        evaluation.units,
+        evaluation,
+        float(rates[-1]) if rates else None,
     )
 
 
-def _same_recipe(run: RunDirectory, recipe: Mapping[str, Any] | None) -> None:
-    if recipe is None:
-        return
-    differing = [key for key in diff(run.read_recipe(), recipe) if key.split(".")[0] not in NOT_COMPARED or key == "seed"]
-    if differing:
-        raise RunError(f"it holds the run of another recipe ({differing[0]} differs).")
-
-
-def _whole(evaluation: Evaluation, losses: DocumentLosses, file: Path) -> None:
+def _whole(evaluation: Evaluation, file: Path) -> None:
     """The figures and the sums they came from stand in one file: changed digits show as a contradiction."""
-    stated, tokens = evaluation.metrics["loss"].value, float(losses.tokens.sum())
-    if stated is None or not math.isclose(stated, float(losses.nats.sum()) / max(tokens, 1.0), rel_tol=1e-9):
-        raise RunError(f"the losses by document in {file.name} do not give the loss that stands there.")
+    if not evaluation.units:
+        raise RunError(f"{file.name} holds no sums by unit.")
+    for name, units in evaluation.units.items():
+        stated = evaluation.metrics[name].value
+        if stated is None or not math.isclose(stated, units.value, rel_tol=1e-9, abs_tol=1e-12):
+            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.")
 
 
-def _problem(evaluation: Evaluation, records: Sequence[Mapping[str, Any]]) -> Problem | None:
+def _problem(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], metric: Metric) -> Problem | None:
     """What makes a measured trial unusable. Who once was above the trivial baselines and ended below them collapsed."""
     if evaluation.tainted is not None:
         return Problem.LEAK
-    own = evaluation.metrics["loss"].value
-    levels = [evaluation.baselines[name]["loss"].value for name in IGNORES_CONTEXT if name in evaluation.baselines]
-    trivial = min((level for level in levels if level is not None), default=math.inf)
-    if own is not None and own < trivial:
+    named = (evaluation.baselines[name] for name in evaluation.trivial if name in evaluation.baselines)
+    levels = [figures[metric.name].value for figures in named if metric.name in figures]
+    known = [level for level in levels if level is not None]
+    if not known:
         return None
-    seen = [record["validation_loss"] for record in records if "validation_loss" in record]
-    return Problem.COLLAPSED if any(loss < trivial for loss in seen) else Problem.NOT_ABOVE_TRIVIAL
+    trivial = min(known) if metric.lower_is_better else max(known)
+    own = evaluation.metrics[metric.name].value
+    if own is not None and metric.better(own - trivial):
+        return None
+    seen = [record[metric.recorded] for record in records if metric.recorded in record]
+    return Problem.COLLAPSED if any(metric.better(value - trivial) for value in seen) else Problem.NOT_ABOVE_TRIVIAL
 
 
-def document_values(losses: DocumentLosses, metric: str) -> tuple[Floats, Floats]:
-    """The metric of each document, and the weight of each: its tokens, or its bytes."""
-    if metric == "loss":
-        sizes, nats = losses.tokens.astype(np.float64), losses.nats
-    elif metric == "bits_per_byte":
-        if np.isnan(losses.bytes).any():
-            raise ConfigError("metric=bits_per_byte: this tokenizer does not say how many bytes a token stands for; use loss.")
-        sizes, nats = losses.bytes, losses.nats / math.log(2.0)
-        # Marks alone have nats and no bytes: theirs are shared out to all, so that the sum stays that of the text.
-        nats = np.where(sizes > 0, nats + nats[sizes == 0].sum() * sizes / sizes.sum(), 0.0)
-    else:
-        raise ConfigError(f"metric={metric} is not measured by a language model; use loss or bits_per_byte.")
-    values = np.zeros(len(nats))
-    np.divide(nats, sizes, out=values, where=sizes > 0)
-    return values, sizes
+def units_of(units: Mapping[str, Units], metric: Metric) -> Units:
+    """One metric of a trial; one that was not measured on this text is a sentence."""
+    if metric.name not in units:
+        raise ConfigError(
+            f"metric={metric.name} has no value for every unit of this set (a tokenizer may not say how many bytes a token "
+            f"stands for); use one of {', '.join(units)}."
+        )
+    return units[metric.name]
 
 
-def metric_of(losses: DocumentLosses, metric: str) -> float:
+def metric_of(units: Mapping[str, Units], metric: Metric) -> float:
     """The metric over the whole set."""
-    values, sizes = document_values(losses, metric)
-    return float(values @ sizes) / float(sizes.sum())
+    return units_of(units, metric).value
 
 
 def gathered(
     results: Mapping[str, Sequence[TrialResult]],
-    metric: str,
+    metric: Metric,
     *,
     leaks: Mapping[str, int],
     exploratory: Sequence[str] = (),
@@ -170,18 +178,18 @@ def _until_pending(rows: Sequence[TrialResult]) -> list[TrialResult]:
     return list(rows[:pending])
 
 
-def _row(result: TrialResult, metric: str, documents: int) -> Floats:
-    return np.full(documents, np.nan) if result.losses is None else document_values(result.losses, metric)[0]
+def _row(result: TrialResult, metric: Metric, documents: int) -> Floats:
+    return np.full(documents, np.nan) if result.units is None else units_of(result.units, metric).values
 
 
-def _weights(results: Mapping[str, Sequence[TrialResult]], metric: str) -> Floats:
+def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Floats:
     """The same for every trial, or else they were not measured on the same text."""
     first: tuple[TrialResult, Floats] | None = None
     for rows in results.values():
         for result in rows:
-            if result.losses is None:
+            if result.units is None:
                 continue
-            sizes = document_values(result.losses, metric)[1]
+            sizes = units_of(result.units, metric).weights
             if first is None:
                 first = result, sizes
             elif not np.array_equal(sizes, first[1]):

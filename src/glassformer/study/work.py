@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
+from glassformer.assembly import Parent, prepare_data, starting_network
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
-from glassformer.data.prepare import prepare
-from glassformer.experiment import fresh_or_saved_model, tokenizer_to_use, train
+from glassformer.experiment import train
 from glassformer.foundation.errors import (
     CheckFailed,
     ConfigError,
@@ -36,13 +36,14 @@ from glassformer.foundation.errors import (
 )
 from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.runtime import choose_runtime
+from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.planning import plan_with
-from glassformer.recipe import Recipe
+from glassformer.recipe import Recipe, is_run
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.executors.base import Task
+from glassformer.study.store import machine_of
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
 STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
@@ -105,14 +106,18 @@ def _forget() -> None:
 def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     """Cost and checks of one variant, before anything is trained."""
     recipe = Recipe.parse(values["recipe"])
-    data = prepare(recipe.data, tokenizer_to_use(recipe, None))
+    data = prepare_data(recipe)
     cost = plan_with(recipe, data)
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
-    report = check_model(fresh_or_saved_model(recipe, data, None).to(runtime.device), runtime=runtime)
+    parent = Parent.read(recipe.init_from) if recipe.init_from is not None and is_run(recipe.init_from) else None
+    network, _ = starting_network(recipe, data, parent)
+    causal = "causality" in recipe.objective.laws or None
+    report = check_model(network.to(runtime.device), causal=causal, runtime=runtime)
     return {
         "status": "finished",
         "check": report.plain(),
         "device": runtime.device.type,
+        "machine": machine_of(environment(runtime)),
         "parameters": cost.cost.parameters,
         "step_flops": cost.cost.step_flops * recipe.training.accumulate,
         "memory_bytes": cost.total_bytes,
@@ -130,11 +135,12 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
     with locked(trial_lock(folder), wait=True):
         run, notes = _trained(values, RunDirectory(folder))
         try:
-            run.evaluation(allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+            split = values.get("split", "validation")
+            run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
         except ValueError as error:
             if "JSON" not in str(error):
                 raise
-            reason = "its loss on the validation text is not a finite number"
+            reason = "a figure of its evaluation is not a finite number"
             run.directory.write_state("diverged", step=run.directory.steps()[-1], reason=reason)
             raise Diverged(reason) from error
     return {"status": "finished", "notes": notes}

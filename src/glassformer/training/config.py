@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -49,8 +49,12 @@ class TrainingConfig(Config):
 class EvaluationConfig(Config):
     """When the validation split is read while training, whether that may end the run, and texts measured on their own."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"by"})
+
     every: int | None = Field(default=None, ge=1)
     """Steps between evaluations; None: a tenth of the run."""
+    by: str | None = None
+    """The metric that chooses the best checkpoint and that patience waits for; None: the objective's first."""
     batch_size: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
     """Stop after this many evaluations without improvement. Off unless given."""
@@ -65,4 +69,4 @@ class CheckpointConfig(Config):
     """Steps between checkpoints; None: a tenth of the run."""
     keep: int = Field(default=2, ge=2)
     best: bool = False
-    """Also keep the checkpoint with the best validation loss. Off unless asked."""
+    """Also keep the checkpoint that is best by ``evaluation.by``. Off unless asked."""

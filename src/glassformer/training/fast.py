@@ -7,7 +7,7 @@ them. Neither changes what a step depends on, so exact resume holds in every mod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import final
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -47,16 +47,22 @@ def compile_loss(step: TrainStep) -> None:
     step.loss_of, step.fused = torch.compile(step.loss_of, dynamic=False), True
 
 
+class _Captured(NamedTuple):
+    """A graph, the batch it reads and the outcome it writes."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    outcome: StepOutcome
+
+
 @final
 class RecordedStep:
-    """A step recorded as a CUDA graph. Made for one shape of batch; another shape, or more pieces, records anew."""
+    """A step captured as a CUDA graph: one graph for each shape of batch; more micro-batches capture anew."""
 
     def __init__(self, step: TrainStep) -> None:
         self._step = step
         self.runtime, self.optimizers = step.runtime, step.optimizers
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: Batch | None = None
-        self._outcome: StepOutcome | None = None
+        self._graphs: dict[Any, _Captured] = {}
         self.optimizers.make_capturable()
 
     @property
@@ -65,24 +71,22 @@ class RecordedStep:
 
     @accumulate.setter
     def accumulate(self, pieces: int) -> None:
-        self._step.accumulate, self._graph = pieces, None
+        self._step.accumulate = pieces
+        self._graphs.clear()
 
     def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome:
-        if self._graph is None or self._inputs is None or self._inputs.inputs_BT.shape != batch.inputs_BT.shape:
-            self._record(batch)
-        assert self._graph is not None
-        assert self._inputs is not None
-        assert self._outcome is not None
-        self._inputs.inputs_BT.copy_(batch.inputs_BT)
-        self._inputs.targets_BT.copy_(batch.targets_BT)
+        captured = self._graphs.get(batch.shapes)
+        if captured is None:
+            captured = self._graphs[batch.shapes] = self._capture(batch)
+        captured.batch.copy_(batch)
         self._step.prepare(step, factor)
-        self._graph.replay()
-        return StepOutcome(self._outcome.loss.clone(), self._outcome.gradient.clone())
+        captured.graph.replay()
+        return StepOutcome(captured.outcome.loss.clone(), captured.outcome.gradient.clone())
 
-    def _record(self, batch: Batch) -> None:
-        """Records one step on copies of the batch; weights and optimizer are put back as they were."""
-        self._inputs = Batch(batch.inputs_BT.clone(), batch.targets_BT.clone())
-        weights = {name: parameter.detach().clone() for name, parameter in self._step.model.named_parameters()}
+    def _capture(self, batch: Batch) -> _Captured:
+        """Captures one step on a copy of the batch; weights and optimizer are put back as they were."""
+        copy = batch.clone()
+        weights = {name: parameter.detach().clone() for name, parameter in self._step.loss.network.named_parameters()}
         memory = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
         self._step.prepare(0, 0.0)
         try:
@@ -90,18 +94,18 @@ class RecordedStep:
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(WARM_UP_STEPS):
-                    self._step.change(self._inputs)
+                    self._step.change(copy)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                self._outcome = self._step.change(self._inputs)
-            self._graph = graph
+                outcome = self._step.change(copy)
+            return _Captured(graph, copy, outcome)
         finally:  # also when the device had no room: the step is then tried in smaller pieces from where it stood
             self._put_back(weights, memory)
 
     @torch.no_grad()
     def _put_back(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
-        for name, parameter in self._step.model.named_parameters():
+        for name, parameter in self._step.loss.network.named_parameters():
             parameter.copy_(weights[name])
         for name, tensor in self.optimizers.tensors().items():
             if name in memory:

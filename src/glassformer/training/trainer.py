@@ -16,6 +16,7 @@ import torch
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
+from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, is_out_of_memory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
@@ -46,7 +47,8 @@ class TrainingState:
 
     step: int = 0
     best_step: int | None = None
-    best_loss: float | None = None
+    best_value: float | None = None
+    """Of the metric that chooses the best checkpoint."""
     stale: int = 0
     """Evaluations since the best one."""
     evaluated_step: int | None = None
@@ -60,6 +62,8 @@ class TrainingState:
     @classmethod
     def from_plain(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
         """What ``plain`` gave, at ``step``; keys that are no part of it are passed over."""
+        if "best_loss" in values:  # checkpoints of versions that knew no other metric
+            values = {"best_value": values["best_loss"], **values}
         return cls(step, **{key: values[key] for key in cls().plain() if key in values})
 
 
@@ -68,11 +72,13 @@ class Surroundings:
     """What the trainer asks of the layers above it."""
 
     evaluate: Callable[[], dict[str, float]] | None
-    """Validation figures of the model as it stands, ``validation_loss`` among them; None: there is no validation text."""
+    """Validation figures of the model as it stands, by their names in records; None: there is no validation part."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
+    metric: Metric = LOSS
+    """The metric whose validation value chooses the best checkpoint."""
     watch: Watcher = field(default=SILENT)
 
 
@@ -123,7 +129,7 @@ class Trainer:
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
         factor = self.training.schedule.factor(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
-        self._counted += batch.inputs_BT.numel()
+        self._counted += batch.numel
         while True:
             try:
                 return self.step(batch, step, factor), factor
@@ -205,13 +211,14 @@ class Trainer:
                 return False
             rate = self._counted / max(1e-9, time.perf_counter() - self._started)
             self.around.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
-        loss = figures["validation_loss"]
-        if not math.isfinite(loss):
-            raise self._diverged(state.step, f"validation loss is {loss}")
+        metric = self.around.metric
+        value = figures[metric.recorded]
+        if not math.isfinite(value):
+            raise self._diverged(state.step, f"validation {metric.name} is {value}")
         state.evaluated_step = state.step
-        improved = state.best_loss is None or loss < state.best_loss
+        improved = state.best_value is None or metric.better(value - state.best_value)
         if improved:
-            state.best_step, state.best_loss, state.stale = state.step, loss, 0
+            state.best_step, state.best_value, state.stale = state.step, value, 0
         else:
             state.stale += 1
         return improved

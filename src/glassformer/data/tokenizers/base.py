@@ -30,6 +30,7 @@ class Tokenizer(ABC):
     stop_id: int | None = None
     unknown_id: int | None = None
     pad_id: int | None = None
+    marks: tuple[str, ...] = ()  # special tokens of objectives; their ids are the last ones
 
     @property
     @abstractmethod
@@ -77,6 +78,22 @@ class Tokenizer(ABC):
         encoded = [np.asarray(ids[before : len(ids) - after], np.uint32) for ids in self.encode_documents(texts)]
         counts = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.concatenate(encoded) if encoded else np.zeros(0, np.uint32), counts
+
+    def with_marks(self, marks: Sequence[str]) -> Tokenizer:
+        """This tokenizer with these special tokens after all its ids; those it has already keep theirs."""
+        from glassformer.data.tokenizers.marked import MarkedTokenizer  # a kind like the others: it imports this file
+
+        new = [mark for mark in dict.fromkeys(marks) if mark not in self.marks]
+        return MarkedTokenizer(self, new) if new else self
+
+    def mark_id(self, mark: str) -> int:
+        """The id of one of ``marks``."""
+        if mark not in self.marks:
+            raise DataError(
+                f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); an objective that needs it "
+                "must be trained from a run whose objective has it, or from nothing."
+            )
+        return self.size - len(self.marks) + self.marks.index(mark)
 
     def save(self, file: Path) -> None:
         write_json(file, {"schema": 1, "glassformer_tokenizer": self.kind, "settings": self.settings()})

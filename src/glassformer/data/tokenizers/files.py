@@ -54,22 +54,27 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
-    kinds = _tokenizers()
     kind, settings = str(document["glassformer_tokenizer"]), document.get("settings")
     if document.get("schema") != 1:
         raise DataError(f"has schema {document.get('schema')!r}; this version of glassformer reads schema 1.", file=file)
-    if kind not in kinds:
-        known = ", ".join(sorted(kinds))
-        raise DataError(f"holds a tokenizer of kind {kind!r}.{did_you_mean(kind, kinds)} Known: {known}.", file=file)
     if not isinstance(settings, dict):
         raise DataError("has no settings; it is damaged.", file=file)
     try:
-        return kinds[kind].from_settings(settings)
+        return tokenizer_of(kind, settings)
     except DataError as error:
         raise DataError(str(error), file=file) from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         rule = f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged."
         raise DataError(rule, file=file) from None
+
+
+def tokenizer_of(kind: str, settings: dict[str, Any]) -> Tokenizer:
+    """The tokenizer of a kind from what its ``settings()`` gave."""
+    kinds = _tokenizers()
+    if kind not in kinds:
+        known = ", ".join(sorted(kinds))
+        raise DataError(f"holds a tokenizer of kind {kind!r}.{did_you_mean(kind, kinds)} Known: {known}.")
+    return kinds[kind].from_settings(settings)
 
 
 def _tokenizers() -> dict[str, type[Tokenizer]]:

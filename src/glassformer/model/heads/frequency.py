@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
 
 @HEADS.variant("tied-frequency")
@@ -21,6 +21,9 @@ class FrequencyConfig(HeadConfig):
 
     def parameters(self, dims: Dims) -> int:
         return dims.vocabulary
+
+    def objection(self, dims: Dims) -> str | None:
+        return needs_the_vocabulary(self, dims)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.vocabulary)

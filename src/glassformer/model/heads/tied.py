@@ -7,7 +7,7 @@ from typing import final
 from torch import nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
 
 @HEADS.variant("tied")
@@ -17,6 +17,9 @@ class TiedConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Tied:
         return Tied(embedding)
+
+    def objection(self, dims: Dims) -> str | None:
+        return needs_the_vocabulary(self, dims)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.vocabulary)

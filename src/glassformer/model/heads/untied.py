@@ -22,17 +22,17 @@ class UntiedConfig(HeadConfig):
         return Untied(dims, bias=self.bias)
 
     def parameters(self, dims: Dims) -> int:
-        return dims.width * dims.vocabulary + (dims.vocabulary if self.bias else 0)
+        return dims.width * dims.num_outputs + (dims.num_outputs if self.bias else 0)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.vocabulary)
+        return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
 
 @final
 class Untied(LinearHead):
     def __init__(self, dims: Dims, *, bias: bool) -> None:
-        weight_VD = nn.Parameter(torch.empty(dims.vocabulary, dims.width))
-        super().__init__(weight_VD, nn.Parameter(torch.empty(dims.vocabulary)) if bias else None)
+        weight_VD = nn.Parameter(torch.empty(dims.num_outputs, dims.width))
+        super().__init__(weight_VD, nn.Parameter(torch.empty(dims.num_outputs)) if bias else None)
 
     def draw(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.weight, std=0.02, generator=generator)

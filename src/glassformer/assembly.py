@@ -1,0 +1,148 @@
+"""Recipe -> tokenizer -> data -> network: the one assembly, used by training, checks, cost, studies and runs alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.data.batches import BatchesByStep
+from glassformer.data.parts import PreparedData, prepare_parts
+from glassformer.data.prepare import Report
+from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.tools import EvaluationTools
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import release_pages
+from glassformer.foundation.metrics import Metric
+from glassformer.model.network import Network
+from glassformer.recipe import Recipe, is_run, parent_recipe
+from glassformer.runs.checkpoint import MODEL, Checkpoint, newest_to_read, sums_of
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.weights import load_weights, take_weights
+
+COUNTED_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The run a recipe starts from, read from its folder."""
+
+    directory: RunDirectory
+    checkpoint: Checkpoint
+
+    @classmethod
+    def read(cls, folder: Path | str) -> Parent:
+        """The newest whole checkpoint of a run."""
+        directory = RunDirectory(Path(folder))
+        directory.require()
+        found = newest_to_read(directory, lambda sentence: None)
+        if found is None:
+            raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")
+        return cls(directory, found)
+
+    def ancestry(self) -> list[dict[str, Any]]:
+        """This run and those it came from, the nearest first: what a child writes down."""
+        environment = self.directory.read_environment()
+        own = {
+            "run": str(self.directory.root),
+            "step": self.checkpoint.step,
+            "recipe_fingerprint": environment.get("recipe_fingerprint"),
+            "weights_sha256": sums_of(self.directory, self.checkpoint.step)[MODEL],
+        }
+        return [own, *environment.get("ancestry", [])]
+
+
+def tokenizer_for(recipe: Recipe, directory: RunDirectory | None = None) -> Tokenizer | TokenizerConfig:
+    """The tokenizer a run began with, that of the run or recipe it starts from, or one still to be learned from its text."""
+    if directory is not None and directory.tokenizer_file.exists():
+        return load_tokenizer(directory.tokenizer_file)
+    if recipe.init_from is None:
+        return recipe.model.tokenizer() or recipe.tokenizer
+    if is_run(recipe.init_from):
+        return load_tokenizer(RunDirectory(Path(recipe.init_from)).tokenizer_file)
+    if directory is not None and RunDirectory(directory.parent).tokenizer_file.exists():
+        return load_tokenizer(RunDirectory(directory.parent).tokenizer_file)
+    parent = parent_recipe(recipe)
+    return prepare_data(parent, tokenizer_for(parent)).tokenizer
+
+
+def prepare_data(
+    recipe: Recipe,
+    tokenizer: Tokenizer | TokenizerConfig | None = None,
+    *,
+    progress: Report | None = None,
+    expect: Mapping[str, Any] | None = None,
+) -> PreparedData:
+    """The parts of the data that the recipe's objective reads, in tokens. ``tokenizer``: one that is there already."""
+    objective = recipe.objective
+    tokenizer = tokenizer_for(recipe) if tokenizer is None else tokenizer
+    return prepare_parts(
+        recipe.data,
+        tokenizer,
+        reads=objective.reads,
+        judged_on=objective.judged_on,
+        marks=objective.marks(),
+        progress=progress,
+        expect=expect,
+    )
+
+
+def build_network(recipe: Recipe, data: PreparedData) -> Network:
+    """The network of a recipe, initialised from its seed; a head that wants to know token frequencies is told."""
+    network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
+    if getattr(network, "wants_counts", False):
+        counts_V = token_counts(data.part("text").split("train").tokens, data.tokenizer.size)
+        network.start_from_counts(torch.from_numpy(counts_V))  # type: ignore[operator]
+    return network
+
+
+def restored_network(recipe: Recipe, checkpoint: Checkpoint, *, vocabulary: int, outputs: int | None) -> Network:
+    """The network of a checkpoint; needs no data."""
+    network = recipe.model.build(vocabulary, outputs=outputs, seed=recipe.seed)
+    load_weights(network, checkpoint.model, f"step {checkpoint.step}")
+    return network
+
+
+def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None = None) -> tuple[Network, str | None]:
+    """The network before the first step: fresh, or with a parent's weights; and what is to be said about it."""
+    if parent is None:
+        return build_network(recipe, data), None
+    network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
+    return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
+
+
+def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
+    """How often each token occurs; the tokens may be larger than memory."""
+    counts_V = np.zeros(vocabulary, dtype=np.int64)
+    for at in range(0, len(tokens), COUNTED_AT_ONCE):
+        counts_V += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=vocabulary)
+        release_pages(tokens)
+    return counts_V
+
+
+def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:
+    """The training batches a recipe asks for."""
+    return recipe.objective.batches(data, context=recipe.model.context, batch_size=recipe.training.batch_size, seed=recipe.seed)
+
+
+def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
+    if recipe.training.steps is not None:
+        return recipe.training.steps
+    assert recipe.training.epochs is not None
+    return max(1, math.ceil(recipe.training.epochs * batches.steps_per_epoch))
+
+
+def chosen_metric(recipe: Recipe) -> Metric:
+    """The metric that chooses the best checkpoint."""
+    return recipe.objective.metric(recipe.evaluation.by)
+
+
+def tools_for(recipe: Recipe, tokenizer: Tokenizer, **more: Any) -> EvaluationTools:
+    """What an evaluation of this recipe's network works with."""
+    return EvaluationTools(tokenizer=tokenizer, context=recipe.model.context, **more)

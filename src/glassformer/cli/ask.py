@@ -1,0 +1,63 @@
+"""``glassformer ask``: answers to questions, with their confidence, or "I don't know"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.cli.console import out, print_json, remarks, say
+from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
+from glassformer.foundation.errors import UsageError
+
+
+def command(
+    run: RunArgument,
+    question: Annotated[str | None, typer.Argument(metavar="[QUESTION]", help='For example "Where was Ann Lee born?"')] = None,
+    questions: Annotated[
+        Path | None, typer.Option("--questions", metavar="FILE.tsv", help="One question per line, with its answer or without.")
+    ] = None,
+    beams: Annotated[
+        int, typer.Option("--beams", min=1, help="How many answers are followed at once; shows alternatives.")
+    ] = 1,
+    abstain_below: Annotated[
+        float | None, typer.Option("--abstain-below", metavar="P", help='Say "I don\'t know" below this confidence.')
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers here, one per line.")
+    ] = None,
+    checkpoint: CheckpointOption = "last",
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Ask a run's model. The confidence is the probability of the whole answer with its end."""
+    from glassformer.run import load
+
+    if (question is None) == (questions is None):
+        raise UsageError("Give a QUESTION, or a file of them with --questions, and not both.")
+    loaded = load(run, plugins=plugin or (), watch=remarks())
+    items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""])
+    answers = loaded.ask(items, beams=beams, abstain_below=abstain_below, checkpoint=checkpoint)
+    if predictions is not None:
+        from glassformer.foundation.files import write_atomically
+
+        write_atomically(predictions, "".join(f"{one.said}\n" for one in answers))
+        say(f"{len(answers)} answers are written to {predictions}.")
+    if json:
+        print_json({"answers": [one.plain() for one in answers], **_right(items, answers)})
+        return
+    for one in answers if predictions is None else []:
+        out().print(f"{one.question} {one}", markup=False)
+        for text, confidence in one.alternatives:
+            out().print(f"    or: {text} ({confidence:.0%})", markup=False)
+    if found := _right(items, answers):
+        say(f"{found['right']} of {found['answered']} answers given are right; {found['abstained']} were not given.")
+
+
+def _right(items: Any, answers: list[Any]) -> dict[str, int]:
+    """How many were right, where the file says what is."""
+    if items.answers is None:
+        return {}
+    given = [one.answer == truth for one, truth in zip(answers, items.answers) if not one.abstained]
+    return {"right": sum(given), "answered": len(given), "abstained": len(answers) - len(given)}

@@ -1,0 +1,82 @@
+"""A tokenizer with special tokens after all its own ids: what objectives put between texts (a mask, the end of an answer).
+
+No text is ever encoded as a mark, whatever it says: marks are put in by number. Wraps any other kind; its file holds that
+kind's settings and the marks, so tokenizers without marks are read and written as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, final
+
+import numpy as np
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.errors import DataError
+
+
+@final
+class MarkedTokenizer(Tokenizer):
+    """``inner`` with ``marks``: the first mark has the id ``inner.size``."""
+
+    kind = "marked"
+
+    def __init__(self, inner: Tokenizer, marks: Sequence[str]) -> None:
+        if isinstance(inner, MarkedTokenizer):
+            marks = (*inner.marks, *marks)
+            inner = inner.inner
+        if len(set(marks)) < len(marks) or not all(marks):
+            raise DataError(f"The marks {list(marks)} of a tokenizer must be different names that are not empty.")
+        self.inner: Tokenizer = inner
+        self.marks = tuple(marks)
+        self.start_id, self.stop_id, self.unknown_id, self.pad_id = (
+            inner.start_id,
+            inner.stop_id,
+            inner.unknown_id,
+            inner.pad_id,
+        )
+        self.revision = inner.revision  # type: ignore[misc]
+        self.dropped = getattr(inner, "dropped", 0)
+
+    @property
+    def size(self) -> int:
+        return self.inner.size + len(self.marks)
+
+    def encode(self, text: str) -> list[int]:
+        return self.inner.encode(text)
+
+    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        return self.inner.encode_documents(texts)
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self.inner.encode_batch(texts)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text, with the names of the marks where they stand."""
+        self.check_ids(ids)
+        parts = []
+        for is_mark, run in groupby(ids, key=lambda token_id: token_id >= self.inner.size):
+            of_run = list(run)
+            parts.append("".join(map(self.token_text, of_run)) if is_mark else self.inner.decode(of_run))
+        return "".join(parts)
+
+    def token_text(self, token_id: int) -> str:
+        self.check_ids([token_id])
+        own = token_id - self.inner.size
+        return self.marks[own] if own >= 0 else self.inner.token_text(token_id)
+
+    def byte_lengths(self) -> np.ndarray:
+        return np.concatenate([self.inner.byte_lengths(), np.zeros(len(self.marks))])
+
+    def settings(self) -> dict[str, Any]:
+        return {"kind": self.inner.kind, "settings": self.inner.settings(), "marks": list(self.marks)}
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> MarkedTokenizer:
+        from glassformer.data.tokenizers.files import tokenizer_of  # it imports every kind, this one too
+
+        marks = settings.get("marks")
+        if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
+            raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.")
+        return cls(tokenizer_of(settings["kind"], settings["settings"]), marks)

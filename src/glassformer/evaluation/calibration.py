@@ -1,0 +1,90 @@
+"""Confidences and whether each answer was right -> how far confidence can be believed: reliability, ECE, a temperature.
+
+A temperature is fitted on one half of the items and tested on the other; which half an item is in follows from its identity
+alone, so that two runs divide the same items in the same way. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.evaluation.proportions import wilson
+
+BINS = 10
+_CLOSEST = 1e-9  # a confidence of exactly 0 or 1 has no log odds
+
+
+def reliability(confidence_N: np.ndarray, right_N: np.ndarray, bins: int = BINS) -> list[dict[str, Any]]:
+    """For each bin of confidence that has items: its bounds, how many, their mean confidence, how many were right."""
+    bin_N = np.minimum((confidence_N * bins).astype(int), bins - 1)
+    table = []
+    for number in range(bins):
+        inside = bin_N == number
+        count = int(inside.sum())
+        if count:
+            accuracy = wilson(int(right_N[inside].sum()), count)
+            bounds = {"low": number / bins, "high": (number + 1) / bins}
+            table.append({**bounds, "n": count, "confidence": float(confidence_N[inside].mean()), "accuracy": accuracy.plain()})
+    return table
+
+
+def expected_calibration_error(confidence_N: np.ndarray, right_N: np.ndarray, bins: int = BINS) -> float | None:
+    """The mean distance of confidence and accuracy over bins of equal width (Naeini et al. 2015); None without items."""
+    if not len(confidence_N):
+        return None
+    bin_N = np.minimum((confidence_N * bins).astype(int), bins - 1)
+    gaps = np.bincount(bin_N, weights=confidence_N - right_N, minlength=bins)
+    return float(np.abs(gaps).sum() / len(confidence_N))
+
+
+def with_temperature(confidence_N: np.ndarray, temperature: float) -> np.ndarray:
+    """The confidences with their log odds divided by ``temperature``: above 1 they move towards one half."""
+    clipped = np.clip(confidence_N, _CLOSEST, 1 - _CLOSEST)
+    return np.asarray(1 / (1 + np.exp(-np.log(clipped / (1 - clipped)) / temperature)))
+
+
+def fit_temperature(confidence_N: np.ndarray, right_N: np.ndarray) -> float:
+    """The temperature under which the right and wrong answers are most probable; between 1/20 and 20, by golden section."""
+
+    def surprise(log_temperature: float) -> float:
+        tempered = np.clip(with_temperature(confidence_N, float(np.exp(log_temperature))), _CLOSEST, 1 - _CLOSEST)
+        return -float(np.where(right_N > 0, np.log(tempered), np.log(1 - tempered)).sum())
+
+    low, high, golden = -np.log(20.0), np.log(20.0), (np.sqrt(5.0) - 1) / 2
+    for _ in range(60):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        if surprise(left) <= surprise(right):
+            high = right
+        else:
+            low = left
+    return float(np.exp((low + high) / 2))
+
+
+def first_half(ids: Sequence[str]) -> np.ndarray:
+    """bool [N]: whether each item is in the half that thresholds and temperatures are fitted on."""
+    return np.array([hashlib.sha256(item.encode()).digest()[0] < 128 for item in ids], dtype=bool)
+
+
+def calibration(confidence_N: np.ndarray, right_N: np.ndarray, ids: Sequence[str]) -> dict[str, Any]:
+    """Everything about calibration as plain values: reliability and ECE as said, and with a temperature, on the other half."""
+    fitted = first_half(ids)
+    found: dict[str, Any] = {
+        "reliability": reliability(confidence_N, right_N),
+        "ece": expected_calibration_error(confidence_N, right_N),
+        "temperature": None,
+    }
+    if fitted.any() and not fitted.all():
+        temperature = fit_temperature(confidence_N[fitted], right_N[fitted])
+        rest, truth = confidence_N[~fitted], right_N[~fitted]
+        found["temperature"] = {
+            "value": temperature,
+            "fitted_on": int(fitted.sum()),
+            "tested_on": int((~fitted).sum()),
+            "ece_before": expected_calibration_error(rest, truth),
+            "ece_after": expected_calibration_error(with_temperature(rest, temperature), truth),
+        }
+    return found

@@ -1,0 +1,47 @@
+"""Scores of answers about known people and about nobody -> how well each tells retrieved from made up. Imports no torch.
+
+Retrieved: a right answer about somebody who is in the text. Made up: a wrong one, and whatever is said about people who are
+nowhere. Several scores are put together by a logistic regression on one half of the people, and judged on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.evaluation.calibration import first_half
+from glassformer.evaluation.coverage import abstention
+from glassformer.evaluation.ranking import auc, together
+
+
+def retrieved_or_made_up(
+    known: Mapping[str, np.ndarray],
+    right_N: np.ndarray,
+    known_ids: Sequence[str],
+    nowhere: Mapping[str, np.ndarray],
+    nowhere_ids: Sequence[str],
+    *,
+    answered: float = 0.9,
+) -> dict[str, Any] | None:
+    """AUC of each score alone and of all together, and what abstaining by all together gives; all on the other half."""
+    names = list(known)
+    scores = np.column_stack([np.concatenate([known[name], nowhere[name]]) for name in names])
+    retrieved = np.concatenate([right_N > 0, np.zeros(len(nowhere_ids), dtype=bool)])
+    told = np.concatenate([np.ones(len(known_ids), dtype=bool), np.zeros(len(nowhere_ids), dtype=bool)])
+    fitted = first_half([*known_ids, *nowhere_ids])
+    other = ~fitted
+    if not (retrieved[fitted].any() and (~retrieved)[fitted].any() and retrieved[other].any() and (~retrieved)[other].any()):
+        return None
+    found = {name: auc(column[other & retrieved], column[other & ~retrieved]) for name, column in zip(names, scores.T)}
+    combined = together(scores[fitted], retrieved[fitted].astype(np.float64), scores)
+    found["together"] = auc(combined[other & retrieved], combined[other & ~retrieved])
+    # Told of or not is another question than right or wrong: whoever is nowhere should get no answer.
+    familiar = together(scores[fitted], told[fitted].astype(np.float64), scores)
+    at = len(known_ids)
+    return {
+        "auc": {name: one.plain() for name, one in found.items()},
+        "abstention": abstention(familiar[:at], known_ids, familiar[at:], nowhere_ids, answered=answered),
+        "tested_on": {"retrieved": int((other & retrieved).sum()), "made_up": int((other & ~retrieved).sum())},
+    }

@@ -1,0 +1,43 @@
+"""Answers about people and how their names sound -> how far the answers follow the sound, as an effect with an interval.
+
+The pull is the share of answers that lie in the region the name sounds like, beyond what the same answers would give if
+they were dealt to the names at random. 0: the sound does not matter. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.foundation.distributions import t_quantile
+from glassformer.foundation.estimate import Estimate
+
+
+def pull_of_sound(sounds: Sequence[str | int], regions: Sequence[str | int | None]) -> Estimate:
+    """``sounds[i]``: the region name i sounds like; ``regions[i]``: that of the answer (None: no known place).
+
+    The interval is the jackknife's over people.
+    """
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys([*sounds, *(one for one in regions if one is not None)]))}
+    sound_N = np.array([kinds[one] for one in sounds], dtype=np.int64)
+    region_N = np.array([-1 if one is None else kinds[one] for one in regions], dtype=np.int64)
+    n = len(sound_N)
+    if n < 3:
+        return Estimate(None, n=n, reason="fewer than 3 people")
+    sound_K = np.bincount(sound_N, minlength=len(kinds)).astype(np.float64)
+    region_K = np.bincount(region_N[region_N >= 0], minlength=len(kinds)).astype(np.float64)
+    agree_N = (sound_N == region_N).astype(np.float64)
+    pull = _pull(agree_N.sum(), float(sound_K @ region_K), n)
+    # Leaving person i out takes one from the counts of its sound and of its region.
+    there_N = region_N >= 0
+    dealt_N = float(sound_K @ region_K) - region_K[sound_N] - np.where(there_N, sound_K[np.maximum(region_N, 0)], 0) + agree_N
+    without_N = _pull(agree_N.sum() - agree_N, dealt_N, n - 1)
+    error = float(np.sqrt((n - 1) / n * ((without_N - without_N.mean()) ** 2).sum()))
+    half = float(t_quantile(0.975, n - 1)) * error
+    return Estimate(float(pull), float(pull) - half, float(pull) + half, n)
+
+
+def _pull(agreeing: np.ndarray | float, dealt: np.ndarray | float, n: int) -> np.ndarray:
+    """Agreement less that of answers dealt at random; a person's own answer may be dealt to them, so n / (n - 1)."""
+    return np.asarray((np.asarray(agreeing) / n - np.asarray(dealt) / n**2) * n / (n - 1))

@@ -1,0 +1,52 @@
+"""What a network is to the trainer, the checks and the evaluators; and the slot ``model``, whose variants build one.
+
+A network is token ids -> vectors (``features``) -> numbers (``head``). The Transformer of this package is one; a pretrained
+encoder is another. Nothing above asks which.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.dims import Dims
+
+if TYPE_CHECKING:
+    from glassformer.data.tokenizers.base import Tokenizer
+    from glassformer.model.accounting import Cost
+
+
+class Network(nn.Module, ABC):
+    """Token ids -> vectors -> what the head makes of them. ``forward`` is both."""
+
+    dims: Dims
+    head: nn.Module
+
+    @abstractmethod
+    def features(self, ids_BT: Tensor, *, hidden_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        """The vectors the head reads, [B, T, D]. ``hidden_BS``: positions no query may see. ``noise``: see ``Transformer``."""
+
+
+class NetworkConfig(VariantConfig):
+    """A network by its choices. ``context`` is the longest row it reads."""
+
+    context: int
+    causal: bool
+
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Network:
+        """The network on the CPU in float32, initialised from ``seed``."""
+        raise NotImplementedError
+
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""
+        return None
+
+    def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+        """Parameters, FLOPs and bytes of one training step of ``batch`` rows, by part, from formulas."""
+        raise NotImplementedError
+
+
+MODELS: Slot[NetworkConfig] = Slot("model", "the network that is trained", "glassformer.networks")

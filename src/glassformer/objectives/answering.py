@@ -1,0 +1,104 @@
+"""A network and questions -> answers with their confidence: the probability of the whole answer with its end.
+
+All questions go through one batch with a KV cache (model/beams.py). Where the network may say "I don't know", it does so
+below a confidence that the caller names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.questions import Questions
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.answers import Said
+from glassformer.foundation.errors import UsageError
+from glassformer.model.beams import BeamRule, Continuation, search, search_one
+from glassformer.objectives.spans import ANSWER, END
+
+LONGEST_ANSWER = 32
+"""Tokens after which an answer that has not ended is cut."""
+
+AT_ONCE = 512
+"""Questions that are answered in one batch."""
+
+DO_NOT_KNOW = "I don't know"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a network says to one question. ``alternatives``: the next most probable answers, where beams were asked for."""
+
+    question: str
+    answer: str
+    confidence: float
+    abstained: bool = False
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The answer, or that there is none."""
+        return DO_NOT_KNOW if self.abstained else self.answer
+
+    def plain(self) -> dict[str, Any]:
+        """The JSON of the contract; an abstention has no answer, but still says how sure it would have been."""
+        others = [{"answer": text, "confidence": confidence} for text, confidence in self.alternatives]
+        return {
+            "question": self.question,
+            "answer": self.said,
+            "confidence": self.confidence,
+            "abstained": self.abstained,
+            "alternatives": others,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.said} ({self.confidence:.0%})"
+
+
+def answer_questions(
+    network: Any,
+    tokenizer: Tokenizer,
+    questions: Questions,
+    *,
+    beams: int = 1,
+    abstain_below: float | None = None,
+    one_by_one: bool = False,
+) -> list[Answer]:
+    """An answer to each question. ``one_by_one``: by the definition, without a batch and without a cache."""
+    if abstain_below is not None and not 0 <= abstain_below <= 1:
+        raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
+    answer, end = tokenizer.mark_id(ANSWER), tokenizer.mark_id(END)
+    first_mark = tokenizer.size - len(tokenizer.marks)
+    banned = [token_id for token_id in range(first_mark, tokenizer.size) if token_id != end]
+    prompts = [[*asked, answer] for asked, _ in questions.encoded(tokenizer)]
+    for place, prompt in enumerate(prompts):
+        if len(prompt) > network.dims.context:
+            raise questions.wrong(
+                place,
+                f"the question takes {len(prompt)} tokens with its mark, but model.context={network.dims.context}; shorten it.",
+            )
+    rule = BeamRule(end_id=end, max_new_tokens=LONGEST_ANSWER, beams=beams, banned=banned)
+    if one_by_one:
+        found = [search_one(network, prompt, rule) for prompt in prompts]
+    else:
+        found = search(network, prompts, rule, batch_size=AT_ONCE)
+    return [_answer(question, one, tokenizer, abstain_below) for question, one in zip(questions.questions, found)]
+
+
+def _answer(question: str, found: Sequence[Continuation], tokenizer: Tokenizer, abstain_below: float | None) -> Answer:
+    def read(one: Continuation) -> tuple[str, float]:
+        return tokenizer.decode(list(one.ids)).strip(), math.exp(one.log_probability) if one.ended else 0.0
+
+    text, confidence = read(found[0])
+    others = tuple(read(one) for one in found[1:] if one.ended)
+    return Answer(question, text, confidence, abstain_below is not None and confidence < abstain_below, others)
+
+
+def said(network: Any, tokenizer: Tokenizer, questions: Questions) -> Said:
+    """Answers and confidences as evaluation wants them."""
+    answers = answer_questions(network, tokenizer, questions)
+    return Said([one.answer for one in answers], np.array([one.confidence for one in answers]))

@@ -1,0 +1,122 @@
+"""The interface of objectives: what is asked of a network, how it is trained on it, judged by it, and what is trivial.
+
+An objective is one class in one file. It names the parts of the data it reads, makes batches by step number, sums a loss,
+evaluates, fits its trivial baselines, and shows a batch to a person. Trainer, study, report and checks read all of it from
+here and test for no objective's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor
+
+from glassformer.data.batches import Batch, BatchesByStep
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.errors import UsageError
+from glassformer.foundation.metrics import Metric
+from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.network import Network
+
+
+class Part(Protocol):
+    """One named part of prepared data: the text, the questions, the labelled texts; by split."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The splits there are."""
+
+    def split(self, name: str) -> Any:
+        """The items of one split."""
+
+
+class Data(Protocol):
+    """Prepared data as an objective sees it."""
+
+    tokenizer: Tokenizer
+
+    def part(self, name: str) -> Part:
+        """The part called ``name``; a part the data do not have is a sentence."""
+
+
+class ObjectiveConfig(VariantConfig):
+    """What the model is asked to predict. The first of ``metrics`` chooses the best checkpoint unless told otherwise."""
+
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+    """The parts of the data it needs."""
+    judged_on: ClassVar[str] = "text"
+    """The part whose splits are evaluated."""
+    laws: ClassVar[frozenset[str]] = frozenset()
+    """Laws its network must keep whatever the model says of itself: next-token demands causality."""
+    metrics: ClassVar[tuple[Metric, ...]]
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
+    """The kinds of ``fit_baselines``, by name, so that a run can read its own back."""
+
+    def marks(self) -> tuple[str, ...]:
+        """Special tokens it needs, added to the tokenizer after all ids it has."""
+        return ()
+
+    def outputs(self, data: Data) -> int | None:
+        """How many numbers the head gives; None: one for each token of the vocabulary."""
+        return None
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> BatchesByStep:
+        """Training batches, a function of (seed, step)."""
+        raise NotImplementedError
+
+    def count(self, batch: Batch) -> Tensor:
+        """How many targets the batch holds: what the summed loss is divided by. Known before the forward pass."""
+        raise NotImplementedError
+
+    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
+        """The loss summed over the targets of the batch."""
+        raise NotImplementedError
+
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        """Every figure of the network on the items of a split."""
+        raise NotImplementedError
+
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+        """Judged metrics alone, for the curve while training; an objective overrides it where that is cheaper."""
+        return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
+
+    def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
+        """One plain mapping for each item: what the network says about it."""
+        raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
+
+    def ask(
+        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+    ) -> list[Any]:
+        """Answers to questions, with their confidence."""
+        raise UsageError(
+            f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
+        )
+
+    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
+        """A text that shows what the network does, and its caption, for reports; None: nothing to show."""
+        return None
+
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        """Figures and their captions, from the details of an evaluation, for reports; none unless an objective has some."""
+        return []
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        """The baselines of the training data, weakest first."""
+        return {}
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        """Each row of a batch as a person reads it."""
+        return [
+            " | ".join(f"{name}: {tensor[row].tolist()}" for name, tensor in batch.tensors.items()) for row in range(batch.rows)
+        ]
+
+    @classmethod
+    def metric(cls, name: str | None) -> Metric:
+        """One of its metrics by name, the first of them by default."""
+        return cls.metrics[0] if name is None else Metric.named(name, cls.metrics)
+
+
+OBJECTIVES: Slot[ObjectiveConfig] = Slot("objective", "what the model is asked to predict", "glassformer.objectives")

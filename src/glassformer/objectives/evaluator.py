@@ -1,0 +1,76 @@
+"""A network and the items of a split -> its evaluation beside every baseline: what ``evaluate`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.files import write_atomically
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.model.network import Network
+from glassformer.objectives.base import ObjectiveConfig
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Measures one network; the baselines are fitted once, however many sets follow."""
+
+    objective: ObjectiveConfig
+    network: Network
+    untrained: Network | None
+    baselines: Mapping[str, Baseline]
+    tools: EvaluationTools
+    step: int | None = None
+    tainted: str | None = None
+
+    def measure(self, name: str, items: Any, *, notes: Sequence[str] = (), watch: Watcher = SILENT) -> Evaluation:
+        """The figures of one set: the network's, the baselines' and the untrained network's."""
+        tools = replace(self.tools, progress=_told(watch, items))
+        outcomes = self.objective.evaluate(self.network, items, tools)
+        beside: dict[str, Outcomes] = {name: one.evaluate(items, tools) for name, one in self.baselines.items()}
+        trivial = [name for name, one in self.baselines.items() if one.trivial]
+        if self.untrained is not None:
+            beside["untrained"] = self.objective.evaluate(self.untrained, items, tools)
+            trivial.append("untrained")
+        return Evaluation.of(
+            name,
+            outcomes,
+            beside,
+            metrics=self.objective.metrics,
+            trivial=trivial,
+            step=self.step,
+            tainted=self.tainted,
+            notes=notes,
+        )
+
+    def write_predictions(self, file: Path, items: Any) -> None:
+        """What the network says about each item, one per line: tab-separated, with a header."""
+        rows = self.objective.predict(self.network, items, self.tools)
+        header = list(rows[0]) if rows else []
+        lines = ["\t".join(header), *("\t".join(_cell(row[key]) for key in header) for row in rows)]
+        write_atomically(file, "\n".join(lines) + "\n")
+
+
+def _told(watch: Watcher, items: Any) -> Any:
+    """Progress in whatever the objective counts; the network and the untrained one each go over all items."""
+    done, total = 0, 2 * max(1, len(getattr(items, "tokens", items)) - 1)
+
+    def progress(more: int) -> None:
+        nonlocal done
+        done += more
+        watch.progress("evaluating", min(done, total), total)
+
+    return progress
+
+
+def _cell(value: Any) -> str:
+    """One cell: a line break or a tab inside it stays one cell."""
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    text = str(value).replace("\\", "\\\\")
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -1,0 +1,166 @@
+"""Several objectives in one batch, each with its share of the rows; judged by one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self, final
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from glassformer.data.batches import Batch, BatchesByStep
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.metrics import Metric
+from glassformer.foundation.seeds import derive_seed
+from glassformer.model.losses import IGNORED
+from glassformer.model.network import Network
+from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.spans import PAD, batch_loss
+
+SHARE = "share"
+
+
+@final
+class MixedBatches:
+    """The rows of several batches of one step, one under the other, padded to the widest."""
+
+    def __init__(self, parts: Sequence[BatchesByStep], pad: int) -> None:
+        self.parts, self.pad = list(parts), pad
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Of the first part."""
+        return self.parts[0].steps_per_epoch
+
+    def on(self, device: torch.device) -> MixedBatches:
+        return MixedBatches([part.on(device) for part in self.parts], self.pad)
+
+    def batch(self, step: int) -> Batch:
+        batches = [part.batch(step) for part in self.parts]
+        width = max(batch["ids"].shape[1] for batch in batches)
+
+        def joined(name: str, value: int) -> Tensor:
+            return torch.cat([F.pad(one[name], (0, width - one[name].shape[1]), value=value) for one in batches])
+
+        return Batch(ids=joined("ids", self.pad), targets=joined("targets", IGNORED))
+
+
+@OBJECTIVES.variant("mixture")
+@final
+class MixtureConfig(ObjectiveConfig):
+    """Objectives of text side by side in every batch: ``parts: {spans: {share: 0.85}, answers: {share: 0.15}}``.
+
+    A part is an objective by name with its share of the rows and its settings; ``judged_by`` is the one that is evaluated.
+    """
+
+    parts: dict[str, dict[str, Any]] = Field(min_length=1)
+    judged_by: str
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        shares = {kind: settings.get(SHARE) for kind, settings in self.parts.items()}
+        for kind, share in shares.items():
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+                raise ValueError(f"parts.{kind}.share={share!r} must be a number above 0 and at most 1.")
+        if abs(sum(shares.values()) - 1) > 1e-6:  # type: ignore[arg-type]
+            raise ValueError(f"the shares of parts are {', '.join(map(str, shares.values()))}; their sum must be 1.")
+        if self.judged_by not in self.parts:
+            raise ValueError(f"judged_by={self.judged_by!r} must be one of the parts: {', '.join(self.parts)}.")
+        for kind, objective in self.objectives.items():
+            if isinstance(objective, MixtureConfig) or PAD not in objective.marks():
+                raise ValueError(f"parts.{kind} cannot be mixed: rows of one batch must be padded; mix spans and answers.")
+        return self
+
+    @cached_property
+    def objectives(self) -> dict[str, ObjectiveConfig]:
+        """The parts by name."""
+        return {
+            kind: OBJECTIVES.parse({"kind": kind, **{key: value for key, value in settings.items() if key != SHARE}})
+            for kind, settings in self.parts.items()
+        }
+
+    @property
+    def judge(self) -> ObjectiveConfig:
+        return self.objectives[self.judged_by]
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(part for one in self.objectives.values() for part in one.reads))
+
+    @property
+    def judged_on(self) -> str:  # type: ignore[override]
+        return self.judge.judged_on
+
+    @property
+    def laws(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset().union(*(one.laws for one in self.objectives.values()))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
+        return self.judge.metrics
+
+    @property
+    def baselines(self) -> Mapping[str, type[Baseline]]:  # type: ignore[override]
+        return self.judge.baselines
+
+    def metric(self, name: str | None) -> Metric:  # type: ignore[override]
+        return self.judge.metric(name)
+
+    def marks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(mark for one in self.objectives.values() for mark in one.marks()))
+
+    def rows_of(self, batch_size: int) -> dict[str, int]:
+        """How many rows each part has: its share, rounded; the first part has what is left."""
+        first, *others = self.parts
+        rows = {kind: max(1, round(self.parts[kind][SHARE] * batch_size)) for kind in others}
+        left = batch_size - sum(rows.values())
+        if left < 1:
+            raise ConfigError(
+                f"training.batch_size={batch_size} is too small for the {len(self.parts)} parts of objective.parts; enlarge it."
+            )
+        return {first: left, **rows}
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MixedBatches:
+        made = [
+            self.objectives[kind].batches(data, context=context, batch_size=rows, seed=derive_seed(seed, "part", kind))
+            for kind, rows in self.rows_of(batch_size).items()
+        ]
+        return MixedBatches(made, data.tokenizer.mark_id(PAD))
+
+    def count(self, batch: Batch) -> Tensor:
+        return (batch["targets"] != IGNORED).sum()
+
+    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
+        return batch_loss(network, batch, noise=noise, smoothing=smoothing)
+
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        return self.judge.evaluate(network, items, tools)
+
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+        return self.judge.validation_metrics(network, items, tools)
+
+    def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
+        return self.judge.predict(network, items, tools)
+
+    def ask(
+        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+    ) -> list[Any]:
+        return self.judge.ask(network, items, tools, beams=beams, abstain_below=abstain_below)
+
+    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
+        return self.judge.sample(network, data, tools)
+
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        return self.judge.pictures(details)
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        return self.judge.fit_baselines(data)
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        return self.judge.show(batch, tokenizer)

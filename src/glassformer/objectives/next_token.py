@@ -1,0 +1,88 @@
+"""The plain language model's objective: every token of a window predicts the one after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+from torch import Tensor
+
+from glassformer.data.batches import Batch, WindowBatches
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.baselines import Bigram, Uniform, Unigram, trivial_baselines
+from glassformer.evaluation.documents import EvaluatedText
+from glassformer.evaluation.language import document_losses, token_losses
+from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.metrics import Metric
+from glassformer.model.losses import IGNORED, token_cross_entropy
+from glassformer.model.network import Network
+from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.text_generation import generate_texts
+
+SAMPLE_TOKENS = 400
+"""How long the sample of a report is."""
+
+
+@OBJECTIVES.variant("next-token")
+@final
+class NextTokenConfig(ObjectiveConfig):
+    """Every token of a window predicts the one after it (the plain language model)."""
+
+    laws: ClassVar[frozenset[str]] = frozenset({"causality"})
+    metrics: ClassVar[tuple[Metric, ...]] = tuple(LANGUAGE_METRICS.values())
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": Uniform, "unigram": Unigram, "bigram": Bigram}
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> WindowBatches:
+        return WindowBatches(data.part("text").split("train").tokens, context=context, batch_size=batch_size, seed=seed)
+
+    def count(self, batch: Batch) -> Tensor:
+        return (batch["targets"] != IGNORED).sum()
+
+    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
+        features_BTD = network.features(batch["ids"], noise=noise)
+        outputs = network.dims.num_outputs
+        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
+
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        return language_outcomes(*document_losses(network, EvaluatedText.of(items, tools.tokenizer), **_how(tools)))
+
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+        text = EvaluatedText.of(items, tools.tokenizer)
+        losses, _ = document_losses(network, text, by_position=False, **_how(tools))
+        return {"loss": float(losses.nats.sum() / max(1, losses.tokens.sum()))}
+
+    def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
+        """Every predicted token with its loss."""
+        nats_N = token_losses(network, items.tokens, **_how(tools))
+        ids = items.tokens[1:].tolist()
+        texts = (tools.tokenizer.token_text(token_id) for token_id in ids)
+        return [
+            {"position": at, "id": token_id, "token": text, "nats": nats}
+            for at, (token_id, text, nats) in enumerate(zip(ids, texts, nats_N.tolist()), start=1)
+        ]
+
+    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str]:
+        text = generate_texts(network, tools.tokenizer, [""], seed=0, max_new_tokens=SAMPLE_TOKENS, temperature=0.8)[0]
+        caption = "Temperature 0.8, seed 0, no prompt. One sample says little; the figures above say more."
+        return text.prompt + text.text, caption
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        return {**trivial_baselines(data.part("text").split("train").tokens, data.tokenizer.size)}
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        return [
+            f"{tokenizer.decode(ids.tolist())!r} -> {tokenizer.decode(targets[-1:].tolist())!r}"
+            for ids, targets in zip(batch["ids"], batch["targets"])
+        ]
+
+
+def _how(tools: EvaluationTools) -> dict[str, Any]:
+    return {
+        "context": tools.context,
+        "batch_size": tools.batch_size,
+        "device": tools.device,
+        "keep_going": tools.keep_going,
+        "progress": tools.progress,
+    }

@@ -1,0 +1,107 @@
+"""A network and its answers -> scores that say whether each was retrieved or made up, from the network alone.
+
+``confidence``: how sure it is. ``agreement``: how probable the same answer is when the question is worded otherwise (and as
+a sentence with a hole). ``familiarity``: how well it reads the person's name: who was never read about is read badly.
+``reading``: how much better it reads a line with the name and the answer than the same line with another's family name.
+Whether such scores tell the two apart is for ``evaluation.retrieved``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.data.questions import Questions, answer_ids
+from glassformer.data.subjects import SLOT, subject
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.answers import Said
+from glassformer.model.losses import IGNORED
+from glassformer.objectives.spans import ANSWER, END, MASK
+
+STATEMENT = f"{SLOT} was born in"
+CHANGED = 4
+"""Names with another family name that a person's own is compared with."""
+FAINTEST = -30.0
+"""The least log probability that counts: what is impossible must not rule a mean."""
+
+
+def retrieval_scores(network: Any, tokenizer: Tokenizer, questions: Questions, said: Said) -> dict[str, np.ndarray]:
+    """Each score for each question, higher where the answer was more likely retrieved; float64 [N]."""
+    assert said.confidence is not None
+    scores = {"confidence": np.log(np.maximum(said.confidence, np.exp(FAINTEST)))}
+    names = [subject(question) for question in questions.questions]
+    others = _other_wordings(tokenizer, questions, names)
+    if others:
+        end = tokenizer.mark_id(END)
+        told = [[*answer_ids(tokenizer, answer or "?"), end] for answer in said.answers]
+        found = [continuation_nats(network, prompts, told) for prompts in others]
+        scores["agreement"] = np.mean([np.maximum(-nats, FAINTEST) for nats in found], axis=0)
+    scores["familiarity"] = -continuation_nats(network, *_read(tokenizer, names))
+    scores["reading"] = _reading(network, tokenizer, names, said.answers)
+    return scores
+
+
+def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[str]) -> list[list[list[int]]]:
+    """The prompts of each wording that a question was not asked in, by wording."""
+    answer = tokenizer.mark_id(ANSWER)
+    prompts = []
+    for wording in questions.wordings:
+        asked = [wording.replace(SLOT, name) for name in names]
+        if all(one != question for one, question in zip(asked, questions.questions)):
+            prompts.append([[*tokenizer.encode(one), answer] for one in asked])
+    if MASK in tokenizer.marks:
+        mask, stop = tokenizer.mark_id(MASK), tokenizer.encode(".")
+        sentences = [tokenizer.encode(STATEMENT.replace(SLOT, name)) for name in names]
+        prompts.append([[*sentence, mask, *stop, answer] for sentence in sentences])
+    return prompts
+
+
+def _reading(network: Any, tokenizer: Tokenizer, names: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+    """log p(line) less the mean of lines whose name has another's last word."""
+
+    def lines(about: Sequence[str]) -> list[str]:
+        return [f"{STATEMENT.replace(SLOT, name)} {answer}." for name, answer in zip(about, answers)]
+
+    own = -continuation_nats(network, *_read(tokenizer, lines(names)))
+    families = [name.split()[-1] for name in names]
+    changed = np.zeros(len(names))
+    for shift in range(1, CHANGED + 1):
+        mixed = [" ".join([*name.split()[:-1], families[(at + shift) % len(names)]]) for at, name in enumerate(names)]
+        changed -= continuation_nats(network, *_read(tokenizer, lines(mixed))) / CHANGED
+    return own - changed
+
+
+def _read(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
+    """Beginnings of lines as (first token, the others)."""
+    ids = [tokenizer.encode(text) for text in texts]
+    return [one[:1] for one in ids], [one[1:] for one in ids]
+
+
+@torch.no_grad()
+def continuation_nats(
+    network: Any, prompts: Sequence[Sequence[int]], told: Sequence[Sequence[int]], *, batch_size: int = 256
+) -> np.ndarray:
+    """float64 [N]: the nats of each continuation after its prompt. What does not fit the context is cut off at its end."""
+    device, context = next(network.parameters()).device, network.dims.context
+    found = []
+    for begin in range(0, len(prompts), batch_size):
+        rows = [(list(a), list(b)) for a, b in zip(prompts[begin : begin + batch_size], told[begin : begin + batch_size])]
+        width = min(context + 1, max(len(a) + len(b) for a, b in rows))
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        targets = torch.full((len(rows), width), IGNORED)
+        for row, (before, after) in enumerate(rows):
+            text = torch.tensor((before + after)[:width], dtype=torch.long)
+            ids[row, : len(text)] = text
+            targets[row, len(before) : len(text)] = text[len(before) :]
+        if width < 2:
+            found.append(np.zeros(len(rows)))
+            continue
+        scores = network.head(network.features(ids[:, :-1].to(device))).float()
+        nats = torch.nn.functional.cross_entropy(
+            scores.flatten(0, 1), targets[:, 1:].to(device).flatten(), ignore_index=IGNORED, reduction="none"
+        )
+        found.append(nats.view(len(rows), -1).double().sum(dim=1).cpu().numpy())
+    return np.concatenate(found) if found else np.zeros(0)

@@ -1,0 +1,27 @@
+"""Evaluations of single texts -> one table, and the figures over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from glassformer.evaluation.documents import DocumentLosses
+from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.results import Evaluation, text_table
+
+
+def texts_table(results: Mapping[str, Evaluation]) -> str:
+    """One line for each text: how long, how surprising, how much of it is unknown, and what a table of pairs makes of it."""
+    rows = [["text", "tokens", "loss", "perplexity", "UNK", "bigram perplexity", "untrained perplexity"]]
+    for name, result in results.items():
+        figures = [result.metrics["loss"], result.metrics["perplexity"], result.metrics["unknown_share"]]
+        figures += [result.baselines[one]["perplexity"] for one in ("bigram", "untrained") if one in result.baselines]
+        rows.append([name, f"{result.details['tokens']:,}", *(str(figure) for figure in figures)])
+    return text_table([row + [""] * (len(rows[0]) - len(row)) for row in rows])
+
+
+def all_texts(results: Sequence[Evaluation]) -> Evaluation:
+    """The figures over several single texts, each text being one document."""
+    losses = DocumentLosses.of_texts([result.outcomes.raw for result in results if result.outcomes is not None])
+    first, metrics = results[0], tuple(LANGUAGE_METRICS.values())
+    name = f"{len(results)} texts"
+    return Evaluation.of(name, language_outcomes(losses), {}, metrics=metrics, step=first.step, tainted=first.tainted)
