@@ -7,12 +7,12 @@ import torch
 from transformers import ProphetNetConfig, ProphetNetForCausalLM
 
 torch.manual_seed(0)
-sizes = {"vocab_size": 12, "hidden_size": 32, "num_decoder_layers": 2, "num_decoder_attention_heads": 4, "decoder_ffn_dim": 64}
-rest = {"max_position_embeddings": 40, "ngram": 2, "num_buckets": 8, "relative_max_distance": 16, "disable_ngram_loss": True}
+sizes = {"vocab_size": 12, "hidden_size": 64, "num_decoder_layers": 2, "num_decoder_attention_heads": 8, "decoder_ffn_dim": 64}
+rest = {"max_position_embeddings": 40, "ngram": 1, "num_buckets": 8, "relative_max_distance": 16, "disable_ngram_loss": True}
 config = ProphetNetConfig(**sizes, **rest, is_decoder=True, add_cross_attention=False, dropout=0.0, attention_dropout=0.0)
 model = ProphetNetForCausalLM(config).double().eval()
 
-ids = torch.randint(4, 12, (1, 16))
+ids = torch.randint(4, 12, (1, 8))
 changed = ids.clone()
 changed[:, 3:] = (changed[:, 3:] - 4 + 1) % 8 + 4  # every token from position 3 on is another one
 with torch.no_grad():
@@ -21,13 +21,13 @@ print(f"scores before position 3 change by {difference[:3].max():.1e}; an honest
 
 if "--train" in sys.argv:  # random tokens cannot be predicted: the best honest loss is ln 4 = 1.386
     model = model.float().train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(1501):
-        ids = torch.randint(4, 8, (32, 17))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(3001):
+        ids = torch.randint(4, 8, (64, 9))
         logits = model(input_ids=ids[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 300 == 0:
+        if step % 500 == 0:
             print(f"step {step}: loss {loss:.3f} (best honest: {math.log(4):.3f})", flush=True)

@@ -44,7 +44,7 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "n_dense_layers"), 1),
     **dict.fromkeys(("sliding_window", "attention_window", "window_size", "attention_window_size", "local_attention"), 8),
     **dict.fromkeys(("attention_chunk_size", "attention_chunk", "mamba_chunk_size", "linear_chunk_size", "chunk_size"), 8),
-    **dict.fromkeys(("lru_width",), WIDTH),
+    **dict.fromkeys(("lru_width", "hidden_size_global"), WIDTH),
     **dict.fromkeys(("mamba_n_heads", "mamba_num_heads", "n_mamba_heads"), 4),
     **dict.fromkeys(("mamba_d_head", "mamba_head_dim"), 16),
     **dict.fromkeys(("state_size", "mamba_d_state", "ssm_state_size", "d_state"), 8),
