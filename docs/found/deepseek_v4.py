@@ -31,4 +31,6 @@ with torch.no_grad():
     first, second = (
         model(input_ids=rows, attention_mask=mask, position_ids=places, use_cache=False).logits for rows in (ids, other)
     )
-print(f"other tokens where the mask is 0: the scores of the rest change by {(first - second)[:, 8:].abs().max():.1e}; should be 0")
+print(
+    f"other tokens where the mask is 0: the scores of the rest change by {(first - second)[:, 8:].abs().max():.1e}; should be 0"
+)
