@@ -25,10 +25,10 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.gate import pass_the_checks, taint_of
+from glassformer.generation.texts import Sample, generate_texts
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
-from glassformer.objectives.text_generation import Sample, generate_texts
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
@@ -199,6 +199,8 @@ class Run:
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
+            if checkpoint == "best" and split == "validation":
+                notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)

@@ -109,17 +109,17 @@ def _accepted(model: Any) -> set[str]:
 def _take_padding(subject: Subject, call: _Call, token: int) -> None:
     first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
 
-    def masked(hidden_BS: Tensor) -> dict[str, Tensor]:
-        return {"attention_mask": (~hidden_BS).long()}
+    def masked(key_padding_mask_BS: Tensor) -> dict[str, Tensor]:
+        return {"attention_mask": (~key_padding_mask_BS).long()}
 
-    def right(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-        return call(ids_BT, **masked(hidden_BS))[0]
+    def right(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+        return call(ids_BT, **masked(key_padding_mask_BS))[0]
 
-    def left(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
+    def left(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
         if first is None:
-            return call(ids_BT, **masked(hidden_BS))[0]
-        positions_BT = ((~hidden_BS).long().cumsum(1) - 1).clamp(min=0) + first
-        return call(ids_BT, **masked(hidden_BS), position_ids=positions_BT)[0]
+            return call(ids_BT, **masked(key_padding_mask_BS))[0]
+        positions_BT = ((~key_padding_mask_BS).long().cumsum(1) - 1).clamp(min=0) + first
+        return call(ids_BT, **masked(key_padding_mask_BS), position_ids=positions_BT)[0]
 
     subject.paddings = {"right": right, "left": left}
     if first is None:

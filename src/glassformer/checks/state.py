@@ -216,22 +216,34 @@ class Snapshot:
 
     def _set(self, name: str, thing: set[Any]) -> None:
         before = set(thing)
-        self._held.append(_Held(name, lambda: thing != before, lambda: (thing.clear(), thing.update(before))[0]))
+        self._held.append(_Held(name, lambda: thing != before, lambda: _refill(thing, before)))
 
     def _generator(self, name: str, thing: Any) -> None:
+        """Generators of torch, of Python and of numpy, each by its own words for its state."""
+        bits = getattr(thing, "bit_generator", None)
         if isinstance(thing, torch.Generator):
-            state = thing.get_state()
-            differs, put = lambda: not torch.equal(thing.get_state(), state), lambda: thing.set_state(state)
+            get, put = thing.get_state, thing.set_state
         elif isinstance(thing, random.Random):
-            now = thing.getstate()
-            differs, put = lambda: thing.getstate() != now, lambda: thing.setstate(now)
+            get, put = thing.getstate, thing.setstate  # type: ignore[assignment]
+        elif bits is not None:
+            get, put = (lambda: bits.state), (lambda state: setattr(bits, "state", state))  # type: ignore[assignment,return-value]
         else:
-            bits = getattr(thing, "bit_generator", None)
-            if bits is None:
-                return
-            then = bits.state
-            differs, put = lambda: str(bits.state) != str(then), lambda: setattr(bits, "state", then)
-        self._held.append(_Held(name, differs, lambda: [put(), None][1]))
+            return
+        before: Any = get()
+
+        def differs() -> bool:
+            now: Any = get()
+            return not torch.equal(now, before) if isinstance(now, Tensor) else str(now) != str(before)
+
+        def put_back() -> None:
+            put(before)
+
+        self._held.append(_Held(name, differs, put_back))
+
+
+def _refill(thing: set[Any], before: set[Any]) -> None:
+    thing.clear()
+    thing.update(before)
 
 
 def _other(now: Any, then: Any) -> bool:
