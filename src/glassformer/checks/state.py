@@ -12,6 +12,7 @@ import random
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -146,13 +147,13 @@ class Snapshot:
                 value = cell.cell_contents
             except ValueError:  # an empty cell
                 continue
-            self._slot(_joined(name, key), lambda cell=cell: cell.cell_contents, lambda v, cell=cell: _fill(cell, v), value)
+            self._slot(_joined(name, key), partial(_content, cell), partial(_fill, cell), value)
             yield _joined(name, key), value
         names = function.__globals__
         for key in code.co_names:
             if key in names and not isinstance(names[key], type(sys) | type) and not callable(names[key]):
                 value = names[key]
-                self._slot(key, lambda key=key: names.get(key), lambda v, key=key: names.__setitem__(key, v), value)
+                self._slot(key, partial(names.get, key), partial(names.__setitem__, key), value)
                 yield key, value
             elif key in names and (isinstance(names[key], nn.Module) or _beside(names[key], function)):
                 yield key, names[key]
@@ -258,6 +259,10 @@ def _beside(helper: Any, function: Any) -> bool:
 
 def _joined(name: str, key: Any) -> str:
     return f"{name}.{key}" if name else str(key)
+
+
+def _content(cell: Any) -> Any:
+    return cell.cell_contents
 
 
 def _fill(cell: Any, value: Any) -> None:
