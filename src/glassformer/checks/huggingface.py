@@ -170,7 +170,7 @@ def _take_cache(subject: Subject, call: _Call, token: int) -> None:
             if subject.snapshot is not None:
                 subject.snapshot.restore()
         if reader.past is not None:
-            subject.new_cache = lambda name=name: _Cache(call, name)  # type: ignore[misc]
+            subject.new_cache = lambda name=name: _Cache(call, name)
             return
     subject.no_cache = f"this model takes {' or '.join(names)}, but gives none back"
 

@@ -198,7 +198,7 @@ def _layers(default: Any, known: list[str]) -> dict[str, Any]:
         if isinstance(kinds, list | tuple) and kinds and all(isinstance(kind, str) for kind in kinds):
             chosen = list(dict.fromkeys(kinds))
             chosen = chosen * 2 if len(chosen) == 1 else chosen
-            lists = {name: chosen} if name in known else {}
+            lists: dict[str, list[Any]] = {name: chosen} if name in known else {}
             for other in ("mlp_layer_types",):
                 values = _value(default, other)
                 if isinstance(values, list | tuple) and other in known:

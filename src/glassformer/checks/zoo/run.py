@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -35,14 +35,15 @@ class _Job:
 
 
 def run_zoo(
-    names: Iterable[str], *, workers: int = 1, limit: float = LIMIT_SECONDS, say: Callable[[str], None] = lambda line: None
+    names: Sequence[str], *, workers: int = 1, limit: float = LIMIT_SECONDS, say: Callable[[str], None] = lambda line: None
 ) -> list[dict[str, Any]]:
     """One entry for each class, in the order of the names."""
     import transformers  # in the parent, so that its children need not import it again
 
     transformers.logging.set_verbosity_error()
-    waiting, running, entries = list(names), [], {}
-    order = list(waiting)
+    waiting, order = list(names), list(names)
+    running: list[_Job] = []
+    entries: dict[str, dict[str, Any]] = {}
     context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
     while waiting or running:
         while waiting and len(running) < max(1, workers):
