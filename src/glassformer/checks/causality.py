@@ -212,7 +212,8 @@ def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
     change_T = _changes(passes, small)
     to_position = int(change_T.argmax())
     source = small.changed_places[0]
-    region = Region(*small.ids_BT.shape, small.row, 0, small.cut)
+    rows, length = small.ids_BT.shape
+    region = Region(rows, length, small.row, 0, small.cut)
     calls = partial(passes.plain, small.setting, small.ids_BT), partial(passes.plain, small.setting, small.changed_BT)
     place = locate(passes, small.setting, *calls, region, region)
     changed = small.changed_BT[small.row].tolist()
