@@ -123,7 +123,11 @@ def draw(lines: Lines, rows: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> 
     spare = np.maximum(length - (rule.shortest if rule.start == "anywhere" else rule.longest), 0)
     inside = chosen & (begin >= title)
     low = np.where(inside, np.maximum(end - rule.longest, 0), 0)
-    high = np.where(inside, begin - title, np.where(title < length, np.minimum(spare, length - title), 0))
+    high = np.where(
+        inside,
+        np.minimum(begin - title, np.maximum(spare, low)),
+        np.where(title < length, np.minimum(spare, length - title), 0),
+    )
     skip = low + _below(uniform_RU[:, 2], np.maximum(high - low, 0) + 1)
     limit = np.minimum(length - skip, rule.longest)
     begin, end = (np.where(inside, one - skip, one) for one in (begin, end))
