@@ -63,7 +63,7 @@ def tokenizer_for(recipe: Recipe, directory: RunDirectory | None = None) -> Toke
     if directory is not None and directory.tokenizer_file.exists():
         return load_tokenizer(directory.tokenizer_file)
     if recipe.init_from is None:
-        return recipe.tokenizer
+        return recipe.model.tokenizer() or recipe.tokenizer
     if is_run(recipe.init_from):
         return load_tokenizer(RunDirectory(Path(recipe.init_from)).tokenizer_file)
     if directory is not None and RunDirectory(directory.parent).tokenizer_file.exists():

@@ -50,7 +50,7 @@ class Plan:
         return [
             ("steps", f"{self.steps:,}"),
             ("tokens per step", f"{self.step_tokens:,}"),
-            ("tokens in all", f"{tokens:,} ({tokens / max(1, self.train_tokens):.2f} epochs)"),
+            ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
             ("vocabulary", f"{self.vocabulary:,}"),
             ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
             ("weights", f"{self.cost.weight_bytes:,} bytes"),

@@ -161,8 +161,10 @@ def list_recipes() -> list[dict[str, str]]:
 
 def list_variants() -> list[dict[str, str]]:
     """Every variant of every slot with its one line, as they are found; plugins that were loaded are among them."""
+    for slot in list(Slot.every.values()):
+        slot.names()  # imports its files, and these may define slots of their own
     return [
         {"slot": slot.path, "name": name, "about": slot.get(name).one_line()}
-        for slot in Slot.every.values()
+        for slot in list(Slot.every.values())
         for name in slot.names()
     ]

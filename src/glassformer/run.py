@@ -29,6 +29,9 @@ from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.objectives.text_generation import Sample, generate_texts
+from glassformer.pretrained.exporting import Exported, export
+from glassformer.pretrained.folders import is_folder
+from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
@@ -38,9 +41,14 @@ from glassformer.runs.records import MetricsLog
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
-    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them."""
+    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them.
+
+    The folder of a Hugging Face model works too: it becomes a run in the cache.
+    """
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
+    if not directory.exists() and is_folder(folder):
+        directory = kept_run(folder)
     directory.require()
     return Run(directory, watch)
 
@@ -146,9 +154,19 @@ class Run:
         network = restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
         return network.eval()
 
+    @property
+    def _data_record(self) -> dict[str, Any] | None:
+        """What the run wrote down about its data."""
+        return self.directory.read_environment().get("data")
+
     def _outputs(self) -> int | None:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
+
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+        found = self.checkpoint(checkpoint)
+        return export(self.directory, self._fresh_model(found), self.tokenizer, Path(folder), step=found.step)
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -178,7 +196,7 @@ class Run:
         notes: Sequence[str] = ()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
-            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data)
+            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
@@ -212,7 +230,10 @@ class Run:
         """The same for single texts, each on its own: no text sees another."""
         evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        return [evaluator.measure(text, kind.of_texts(self.tokenizer, text), watch=watch) for text in texts]
+        return [
+            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
+            for text in texts
+        ]
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -267,6 +288,8 @@ class Run:
 
     def baselines(self) -> dict[str, Baseline]:
         """The fitted baselines that the run keeps; fitted on the training data where it has none."""
+        if self.recipe.data.absent:  # an imported model: nobody knows what it was trained on
+            return {}
         arrays, kinds = load_arrays(self.directory), self.recipe.objective.baselines
         if arrays is not None and set(arrays) == set(kinds):
             return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}

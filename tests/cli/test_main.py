@@ -24,14 +24,14 @@ def test_help_lists_every_verb(cli) -> None:
 
 @pytest.mark.parametrize("verb", [*main.VERBS, *main.GROUPS])
 def test_every_verb_has_help(cli, verb: str) -> None:
-    answer = cli(verb.replace("_", "-"), "--help")
+    answer = cli(main.word_of(verb), "--help")
     assert answer.code == 0
     assert "Usage: glassformer" in answer.out
 
 
 def test_every_reading_verb_has_json(cli) -> None:
     for verb in main.VERBS:
-        assert "--json" in cli(verb.replace("_", "-"), "--help").out, verb
+        assert "--json" in cli(main.word_of(verb), "--help").out, verb
 
 
 def test_help_and_version_import_no_torch() -> None:

@@ -25,7 +25,7 @@ def test_defaults_hold_out_a_tenth_and_leave_the_rest_to_the_source() -> None:
         ({"path": "a", "split": {"validaton": 0.2}}, "Did you mean 'validation'?"),
         ({"path": "a", "document": "paragraph"}, "data.document='paragraph'"),
         ({"path": "a", "text_column": 0}, "text_column=0 must be a name, or a number counted from 1"),
-        ({"path": "a", "text_column": "text", "label_column": 1}, "must both be names"),
+        ({"path": "a", "text_column": "text", "label_column": 1}, "must all be names"),
         ({"path": "a", "text_colum": "text"}, "Did you mean 'text_column'?"),
     ],
 )

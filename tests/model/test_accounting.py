@@ -147,3 +147,9 @@ def test_the_plain_form_adds_up() -> None:
     assert plain["parameters"] == sum(part["parameters"] for part in plain["parts"])
     assert plain["step_flops"] == 3 * plain["forward_flops"]
     assert [part["copies"] for part in plain["parts"]] == [1, 1, 2, 2, 2, 2, 2, 5, 1]
+
+
+def test_segments_and_the_norm_of_the_embedding_are_counted() -> None:
+    config = ModelConfig.parse({**config_of().plain(), "segments": 2, "embedding_norm": True, "vocabulary": V + 4})
+    real = sum(parameter.numel() for parameter in Transformer(config, V).parameters())
+    assert sum(part.parameters for part in parts_of(config, V)) == real

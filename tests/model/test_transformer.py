@@ -187,3 +187,29 @@ def test_a_part_may_draw_its_own_start() -> None:
     initialise(model, 3)
     initialise(model, 3)
     assert torch.equal(drawn[0], drawn[1])
+
+
+def test_segments_are_added_and_the_embedding_is_normed() -> None:
+    config = ModelConfig(width=12, heads=3, layers=0, context=7, causal=False, segments=2, embedding_norm=True, block="post")
+    model = build_model(config, 11, seed=1)
+    ids_BT, segments_BT = torch.tensor([[3, 4, 5]]), torch.tensor([[0, 1, 1]])
+    plain = model.embedding(ids_BT) + model.positions.table.weight[:3]
+    expected = torch.nn.functional.layer_norm(plain + model.segments.weight[segments_BT], (12,))
+    torch.testing.assert_close(model.features(ids_BT, segments_BT=segments_BT), expected)
+    zeros = model.features(ids_BT, segments_BT=torch.zeros_like(ids_BT))
+    torch.testing.assert_close(model.features(ids_BT), zeros, rtol=0, atol=0)
+
+
+def test_segments_for_a_model_without_them_are_refused() -> None:
+    model = build_model(ModelConfig(width=12, heads=3, layers=1, context=7), 11, seed=1)
+    with pytest.raises(ConfigError, match=r"has no segments to tell apart; give it some with model\.segments=2"):
+        model(torch.tensor([[1]]), segments_BT=torch.tensor([[0]]))
+
+
+def test_new_settings_leave_the_start_of_the_other_parts_alone() -> None:
+    sizes = {"width": 12, "heads": 3, "layers": 2, "context": 7}
+    plain = build_model(ModelConfig.parse(sizes), 11, seed=1).state_dict()
+    richer = build_model(ModelConfig.parse({**sizes, "segments": 2, "embedding_norm": True}), 11, seed=1).state_dict()
+    assert all(torch.equal(tensor, richer[name]) for name, tensor in plain.items())
+    assert sum(tensor.numel() for tensor in richer.values()) - sum(tensor.numel() for tensor in plain.values()) == 2 * 12 + 24
+    assert build_model(ModelConfig.parse({**sizes, "vocabulary": 13}), 11, seed=1).dims.vocabulary == 13

@@ -18,10 +18,9 @@ from glassformer.checks.padding import padding_leak
 from glassformer.checks.passes import Passes
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import CheckReport, Finding, Law
-from glassformer.checks.subject import Subject, callable_subject, our_subject
+from glassformer.checks.subject import Subject, callable_subject, is_network, our_subject
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.transformer import Transformer
 
 Target = nn.Module | Callable[[Tensor], Any] | str | Path
 
@@ -73,7 +72,7 @@ def subject_of(target: Target, *, vocabulary: int | None = None, context: int | 
     """The target in the form the laws ask for."""
     if isinstance(target, str | Path):
         target = load_folder(Path(target))
-    if isinstance(target, Transformer):
+    if is_network(target):
         return our_subject(target)
     if is_huggingface(target):
         return huggingface_subject(target, vocabulary=vocabulary, context=context)
@@ -83,7 +82,7 @@ def subject_of(target: Target, *, vocabulary: int | None = None, context: int | 
 
 
 def _is_causal(target: Target) -> bool:
-    return target.dims.causal if isinstance(target, Transformer) else True
+    return bool(target.dims.causal) if is_network(target) else True  # type: ignore[union-attr]
 
 
 def _laws(passes: Passes, probes: Probes, *, causal: bool) -> tuple[list[Finding], dict[Law, str], dict[Law, str]]:

@@ -73,6 +73,15 @@ class Specimen:
     def ids(self, length: int = LENGTH) -> Tensor:
         return torch.randint(VOCABULARY, (ROWS, length), generator=torch.Generator().manual_seed(2))
 
+    @property
+    def pools(self) -> bool:
+        """Whether the model gives numbers for a whole row."""
+        return self.config.head.pools
+
+    def targets(self, length: int = LENGTH) -> Tensor:
+        """Something to learn: the next token of each, or a label of each row."""
+        return self.ids(length)[:, 0] if self.pools else self.ids(length).roll(-1, 1)
+
     def require(self, held: bool, sentence: str) -> None:
         if not held:
             raise CheckFailed(f"{self}: {sentence}")
@@ -102,7 +111,11 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):
             for settings in Slot.every[path].get(name).examples:
-                found += [Case(Specimen(path, name, settings), law, test) for law, test in LAWS_OF_A_VARIANT.items()]
+                reads_on = not getattr(Slot.every[path].get(name), "pools", False)  # a pooled text is read as a whole
+                usual = Specimen(path, name, settings, causal=reads_on)
+                found += [Case(usual, law, test) for law, test in LAWS_OF_A_VARIANT.items()]
+                if not reads_on:
+                    continue
                 found.append(Case(Specimen(path, name, settings, causal=False), "laws", keeps_the_laws))
     return found
 
@@ -141,7 +154,7 @@ def gives_the_right_shapes(specimen: Specimen) -> None:
     for name, shape in seen.items():
         expected = per_head if name.endswith(".mixer") else per_token
         specimen.require(shape == expected, f"{name} gives {tuple(shape)}, not {expected}.")
-    expected = (ROWS, LENGTH, VOCABULARY)
+    expected = (ROWS, VOCABULARY) if specimen.pools else (ROWS, LENGTH, VOCABULARY)
     specimen.require(scores.shape == expected, f"the scores are {tuple(scores.shape)}, not {expected}.")
     specimen.require(bool(scores.isfinite().all()), "a score is not finite.")
 
@@ -188,7 +201,7 @@ def counts_its_flops(specimen: Specimen) -> None:
 def gradients_reach_every_parameter(specimen: Specimen) -> None:
     """Every parameter, except what the part declares as ``untrained``, which no gradient may reach."""
     model = specimen.model()
-    summed_cross_entropy(model(specimen.ids(SIZES["context"])), specimen.ids(SIZES["context"]).roll(-1, 1)).backward()
+    summed_cross_entropy(model(specimen.ids(SIZES["context"])), specimen.targets(SIZES["context"])).backward()
     untrained = specimen.part.untrained(model.dims)
     for name, parameter in model.named_parameters():
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -227,7 +240,7 @@ def learns(specimen: Specimen) -> None:
     losses = []
     for step in range(21):
         torch.manual_seed(step)
-        loss = summed_cross_entropy(model(ids_BT), ids_BT.roll(-1, 1)) / ids_BT.numel()
+        loss = summed_cross_entropy(model(ids_BT), specimen.targets()) / specimen.targets().numel()
         losses.append(float(loss.detach()))
         optimizer.zero_grad()
         loss.backward()

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from glassformer.foundation.errors import UsageError
 from glassformer.model.memory import Memory
 from glassformer.model.tap import Tap
-from glassformer.model.transformer import Transformer
 
 LONGEST_TRIED = 256
 """How far the context of a function that does not state one is looked for."""
@@ -85,9 +84,14 @@ class Subject:
         return [module for _, module in self.named_modules() if isinstance(module, Tap)]
 
 
-def our_subject(model: Transformer) -> Subject:
-    """Our Transformer: hides any place, reads on with a memory, rows of unequal length included."""
-    subject = _transformer(model, model)
+def is_network(target: Any) -> bool:
+    """Whether this is a network as the slot ``model`` builds them: sizes, features, a head."""
+    return isinstance(target, nn.Module) and hasattr(target, "dims") and hasattr(target, "features") and hasattr(target, "head")
+
+
+def our_subject(model: Any) -> Subject:
+    """A network of ours: hides any place, reads on with a memory where it is causal, rows of unequal length included."""
+    subject = _transformer(model, _by_place(model))
     if model.dims.vocabulary >= LARGE_VOCABULARY:
         subject.inside = _transformer(model, model.features)
         subject.inside.measured = "vectors before the head"
@@ -96,7 +100,17 @@ def our_subject(model: Transformer) -> Subject:
     return subject
 
 
-def _transformer(model: Transformer, read: Callable[..., Tensor]) -> Subject:
+def _by_place(model: Any) -> Callable[..., Tensor]:
+    """The model's numbers by place: those of a whole row stand at each of its places."""
+
+    def read(ids_BT: Tensor, **more: Any) -> Tensor:
+        scores: Tensor = model(ids_BT, **more)
+        return scores if scores.ndim == 3 else scores.unsqueeze(1).expand(-1, ids_BT.shape[1], -1)
+
+    return read
+
+
+def _transformer(model: Any, read: Callable[..., Tensor]) -> Subject:
     """``read``: the whole model, or its part before the head."""
     subject = Subject(
         "the model", lambda ids_BT: read(ids_BT), {"": model}, vocabulary=model.dims.vocabulary, context=model.dims.context
@@ -106,13 +120,14 @@ def _transformer(model: Transformer, read: Callable[..., Tensor]) -> Subject:
         return read(ids_BT, hidden_BS=hidden_BS)
 
     subject.paddings = {"right": hiding, "anywhere": hiding}
+    subject.reserved_ids = frozenset(getattr(model, "reserved_ids", ()))
     if model.dims.causal:
         subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), True
     return subject
 
 
 class _OurCache:
-    def __init__(self, model: Transformer, read: Callable[..., Tensor]) -> None:
+    def __init__(self, model: Any, read: Callable[..., Tensor]) -> None:
         self.read_with, self.memory = read, Memory(layers=model.dims.layers, capacity=model.dims.context)
         self.read_so_far: list[int] = []
 

@@ -27,6 +27,8 @@ VERBS = (
     "byhand",
     "check",
     "verify_resume",
+    "export",
+    "import_",
 )
 """Modules of this package that each define one ``command``."""
 
@@ -62,8 +64,13 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
+def word_of(module: str) -> str:
+    """The verb of a module: ``verify_resume`` is verify-resume, and ``import_`` (a word Python keeps for itself) is import."""
+    return module.rstrip("_").replace("_", "-")
+
+
 for _name in VERBS:
-    app.command(_name.replace("_", "-"))(importlib.import_module(f"glassformer.cli.{_name}").command)
+    app.command(word_of(_name))(importlib.import_module(f"glassformer.cli.{_name}").command)
 for _name in GROUPS:
     app.add_typer(importlib.import_module(f"glassformer.cli.{_name}").app, name=_name)
 

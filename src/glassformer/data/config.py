@@ -15,7 +15,9 @@ from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
 
 DocumentKind = Literal["line", "block", "file", "article"]
-FormatKind = Literal["text", "jsonl", "csv", "tsv"]
+NO_DATA = "none"
+"""The ``set`` of a recipe without text of its own: that of an imported model."""
+FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
 
 
 class SplitConfig(Config):
@@ -69,7 +71,7 @@ def _parsed_questions(value: Any) -> Any:
 class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"questions"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"questions", "pair_column"})
     set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
     path: str | None = None
     validation: str | None = None
@@ -79,26 +81,32 @@ class DataConfig(Config):
     format: FormatKind | None = None
     files: str | None = None
     text_column: str | int | None = None
+    pair_column: str | int | None = None
     label_column: str | int | None = None
     vocabulary: list[str] = Field(default_factory=list)
     bad_lines: Literal["refuse", "skip"] = "refuse"
     questions: Annotated[QuestionsConfig | None, BeforeValidator(_parsed_questions)] = None
     """Questions about what the text says: a file, or files by split. A set may bring its own."""
 
+    @property
+    def absent(self) -> bool:
+        """Whether there is no text."""
+        return self.set == NO_DATA
+
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.set is None) == (self.path is None):
-            given = "both are given" if self.set is not None else "neither is given"
-            raise ValueError(f"exactly one of set and path says where the text is, but {given}.")
+            which = "both are given" if self.set is not None else "neither is given"
+            raise ValueError(f"exactly one of set and path says where the text is, but {which}.")
         if self.path == "" or self.set == "":
             raise ValueError("set and path may not be empty text.")
-        if type(self.text_column) is not type(self.label_column) and None not in (self.text_column, self.label_column):
+        given = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
+        if len({type(column) for column in given.values() if column is not None}) > 1:
+            shown = ", ".join(f"{key}={column!r}" for key, column in given.items() if column is not None)
             raise ValueError(
-                f"text_column={self.text_column!r} and label_column={self.label_column!r} must both be names (the first row is "
-                "a header) or both be numbers counted from 1 (there is no header)."
+                f"{shown} must all be names (the first row is a header) or all be numbers counted from 1 (there is no header)."
             )
-        for key in ("text_column", "label_column"):
-            column = getattr(self, key)
+        for key, column in given.items():
             if column == "" or (isinstance(column, int) and column < 1):
                 raise ValueError(f"{key}={column!r} must be a name, or a number counted from 1.")
         return self

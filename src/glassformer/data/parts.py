@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
+from glassformer.data.labels import load_labels, texts_given, texts_of_file
 from glassformer.data.prepare import Report, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.questions import prepare_questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
@@ -40,7 +41,11 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class PartKind:
-    """``load``: (data, tokenizer, marks, progress, expect) -> part. The others read items outside any split."""
+    """``load``: (data, tokenizer, marks, progress, expect) -> part. The others read items outside any split.
+
+    ``of_file``: (tokenizer, path, data config), ``of_texts``: (tokenizer, texts); both are told the ``record`` of the run's
+    data, where there is a run.
+    """
 
     load: Callable[..., Part]
     of_file: Callable[..., Any]
@@ -50,6 +55,7 @@ class PartKind:
 KINDS: dict[str, PartKind] = {
     "text": PartKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text),
     "questions": PartKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts),
+    "labels": PartKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given),
 }
 
 

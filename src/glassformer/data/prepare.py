@@ -80,7 +80,9 @@ def prepare(
     return prepared
 
 
-def tokens_of_text(tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text") -> TokenSplit:
+def tokens_of_text(
+    tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Mapping[str, Any] | None = None
+) -> TokenSplit:
     """The tokens of texts given as such, each a document of its own."""
     given = [texts] if isinstance(texts, str) else list(texts)
     if not given or not all(given):
@@ -95,9 +97,10 @@ def tokens_of_file(
     *,
     name: str = "file",
     progress: Report | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> TokenSplit:
     """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
-    reading = reading or DataConfig(path=str(path))
+    reading = DataConfig(path=str(path)) if reading is None or reading.absent else reading
     source = source_at(str(path), reading)
     if reading.set is not None and reading.document is None:
         source = replace(source, document=find_set(reading.set).train.document)

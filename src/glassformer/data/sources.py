@@ -21,8 +21,9 @@ from typing import BinaryIO
 from glassformer.data.cache import cache_folder, kept_folder
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.corpus import Source
-from glassformer.data.sets import Parts, QuestionFiles, find_set
-from glassformer.foundation.errors import DataError, UnknownName
+from glassformer.data.label_sources import LabelParts, LabelSource, label_source_at
+from glassformer.data.sets import SETS, Parts, QuestionFiles, find_set
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
 TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv")
@@ -51,7 +52,7 @@ def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None
     if data.questions and not data.vocabulary:  # signs that only questions have
         assert questions is not None
         vocabulary += (Source(data.questions.train, (questions.train,), format="tsv", text_column=1),)
-    return Parts(found.train, validation, _tests(data, found), vocabulary, found.notes, questions)
+    return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
 
 
 def _questions(named: QuestionsConfig) -> QuestionFiles:
@@ -69,6 +70,28 @@ def _questions(named: QuestionsConfig) -> QuestionFiles:
     assert train is not None
     tests = {} if test is None else {test.stem: test}
     return QuestionFiles(train, at(named.validation), tests, nowhere=at(named.nowhere))
+
+
+def find_labelled(data: DataConfig) -> LabelParts:
+    """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
+    found = find_set(data.set).labelled if data.set is not None else None
+    if data.set is not None and found is None:
+        known = [name for name, each in SETS.items() if getattr(each, "labelled", None) is not None]
+        raise ConfigError(
+            f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path."
+        )
+    if found is None:
+        assert data.path is not None
+        found = LabelParts(label_source_at(source_at(data.path, data).files, data.path, data))
+    if data.validation:
+        source = label_source_at(source_at(data.validation, data).files, data.validation, data)
+        found = replace(found, validation=source)
+    if data.test and data.test in found.tests:
+        return replace(found, tests={data.test: found.tests[data.test]})
+    if data.test:
+        tests = {Path(data.test).stem: label_source_at(source_at(data.test, data).files, data.test, data)}
+        found = replace(found, tests=tests)
+    return found
 
 
 def places_of(data: DataConfig) -> dict[str, str]:
@@ -228,7 +251,7 @@ def sha256_of(file: Path) -> str:
     return digest
 
 
-def fingerprint_of(source: Source) -> str:
+def fingerprint_of(source: Source | LabelSource) -> str:
     """sha256 over the files' sha256, in order. A single file has its own."""
     digests = [sha256_of(file) for file in source.files]
     return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))

@@ -50,7 +50,7 @@ class Assignment:
         self.by: Literal["document", "position", "nothing"]
         self.by = "nothing" if not held_out else "document" if found.documents >= len(self.parts) else "position"
         if self.by == "document":
-            self._labels = _draw(found.documents, split)
+            self._labels = draw_parts(found.documents, split)
         elif self.by == "position":
             ends = {"validation": 1 - split.validation - split.test, "test": 1 - split.test}  # where the part before each ends
             self._cuts = [int(found.characters * ends[part]) for part in held_out]  # nanoGPT's cut, to the character
@@ -86,7 +86,7 @@ class Assignment:
             done += len(document.text)
 
 
-def _draw(count: int, split: SplitConfig) -> np.ndarray:
+def draw_parts(count: int, split: SplitConfig) -> np.ndarray:
     """uint8 [count]: the part of each document, as its place in PARTS. Each share gets at least one document."""
     order = np.random.default_rng(derive_seed(split.seed, "split")).permutation(np.arange(count, dtype=np.uint32))
     test = max(1, round(split.test * count)) if split.test > 0 else 0

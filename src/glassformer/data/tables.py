@@ -1,14 +1,15 @@
-"""Rows of jsonl, csv and tsv files -> the text of one column, with line numbers.
+"""Rows of jsonl, csv, tsv and ``label text`` files -> the text of one column or of several, with line numbers.
 
 A column is named (then the first row of a csv or tsv file is its header) or numbered from 1 (then there is no header).
-Tab-separated files have no quotes, comma-separated ones do. Does not know what the text is for.
+Tab-separated files have no quotes, comma-separated ones do. Lines of the form ``label text`` have the columns ``label``
+(up to the first white space) and ``text``. Does not know what the text is for.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +21,45 @@ Refuse = Callable[[DataError], None]
 Column = str | int | None
 
 DEFAULT_COLUMN = "text"
+DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label"}
+"""The name a column has when the recipe says nothing, by the key that would say it."""
+
+_LABEL_TEXT = ["label", "text"]
 
 
 def rows(
     file: Path, kind: FormatKind, column: Column, limits: Limits = LIMITS, refuse: Refuse | None = None
 ) -> Iterator[tuple[int, str]]:
     """(line, text of ``column``) of each row; a bad row goes to ``refuse``, which raises it or lets reading go on."""
+    for number, (text,) in cells(file, kind, {"text_column": column}, limits, refuse):
+        yield number, text
+
+
+def cells(
+    file: Path, kind: FormatKind, columns: Mapping[str, Column], limits: Limits = LIMITS, refuse: Refuse | None = None
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """(line, the texts of several columns) of each row. ``columns``: by the key of the recipe that names each."""
 
     def throw(error: DataError) -> None:
         raise error
 
+    named = {key: DEFAULTS.get(key) if column is None else column for key, column in columns.items()}
     if kind == "jsonl":
-        yield from _jsonl(file, column, limits, refuse or throw)
+        yield from _jsonl(file, named, limits, refuse or throw)
     else:
-        yield from _table(file, kind, column, limits, refuse or throw)
+        yield from _table(file, kind, named, limits, refuse or throw)
 
 
-def _jsonl(file: Path, column: Column, limits: Limits, refuse: Refuse) -> Iterator[tuple[int, str]]:
-    if isinstance(column, int):
-        raise DataError(f"data.text_column={column} is a number, but the columns of a jsonl file have names.", file=file)
+def _jsonl(file: Path, columns: Mapping[str, Column], limits: Limits, refuse: Refuse) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for key, column in columns.items():
+        if isinstance(column, int):
+            raise DataError(f"data.{key}={column} is a number, but the columns of a jsonl file have names.", file=file)
     for number, line in lines(file, limits):
         if not line.strip():
             continue
         try:
-            yield number, _value(_object(to_text(line, file, number), file, number), column or DEFAULT_COLUMN, file, number)
+            record = _object(to_text(line, file, number), file, number)
+            yield number, tuple(_value(record, key, str(column), file, number) for key, column in columns.items())
         except DataError as error:
             refuse(error)
 
@@ -67,10 +83,12 @@ def _object(text: str, file: Path, number: int) -> dict[str, Any]:
     return found
 
 
-def _value(record: dict[str, Any], column: str, file: Path, number: int) -> str:
+def _value(record: dict[str, Any], key: str, column: str, file: Path, number: int) -> str:
     if column not in record:
-        raise _no_column(column, list(record), file, number)
+        raise _no_column(key, column, list(record), file, number)
     value = record[column]
+    if key == "label_column" and isinstance(value, bool | int):
+        return str(value).lower()
     if not isinstance(value, str):
         raise DataError(f"the value of {column!r} is {type(value).__name__}, not text.", file=file, line=number)
     return _clean(value, file, number)
@@ -91,46 +109,59 @@ def _encodes(value: str) -> bool:
     return True
 
 
-def _no_column(column: str | int, known: Sequence[str], file: Path, number: int) -> DataError:
+def _no_column(key: str, column: str | int, known: Sequence[str], file: Path, number: int) -> DataError:
     near = did_you_mean(column, known) if isinstance(column, str) else ""
     there = ", ".join(name if len(name) <= 30 else name[:29] + "…" for name in known[:20])
     return DataError(
-        f"there is no column {column!r}.{near} The columns are: {there}; name one with data.text_column"
+        f"there is no column {column!r}.{near} The columns are: {there}; name one with data.{key}"
         f"{' (a number, counted from 1, when the file has no header)' if isinstance(column, str) else ''}.",
         file=file,
         line=number,
     )
 
 
-def _table(file: Path, kind: FormatKind, column: Column, limits: Limits, refuse: Refuse) -> Iterator[tuple[int, str]]:
-    records = _comma_records(file, limits) if kind == "csv" else _tab_records(file, limits)
-    place, width = -1, 0
-    for number, cells in records:
-        if isinstance(cells, DataError):
-            refuse(cells)
-        elif not width:
-            place, width = _place(cells, column, file, number), len(cells)
-            if isinstance(column, int):
-                yield number, cells[place]
-        elif len(cells) != width:
-            rule = f"the row has {len(cells)} columns, but the first row has {width}; mend or remove it."
+def _table(
+    file: Path, kind: FormatKind, columns: Mapping[str, Column], limits: Limits, refuse: Refuse
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    places: list[int] = []
+    width = 0
+    for number, found in _RECORDS[kind](file, limits):
+        if isinstance(found, DataError):
+            refuse(found)
+            continue
+        first = not width
+        if first:
+            header = _LABEL_TEXT if kind == "label-text" else found
+            places, width = [_place(header, key, column, file, number) for key, column in columns.items()], len(found)
+        if len(found) != width:
+            rule = f"the row has {len(found)} columns, but the first row has {width}; mend or remove it."
             refuse(DataError(rule, file=file, line=number))
-        else:
-            yield number, cells[place]
+        elif not first or kind == "label-text" or any(isinstance(column, int) for column in columns.values()):
+            yield number, tuple(found[place] for place in places)
 
 
-def _place(first: list[str], column: Column, file: Path, number: int) -> int:
+def _place(first: list[str], key: str, column: Column, file: Path, number: int) -> int:
     """Where the column stands, from the first row: its header, or (with a number) just another row."""
     if isinstance(column, int):
         if column > len(first):
-            raise _no_column(column, [str(n + 1) for n in range(len(first))], file, number)
+            raise _no_column(key, column, [str(n + 1) for n in range(len(first))], file, number)
         return column - 1
-    name = column or DEFAULT_COLUMN
+    name = str(column)
     if first.count(name) > 1:
         raise DataError(f"the header has the column {name!r} twice; rename one.", file=file, line=number)
     if name not in first:
-        raise _no_column(name, first, file, number)
+        raise _no_column(key, name, first, file, number)
     return first.index(name)
+
+
+def _label_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] | DataError]]:
+    for number, line in lines(file, limits):
+        if line.strip():
+            try:
+                label, *text = to_text(line, file, number).split(maxsplit=1)
+                yield number, [label, text[0].rstrip() if text else ""]
+            except DataError as error:
+                yield number, error
 
 
 def _tab_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] | DataError]]:
@@ -176,3 +207,6 @@ def _comma_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] 
             continue
         if bad is not None or cells:
             yield begins, bad or cells
+
+
+_RECORDS = {"csv": _comma_records, "tsv": _tab_records, "label-text": _label_records}

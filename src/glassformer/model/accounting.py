@@ -70,7 +70,7 @@ def parts_of(
 ) -> tuple[Part, ...]:
     """Parameters and FLOPs by part, from the formulas alone."""
     dims, rows = config.dims(vocabulary, outputs), length or config.context
-    layers, norms = dims.layers, dims.layers * config.block.norms + int(config.block.norm_at_end)
+    layers, norms = dims.layers, dims.layers * config.block.norms + config.block.norm_at_end + config.embedding_norm
     output_flops = matmul_flops(batch * rows, dims.width, dims.width)
 
     def part(slot: str, copies: int, choice: PartConfig) -> Part:
@@ -78,7 +78,7 @@ def parts_of(
         return Part(f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward)
 
     return (
-        Part("embedding", 1, dims.vocabulary * dims.width, 0, 0),
+        Part("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
         part("positions", 1, config.positions),
         part("mixer", layers, config.mixer),
         part("merge", layers, config.merge),

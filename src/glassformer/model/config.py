@@ -45,6 +45,12 @@ class ModelConfig(NetworkConfig):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     bias: bool = True
     causal: bool = True
+    segments: int = Field(default=0, ge=0, le=1 << 10)
+    """Kinds of tokens that have a trained vector each (BERT's two: first and second text); 0: none."""
+    embedding_norm: bool = False
+    """A norm after the embedding, before the first block (BERT)."""
+    vocabulary: int | None = Field(default=None, ge=1, le=1 << 24)
+    """Rows of the embedding where they are more than the tokenizer's ids, as in some published models."""
     positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = POSITIONS.default("learned")
     mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = MIXERS.default("dot")
     merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = MERGES.default("concat")
@@ -97,7 +103,7 @@ class ModelConfig(NetworkConfig):
             heads=self.heads,
             layers=self.layers,
             context=self.context,
-            vocabulary=vocabulary,
+            vocabulary=max(vocabulary, self.vocabulary or 0),
             dropout=self.dropout,
             bias=self.bias,
             causal=self.causal,

@@ -15,6 +15,7 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.dims import Dims
 
 if TYPE_CHECKING:
+    from glassformer.data.tokenizers.base import Tokenizer
     from glassformer.model.accounting import Cost
 
 
@@ -38,6 +39,10 @@ class NetworkConfig(VariantConfig):
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Network:
         """The network on the CPU in float32, initialised from ``seed``."""
         raise NotImplementedError
+
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""
+        return None
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         """Parameters, FLOPs and bytes of one training step of ``batch`` rows, by part, from formulas."""

@@ -48,6 +48,8 @@ def fits(model: Transformer) -> bool:
         and all(_block_fits(block) for block in model.blocks)
         and isinstance(model.final_norm, LayerNorm | RMSNorm)
         and type(model.embedding) is Lookup
+        and model.segments is None
+        and type(model.embedding_norm) is nn.Identity
         and type(model.positions).bias is Positions.bias
         and (type(model.positions).embed is Positions.embed or places_of(model.positions) is not None)
         and isinstance(model.head, LinearHead)
@@ -129,7 +131,7 @@ def read_windows(model: Transformer, ids_BT: Tensor, memory: Memory) -> None:
 def places_of(positions: Positions) -> Tensor | None:
     """What the positions add to a token's vector, by place."""
     if isinstance(positions, Learned):
-        return positions.table.weight
+        return positions.table.weight[positions.offset :]
     return positions.table_TD if isinstance(positions, Sinusoidal) else None
 
 

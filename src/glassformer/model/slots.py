@@ -169,6 +169,9 @@ class HeadConfig(PartConfig):
     A head is called with the vectors [B, T, D] and the key padding mask [B, T] (True where nothing stands), or None.
     """
 
+    pools: ClassVar[bool] = False
+    """Whether it gives numbers for a whole row, [B, outputs], and not for each token."""
+
     def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
         raise NotImplementedError
 

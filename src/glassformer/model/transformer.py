@@ -53,6 +53,8 @@ class Transformer(Network):
         self.config, self.dims = config, dims
         self.embedding = Lookup(dims.vocabulary, dims.width)
         self.positions = config.positions.build(dims)
+        self.segments = Lookup(config.segments, dims.width) if config.segments else None
+        self.embedding_norm = config.norm.build(dims) if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
         self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
@@ -71,9 +73,11 @@ class Transformer(Network):
         at_BT: Tensor | None = None,
         hidden_BS: Tensor | None = None,
         memory: Memory | None = None,
+        segments_BT: Tensor | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
-        return self.head(self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory), hidden_BS)
+        features_BTD = self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory, segments_BT=segments_BT)
+        return self.head(features_BTD, hidden_BS)
 
     def features(
         self,
@@ -83,22 +87,32 @@ class Transformer(Network):
         hidden_BS: Tensor | None = None,
         memory: Memory | None = None,
         noise: Tensor | None = None,
+        segments_BT: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
         ``at_BT``: where the tokens stand (0, 1, 2, ... unless told). ``hidden_BS``: places no query may see. ``memory``:
         what was read before; the new tokens are added to it. ``noise``: a number from which dropout makes its masks, for
-        fused kernels; without it torch's generator draws them.
+        fused kernels; without it torch's generator draws them. ``segments_BT``: the segment of each token, for models with
+        ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         masks = None if noise is None else Noise(noise)
         scene = Scene(causal=self.dims.causal, at_BT=at_BT, hidden_BS=hidden_BS, noise=masks)
         x_BTD = self.positions.embed(self.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
+        x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
             x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
         return self.final(self.final_norm(x_BTD))
+
+    def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
+        if self.segments is None:
+            if segments_BT is not None:
+                raise ConfigError("This model has no segments to tell apart; give it some with model.segments=2, or give none.")
+            return x_BTD
+        return x_BTD + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
 
     @property
     def wants_counts(self) -> bool:

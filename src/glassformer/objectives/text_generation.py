@@ -37,8 +37,13 @@ def generate_texts(
     **how: Any,
 ) -> list[Sample]:
     """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come."""
-    ending = StopStrings(tokenizer.decode, stop)
-    pieces = None if on_text is None else PiecesOfText(tokenizer.decode, on_text, ending)
+
+    def decode(ids: Sequence[int]) -> str:
+        """Without ids that no token has: some published models have more rows than their tokenizer has tokens."""
+        return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
+
+    ending = StopStrings(decode, stop)
+    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending)
     results = generate(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],
@@ -52,7 +57,7 @@ def generate_texts(
     if pieces is not None:
         pieces.finish()
     return [
-        Sample(prompt, ending.cut(tokenizer.decode(result.ids)), len(result.ids), result.reason)
+        Sample(prompt, ending.cut(decode(result.ids)), len(result.ids), result.reason)
         for prompt, result in zip(prompts, results)
     ]
 

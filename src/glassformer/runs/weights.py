@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 
+BASE_DIGEST = "base_digest"
+"""A buffer: the sha256 of the pretrained weights that an adapter was trained on top of."""
 HEAD = "head."
 """The part of a network that depends on what it is asked: taken from a parent only where it fits."""
 
@@ -16,10 +18,12 @@ HEAD = "head."
 def saved_tensors(network: nn.Module) -> dict[str, Tensor]:
     """Everything a checkpoint keeps of a network, each tensor once.
 
-    A network whose frozen weights are found elsewhere (``base_sha256``) keeps only what is trained.
+    A network whose frozen weights are found elsewhere (``base_sha256``) keeps only what is trained, and which weights those
+    were.
     """
     adapter = getattr(network, "base_sha256", None) is not None
     kept: dict[str, Tensor] = {name: p for name, p in network.named_parameters() if p.requires_grad or not adapter}
+    kept.update((name, buffer) for name, buffer in network.named_buffers() if adapter and name == BASE_DIGEST)
     if not adapter:
         persistent = network.state_dict().keys()
         kept.update((name, buffer) for name, buffer in network.named_buffers() if name in persistent)
@@ -30,6 +34,12 @@ def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str)
     """Puts saved weights into a network; anything that does not fit is a sentence."""
     own = saved_tensors(network)
     wrong = _not_fitting(own, tensors)
+    if BASE_DIGEST in own and BASE_DIGEST in tensors and own[BASE_DIGEST].tolist() != tensors[BASE_DIGEST].tolist():
+        raise ConfigError(
+            f"The weights of {origin} were trained on top of other pretrained weights: their sha256 begins with "
+            f"{bytes(tensors[BASE_DIGEST].tolist()).hex()[:12]}, and that of model.folder now with "
+            f"{bytes(own[BASE_DIGEST].tolist()).hex()[:12]}; give back the folder the run began with."
+        )
     if wrong:
         raise ConfigError(
             f"The weights of {origin} do not fit this model: {', '.join(sorted(wrong)[:3])} differ in name or shape."

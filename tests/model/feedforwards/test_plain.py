@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.model.dims import Dims
-from glassformer.model.feedforwards.plain import GELUConfig, ReLUConfig
+from glassformer.model.feedforwards.plain import GELUConfig, GELUTanhConfig, ReLUConfig
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
 
@@ -48,3 +48,11 @@ def test_each_token_alone(config, rng) -> None:
     x = torch.randn(2, 5, 2, generator=rng)
     torch.testing.assert_close(module(x)[:, 3], module(x[:, 3]))
     assert config.parameters(DIMS) == sum(p.numel() for p in module.parameters())
+
+
+def test_gelu_by_tanh() -> None:
+    # 2 -> 1.954598, -2 -> -0.045402, 1 -> 0.841192 by x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+    module = GELUTanhConfig(inner=3).build(DIMS)
+    set_by_hand(module)
+    expected = torch.tensor([[1.954598 - 0.045402 + 0.5, 2 * 0.841192]])
+    torch.testing.assert_close(module(torch.tensor([[2.0, -1.0]])), expected, rtol=0, atol=2e-6)

@@ -58,6 +58,22 @@ _NO_SPACE_BEFORE = regex.compile(r"[.,;:?!)\]}%…”’]|\.{2,}|n['’]t|['’]
 _NO_SPACE_AFTER = frozenset(["(", "[", "{", "$", "#", "£", "€", "¿", "¡", "“", "‘", "``"])
 
 
+def hugging_face_cuts() -> tuple[str, ...]:
+    """The same rules for the ``tokenizers`` library: patterns that cut each run between spaces, one after the other.
+
+    Its engine writes the end of a text as \\z and counts six signs of Latin-1 (as in m²) among the letters. A word longer
+    than ``LONGEST_WORD`` loses its clitics there and keeps them here.
+    """
+    two = "|".join(rf"(?<=\A{regex.escape(word[:place])}){regex.escape(word[place:])}\z" for word, place in _TWO_IN_ONE.items())
+    clitic = _CLITIC.pattern.removeprefix(r"(?<=\w)").removesuffix("$")
+    cuts = (
+        f"(?mx){_TOKEN.pattern.replace('$)', chr(92) + 'z)')}",
+        f"(?i){two}",
+        rf"(?i)(?<=\w){clitic}(?={clitic}*\z)",
+    )
+    return tuple(cut.replace(r"\w", r"[\w&&[^²³¹¼½¾]]") for cut in cuts)
+
+
 def words_of(text: str) -> list[str]:
     """The words and signs of ``text``, in order."""
     return [word for run in text.split() for word in cut_run(run)]

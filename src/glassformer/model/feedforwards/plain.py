@@ -1,4 +1,4 @@
-"""Two linear maps with ReLU or GELU between them, for each token alone."""
+"""Two linear maps with ReLU, GELU or its tanh form between them, for each token alone."""
 
 from __future__ import annotations
 
@@ -54,6 +54,14 @@ class GELUConfig(PlainConfig):
     bend: ClassVar[str] = "gelu"
 
 
+@FEEDFORWARDS.variant("gelu-tanh")
+@final
+class GELUTanhConfig(PlainConfig):
+    """Linear, GELU approximated by a tanh, linear: what GPT-2's published weights were trained with."""
+
+    bend: ClassVar[str] = "gelu-tanh"
+
+
 @final
 class GELU(nn.GELU):
     """Torch's, with a kernel of ours where it is faster."""
@@ -63,12 +71,20 @@ class GELU(nn.GELU):
 
 
 @final
+class GELUTanh(nn.GELU):
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): "gelu_new" and "gelu_pytorch_tanh" elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(approximate="tanh")
+
+
+@final
 class Plain(nn.Module):
     def __init__(self, dims: Dims, inner: int, *, bend: str) -> None:
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.bend = {"relu": nn.ReLU, "gelu": GELU}[bend]()
+        self.bend = {"relu": nn.ReLU, "gelu": GELU, "gelu-tanh": GELUTanh}[bend]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
+from pydantic import Field
 from torch import Tensor
 
 from glassformer.model.dims import Dims
@@ -17,19 +18,27 @@ class LearnedConfig(PositionsConfig):
     """One trained vector per place, added to the token's (Gehring et al. 2017; GPT-2)."""
 
     enters: ClassVar[str] = "embedding"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"offset": 2})
+
+    offset: int = Field(default=0, ge=0, le=1 << 10)
+    """Rows of the table before that of the first place: RoBERTa has two that no token uses."""
 
     def build(self, dims: Dims) -> Learned:
-        return Learned(dims)
+        return Learned(dims, offset=self.offset)
 
     def parameters(self, dims: Dims) -> int:
-        return dims.context * dims.width
+        return (self.offset + dims.context) * dims.width
+
+    def untrained(self, dims: Dims) -> dict[str, slice]:
+        return {"positions.table.weight": slice(0, self.offset)} if self.offset else {}
 
 
 @final
 class Learned(Positions):
-    def __init__(self, dims: Dims) -> None:
+    def __init__(self, dims: Dims, *, offset: int = 0) -> None:
         super().__init__()
-        self.table = Lookup(dims.context, dims.width)
+        self.offset = offset
+        self.table = Lookup(offset + dims.context, dims.width)
 
     def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
-        return x_BTD + self.table(at_BT)
+        return x_BTD + self.table(at_BT + self.offset if self.offset else at_BT)

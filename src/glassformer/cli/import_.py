@@ -1,0 +1,33 @@
+"""``glassformer import``: a Hugging Face folder -> a run of ours. No code of the folder is run, no pickle is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import out, print_json, remarks
+from glassformer.cli.options import Json
+
+
+def command(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER_OR_NAME", help="A model's folder, or its name on the hub.")],
+    out_: Annotated[Path, typer.Option("--out", metavar="RUN", help="The new run's folder.")],
+    context: Annotated[
+        int | None, typer.Option("--context", min=1, help="A shorter context, for models with rotary positions.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a run of a GPT-2-, Llama- or BERT-shaped model, for evaluate, check, generate, look and init_from."""
+    from glassformer.pretrained.importing import import_run
+
+    watch = remarks()
+    directory, found = import_run(folder, out_, context=context)
+    for note in found.notes:
+        watch.say(note)
+    name = found.architecture.class_of(found.model)
+    if json:
+        print_json({"run": str(directory.root), "class": name, "notes": list(found.notes)})
+    else:
+        out().print(f"{directory.root} ({name})", markup=False)

@@ -1,0 +1,339 @@
+"""A data config -> labelled texts by split, with the labels there are, their balance, and what is to be said about them.
+
+Labels are those of the training file; another one elsewhere is refused with its file and line. The validation share is drawn
+by ``data.split.seed`` alone, so every training seed sees the same split. Does not tokenize and imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from glassformer.data.config import DataConfig
+from glassformer.data.corpus import Skipped, format_by_name, read
+from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_rows
+from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
+from glassformer.data.splits import PARTS, draw_parts
+from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName
+
+UNLABELLED = -1
+COLUMNS = ("format", "text_column", "pair_column", "label_column")
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts (and their pairs) with the number of each one's label; ``label_names`` says what the numbers mean.
+
+    ``ids`` tell one text from another wherever it is read again: the file's name and the line.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    pairs: tuple[str, ...] | None
+    labels: np.ndarray  # int64, UNLABELLED where the file has none
+    ids: tuple[str, ...]
+    label_names: tuple[str, ...]
+    seen: np.ndarray | None = None  # bool: the text stands in the training texts, too; None: not known
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many texts each label has."""
+        return np.bincount(self.labels[self.labels >= 0], minlength=len(self.label_names))
+
+    def balance(self) -> str:
+        """``2,092 texts: Obama 43.1 %, W. Bush 30.0 %, ...``."""
+        counts = self.counts
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in zip(self.label_names, counts / max(1, counts.sum())))
+        return f"{len(self):,} texts: {shares}"
+
+    def text_of(self, index: int) -> str:
+        """One text with its pair, as a person reads it."""
+        return self.texts[index] if self.pairs is None else f"{self.texts[index]} | {self.pairs[index]}"
+
+    def __getitem__(self, chosen: Sequence[int]) -> LabelledTexts:
+        at = list(chosen)
+        pairs = None if self.pairs is None else tuple(self.pairs[index] for index in at)
+        texts, ids = tuple(self.texts[index] for index in at), tuple(self.ids[index] for index in at)
+        seen = None if self.seen is None else self.seen[at]
+        return LabelledTexts(self.name, texts, pairs, self.labels[at], ids, self.label_names, seen)
+
+
+@final
+class Labels:
+    """The labelled part of a recipe's data. Training and validation are read at once, tests when they are asked for."""
+
+    tokenizer: Tokenizer
+    """Set by ``load_labels``: reading labels needs none."""
+
+    def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None) -> None:
+        before = (expect or {}).get("fingerprints", {})
+        self._data = at_places(data, (expect or {}).get("places", {}))
+        self._parts = find_labelled(self._data)
+        validation = {"validation": self._parts.validation} if self._parts.validation else {}
+        several = len(self._parts.tests) > 1 or self._data.set is not None
+        self._tests = {f"test:{name}" if several else "test": source for name, source in self._parts.tests.items()}
+        files = {"train": self._parts.train, **validation, **self._tests}
+        self._fingerprints = {name: fingerprint_of(source) for name, source in files.items()}
+        for name, sha256 in self._fingerprints.items():
+            if before and name in before and sha256 != before[name]:
+                raise DataError(
+                    f"the labelled {name} texts are not what they were when the run began: their sha256 is {sha256[:12]}, and "
+                    f"it was {before[name][:12]}. Give back the old file, or start a new run.",
+                    file=self._parts.train.name,
+                )
+        self._skipped = Skipped()
+        self._splits = self._train_and_validation()
+
+    def _train_and_validation(self) -> dict[str, LabelledTexts]:
+        rows = list(read_rows(self._parts.train, skipped=self._skipped))
+        self._values = _known_labels(rows, self._parts.train.name)
+        self.label_names = tuple(self._parts.names.get(value, value) for value in self._values)
+        shares = self._data.split.model_copy(
+            update={
+                "validation": 0.0 if self._parts.validation else self._data.split.validation,
+                "test": 0.0 if self._parts.tests else self._data.split.test,
+            }
+        )
+        if len(rows) < 2 + bool(shares.test):
+            raise DataError(f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.", file=rows[0].file)
+        drawn = draw_parts(len(rows), shares)
+        splits = {}
+        for number, part in enumerate(PARTS):
+            chosen = [row for row, at in zip(rows, drawn) if at == number]
+            if chosen:
+                splits[part] = self._texts(part, chosen)
+        if self._parts.validation:
+            splits["validation"] = self._read("validation", self._parts.validation)
+        if np.count_nonzero(splits["train"].counts) < 2:
+            raise DataError(
+                f"all texts to train on have the label {self._values[int(splits['train'].labels[0])]!r}; one class only is "
+                "nothing to learn. Give texts of at least two labels, or another data.split.seed.",
+                file=self._parts.train.name,
+            )
+        return splits
+
+    def _read(self, name: str, source: LabelSource) -> LabelledTexts:
+        rows = list(read_rows(source, skipped=self._skipped))
+        if not rows:
+            raise DataError("there are no rows in it; give at least one labelled text.", file=source.name)
+        return self._texts(name, rows)
+
+    def _texts(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
+        texts = texts_of_rows(name, rows, self._values, self.label_names)
+        if name == "train":
+            self._trained_on = {texts.text_of(index) for index in range(len(texts))}
+            return texts
+        seen = [texts.text_of(index) in self._trained_on for index in range(len(texts))]
+        return replace(texts, seen=np.array(seen))
+
+    @property
+    def names(self) -> list[str]:
+        """The splits there are; of several tests each is ``test:NAME``."""
+        held = [name for name in ("train", "validation", "test") if name in self._splits and name not in self._tests]
+        return [*held, *self._tests]
+
+    def split(self, name: str) -> LabelledTexts:
+        """One split; a test is read on the first call. ``test`` is all tests together where there are several."""
+        if name == "test" and name not in self._tests and self._tests:
+            return joined(name, [self.split(test) for test in self._tests])
+        if name in self._splits:
+            return self._splits[name]
+        if name in self._tests:
+            self._splits[name] = self._read(name, self._tests[name])
+            return self._splits[name]
+        if name not in ("validation", "test"):
+            raise UnknownName("split", name, self.names)
+        raise DataError(
+            f"There is no {name} split; there are: {', '.join(self.names)}. Hold one out with data.split.{name}, or give a "
+            f"file with data.{name}."
+        )
+
+    def training_texts(self) -> Iterator[str]:
+        """What a tokenizer learns from: the texts to train on, and the plain text that a set has beside its labels."""
+        train = self._splits["train"]
+        yield from train.texts
+        yield from train.pairs or ()
+        if self._data.set is not None:
+            beside = find_parts(self._data).train
+            if beside.files != self._parts.train.files:
+                yield from (document.text for document in read(beside))
+
+    def file(self, path: str | Path, *, labelled: bool = True) -> LabelledTexts:
+        """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
+        return self._read(str(path), _source_like(self._parts.train, path, self._data, labelled=labelled))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know: the balance of every split that is open, repeated texts, skipped lines."""
+        found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
+        for name, split in self._splits.items():
+            again = 0 if split.seen is None else int(split.seen.sum())
+            if again:
+                found.append(
+                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) stand word for word in the training "
+                    "texts: what is right there may be memory; the figures of unseen texts say what holds for new ones."
+                )
+        if self._skipped.count:
+            found.append(f"{self._skipped.count} bad lines were left out, the first: {self._skipped.examples[0]}")
+        return found
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a run writes down: sha256 by file, the labels, how the rows were read."""
+        return {
+            "schema": 1,
+            "source": self._parts.train.name,
+            "places": places_of(self._data),
+            "fingerprints": self._fingerprints,
+            "reading": self._parts.train.reading,
+            "labels": dict(zip(self._values, self.label_names)),
+            "splits": {name: {"texts": len(split), "counts": split.counts.tolist()} for name, split in self._splits.items()},
+            "skipped_lines": self._skipped.count,
+            "notes": self.notes,
+        }
+
+
+def load_labels(
+    data: DataConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
+    *,
+    marks: Sequence[str] = (),
+    progress: Any = None,
+    expect: Mapping[str, Any] | None = None,
+) -> Labels:
+    """The labelled part with the tokenizer that serves it: one that is there, or one learned from the texts to train on."""
+    part = Labels(data, expect=expect)
+    if isinstance(tokenizer, TokenizerConfig):
+        tokenizer = tokenizer.train(part.training_texts)
+    part.tokenizer = tokenizer.with_marks(marks)
+    return part
+
+
+def texts_of_file(
+    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
+) -> LabelledTexts:
+    """A user's file, with the labels that the run's record names; with the training texts, it is known which were seen."""
+    known = _of_labels(record)
+    try:
+        return Labels(reading, expect=known).file(path)
+    except DataError:
+        if known is None or find_or_none(reading) is not None:
+            raise
+    like = LabelSource("", (), **{key: known["reading"][key] for key in COLUMNS})
+    rows = list(read_rows(_source_like(like, path, reading)))
+    if not rows:
+        raise DataError("there are no rows in it; give at least one labelled text.", file=path)
+    return texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
+
+
+def find_or_none(reading: DataConfig) -> LabelParts | None:
+    """The labelled files of a recipe, or None where they are not here."""
+    try:
+        return find_labelled(reading)
+    except (DataError, ConfigError):
+        return None
+
+
+def _of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The labelled part in the record of a run's data."""
+    if record is None or "labels" in record:
+        return record
+    return (record.get("parts") or {}).get("labels")
+
+
+def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
+    """Files at ``path`` with the columns of ``like``; a file of another kind has columns of the usual names."""
+    files = source_at(str(path), reading).files
+    columns = {key: getattr(like, key) for key in COLUMNS}
+    kind = format_by_name(files[0])
+    if kind != "text" and kind != (like.format or (format_by_name(like.files[0]) if like.files else kind)):
+        columns = {
+            "format": kind,
+            "text_column": None,
+            "pair_column": "pair" if like.pair_column else None,
+            "label_column": None,
+        }
+    return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
+
+
+def texts_given(
+    tokenizer: Tokenizer,
+    texts: str | Sequence[str],
+    *,
+    pairs: Sequence[str] | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> LabelledTexts:
+    """Texts to ask about."""
+    names = tuple((_of_labels(record) or {}).get("labels", {}).values())
+    return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
+
+
+def labelled_texts(
+    name: str, texts: Sequence[str], label_names: Sequence[str], pairs: Sequence[str] | None = None
+) -> LabelledTexts:
+    """Texts given as such, without labels: what a person asks about."""
+    if not texts or not all(text.strip() for text in (*texts, *(pairs or ()))):
+        raise DataError("The text is empty; give at least one word.")
+    ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
+    labels = np.full(len(texts), UNLABELLED)
+    return LabelledTexts(name, tuple(texts), None if pairs is None else tuple(pairs), labels, ids, tuple(label_names))
+
+
+def texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: Sequence[str]) -> LabelledTexts:
+    """Rows with the numbers of their labels; a label may be spelled as in the training file or by its name."""
+    numbers = {**{shown: number for number, shown in enumerate(names)}, **{value: at for at, value in enumerate(values)}}
+    labels = np.full(len(rows), UNLABELLED)
+    for index, row in enumerate(rows):
+        if row.label is not None and row.label not in numbers:
+            raise DataError(
+                f"the label {row.label!r} does not occur in the training texts, whose labels are {', '.join(values)}; mend it "
+                "or remove the row.",
+                file=row.file,
+                line=row.line,
+            )
+        if row.label is not None:
+            labels[index] = numbers[row.label]
+    pairs = None if rows[0].pair is None else tuple(row.pair or "" for row in rows)
+    ids = tuple(f"{row.file.name}:{row.line}" for row in rows)
+    return LabelledTexts(name, tuple(row.text for row in rows), pairs, labels, ids, tuple(names))
+
+
+def joined(name: str, parts: Iterable[LabelledTexts]) -> LabelledTexts:
+    """Several splits one after another."""
+    all_of = list(parts)
+    pairs = None if all_of[0].pairs is None else tuple(pair for part in all_of for pair in part.pairs or ())
+    texts = tuple(text for part in all_of for text in part.texts)
+    ids = tuple(text_id for part in all_of for text_id in part.ids)
+    flags = [part.seen for part in all_of if part.seen is not None]
+    seen = np.concatenate(flags) if len(flags) == len(all_of) else None
+    labels = np.concatenate([part.labels for part in all_of])
+    return LabelledTexts(name, texts, pairs, labels, ids, all_of[0].label_names, seen)
+
+
+def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
+    """The labels of the training file in order: numbers by size, else words by the alphabet."""
+    if not rows:
+        raise DataError("there are no rows in it; give labelled texts.", file=name)
+    found = {row.label for row in rows if row.label is not None}
+    if len(found) == 1:
+        raise DataError(
+            f"all {len(rows)} rows have the label {next(iter(found))!r}; one class only is nothing to learn. Give texts of at "
+            "least two labels, or another data.label_column.",
+            file=name,
+        )
+    if len(found) > max(2, len(rows) // 2):
+        raise DataError(
+            f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels?",
+            file=name,
+        )
+    return sorted(
+        found, key=lambda label: (not label.lstrip("-").isdigit(), int(label) if label.lstrip("-").isdigit() else 0, label)
+    )

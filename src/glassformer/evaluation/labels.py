@@ -1,0 +1,141 @@
+"""Log probabilities of labels, and the labels -> accuracy, loss, macro F1, confusion matrix, calibration. Imports no torch.
+
+Texts that stand in the training texts are told apart from unseen ones wherever it is known which they are. Says when all
+predictions are one class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.labels import LabelledTexts
+from glassformer.evaluation.calibration import calibration
+from glassformer.evaluation.intervals import mean
+from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.proportions import wilson
+from glassformer.foundation.errors import DataError
+from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import Metric
+
+ACCURACY = Metric("accuracy", "of all texts", "right of all texts", lower_is_better=False, answers=True, margin=0.01)
+LOSS = Metric("loss", "nats per text", "nats per text", margin=0.01)
+UNSEEN = Metric("accuracy_unseen", "of unseen texts", "right of texts not trained on", lower_is_better=False, judged=False)
+MACRO_F1 = Metric("macro_f1", "mean of classes", "mean of the classes' F1", lower_is_better=False, judged=False)
+CALIBRATION = Metric("calibration_error", "of confidence", "mean distance of confidence and accuracy", judged=False)
+LABEL_METRICS = (ACCURACY, LOSS, UNSEEN, MACRO_F1, CALIBRATION)
+"""Every figure of a classifier, in the order of the tables."""
+
+ONE_CLASS = "one_class"
+"""The share of the class that is predicted most: recorded while training, 1 when the classifier has collapsed."""
+
+
+def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
+    """All that is known of a classifier that gave these log probabilities."""
+    labels_N = items.labels
+    if len(labels_N) == 0 or (labels_N < 0).any():
+        raise DataError("These texts have no labels, so nothing can be measured; give a file with a column of labels, or ask.")
+    predicted_N = log_probabilities_NC.argmax(axis=1)
+    right_N = (predicted_N == labels_N).astype(float)
+    nats_N = -log_probabilities_NC[np.arange(len(labels_N)), labels_N]
+    ones_N = np.ones(len(labels_N))
+    confusion_CC = confusion(labels_N, predicted_N, len(items.label_names))
+    calibrated = calibration(np.exp(log_probabilities_NC.max(axis=1)), right_N, items.ids)
+    figures = {
+        "accuracy": wilson(int(right_N.sum()), len(right_N)),
+        "loss": mean(nats_N),
+        **_unseen(right_N, items),
+        "macro_f1": Estimate(macro_f1(confusion_CC), n=len(right_N)),
+        "calibration_error": Estimate(calibrated["ece"], n=len(right_N)),
+    }
+    details = {
+        "confusion": {"labels": list(items.label_names), "rows_true_columns_predicted": confusion_CC.tolist()},
+        "by_label": by_label(confusion_CC, items.label_names),
+        "calibration": calibrated,
+    }
+    notes = [note for note in (collapse_note(predicted_N, items.label_names), _memory_note(right_N, items)) if note]
+    return Outcomes(
+        units={"accuracy": Units(right_N, ones_N), "loss": Units(nats_N, ones_N)},
+        figures=figures,
+        unit="text",
+        scope=items.balance(),
+        ids=items.ids,
+        details=details,
+        notes=tuple(notes),
+        raw=log_probabilities_NC,
+    )
+
+
+def confusion(labels_N: np.ndarray, predicted_N: np.ndarray, classes: int) -> np.ndarray:
+    """int64 [C, C]: how many texts of each true label (row) got each label (column)."""
+    return np.bincount(labels_N * classes + predicted_N, minlength=classes**2).reshape(classes, classes)
+
+
+def macro_f1(confusion_CC: np.ndarray) -> float:
+    """The mean over classes of 2 right / (true + predicted); a class that is neither true nor predicted counts as 0."""
+    right, true, predicted = np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0)
+    return float((2 * right / np.maximum(true + predicted, 1)).mean())
+
+
+def by_label(confusion_CC: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
+    """For each label: how many texts, recall and precision with intervals."""
+    right, true, predicted = np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0)
+    return [
+        {
+            "label": name,
+            "texts": int(true[at]),
+            "predicted": int(predicted[at]),
+            "recall": wilson(int(right[at]), int(true[at])).plain(),
+            "precision": wilson(int(right[at]), int(predicted[at])).plain(),
+        }
+        for at, name in enumerate(names)
+    ]
+
+
+def collapse_note(predicted_N: np.ndarray, names: Sequence[str]) -> str | None:
+    """A sentence when every prediction is the same class, although there are several."""
+    if len(predicted_N) < 2 or len(np.unique(predicted_N)) > 1:
+        return None
+    return (
+        f"All {len(predicted_N):,} predictions are {names[int(predicted_N[0])]}: the classifier has collapsed to one class and "
+        "says nothing about the text; a smaller training.lr or a warm-up is the usual remedy."
+    )
+
+
+def collapsed_since(records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
+    """``all predictions are one class since epoch 1: collapsed`` from the records of a run; None when they are not."""
+    key = f"validation_{ONE_CLASS}"
+    known = [(record["step"], record[key]) for record in records if record.get(key) is not None]
+    since: int | None = None
+    for step, share in reversed(known):
+        if share < 1.0:
+            break
+        since = step
+    if since is None:
+        return None
+    return f"all predictions on the validation texts are one class since epoch {since / steps_per_epoch:.3g}: collapsed"
+
+
+def one_class_share(predicted_N: np.ndarray, classes: int) -> float:
+    """The share of the most frequent prediction."""
+    return float(np.bincount(predicted_N, minlength=classes).max() / max(1, len(predicted_N)))
+
+
+def _unseen(right_N: np.ndarray, items: LabelledTexts) -> dict[str, Estimate]:
+    if items.seen is None or not items.seen.any():
+        return {}
+    new = ~items.seen
+    return {"accuracy_unseen": wilson(int(right_N[new].sum()), int(new.sum()))}
+
+
+def _memory_note(right_N: np.ndarray, items: LabelledTexts) -> str | None:
+    if items.seen is None or not items.seen.any():
+        return None
+    seen, new = items.seen, ~items.seen
+    unseen = f"{right_N[new].mean():.1%} of the {int(new.sum())} others" if new.any() else "there are no others"
+    return (
+        f"{int(seen.sum())} of the {len(right_N)} texts stand word for word in the training texts, and "
+        f"{right_N[seen].mean():.1%} of those are right; right are {unseen}."
+    )

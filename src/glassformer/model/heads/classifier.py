@@ -1,0 +1,82 @@
+"""The head that reads a whole text: its vectors pooled without padding, then a small network, then one score per label."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Any, ClassVar, Literal, final
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.dropout import Dropout
+from glassformer.model.slots import HEADS, HeadConfig
+
+PoolKind = Literal["mean", "first"]
+
+
+def pool(x_BTD: Tensor, hidden_BS: Tensor | None, kind: PoolKind) -> Tensor:
+    """One vector per text [B, D]: the mean of the vectors where something stands, or the first of them."""
+    if kind == "first":
+        return x_BTD[:, 0]
+    if hidden_BS is None:
+        return x_BTD.mean(dim=1)
+    seen_BT1 = (~hidden_BS).unsqueeze(-1).to(x_BTD.dtype)
+    return (x_BTD * seen_BT1).sum(dim=1) / seen_BT1.sum(dim=1).clamp(min=1.0)
+
+
+@HEADS.variant("classifier")
+@final
+class ClassifierConfig(HeadConfig):
+    """Scores of labels for a whole text: the mean (or the first) of its vectors, through hidden layers with ReLU."""
+
+    pools: ClassVar[bool] = True
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"pool": "first", "hidden": []})
+
+    pool: PoolKind = "mean"
+    hidden: list[Annotated[int, Field(ge=1, le=1 << 16)]] = Field(default=[100], max_length=8)
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Classifier:
+        return Classifier(dims, self)
+
+    def objection(self, dims: Dims) -> str | None:
+        if dims.causal:
+            return "model.head=classifier reads a whole text, so its tokens should see each other: set model.causal: false."
+        return None
+
+    def sizes(self, dims: Dims) -> list[int]:
+        """The widths from the pooled vector to the scores."""
+        return [dims.width, *self.hidden, dims.num_outputs]
+
+    def parameters(self, dims: Dims) -> int:
+        return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(self.sizes(dims)))
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return sum(matmul_flops(batch, inputs, outputs) for inputs, outputs in itertools.pairwise(self.sizes(dims)))
+
+
+@final
+class Classifier(nn.Module):
+    """Vectors [B, T, D] and their padding mask -> scores [B, C]."""
+
+    def __init__(self, dims: Dims, config: ClassifierConfig) -> None:
+        super().__init__()
+        self.pool_kind: PoolKind = config.pool
+        self.dropout = Dropout(dims.dropout)
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(config.sizes(dims)))
+
+    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
+        x_BD = self.dropout(pool(x_BTD, hidden_BS, self.pool_kind), None)
+        *inner, last = self.layers
+        for layer in inner:
+            x_BD = F.relu(layer(x_BD))
+        return last(x_BD)
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Weights that keep the size of what passes (He et al. 2015): there is no norm in between."""
+        for layer in self.layers:
+            assert isinstance(layer, nn.Linear)
+            nn.init.normal_(layer.weight, std=(2.0 / layer.in_features) ** 0.5, generator=generator)
+            nn.init.zeros_(layer.bias)

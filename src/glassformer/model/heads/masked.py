@@ -1,0 +1,53 @@
+"""BERT's head of the masked language model: one more map, a bend and a norm before the embedding's own matrix."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.feedforwards.plain import GELU, GELUTanh
+from glassformer.model.norms.layer import LayerNorm
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+
+BENDS: dict[str, type[nn.Module]] = {"gelu": GELU, "gelu-tanh": GELUTanh, "relu": nn.ReLU}
+
+
+@HEADS.variant("masked")
+@final
+class MaskedConfig(HeadConfig):
+    """Linear, bend, norm, then the embedding's own matrix and a bias: BERT's masked language model (Devlin et al. 2018)."""
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"bend": "gelu-tanh"})
+
+    bend: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
+    eps: float = Field(default=1e-5, gt=0)
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Masked:
+        return Masked(dims, embedding, bend=self.bend, eps=self.eps)
+
+    def objection(self, dims: Dims) -> str | None:
+        return needs_the_vocabulary(self, dims)
+
+    def parameters(self, dims: Dims) -> int:
+        return (dims.width + 1) * dims.width + 2 * dims.width + dims.vocabulary
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        rows = batch * length
+        return matmul_flops(rows, dims.width, dims.width) + matmul_flops(rows, dims.width, dims.vocabulary)
+
+
+@final
+class Masked(nn.Module):
+    def __init__(self, dims: Dims, embedding: nn.Embedding, *, bend: str, eps: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dims.width, dims.width)
+        self.bend = BENDS[bend]()
+        self.norm = LayerNorm(dims.width, eps=eps)
+        self.scores = LinearHead(embedding.weight, nn.Parameter(torch.zeros(dims.vocabulary)))
+
+    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
+        return self.scores(self.norm(self.bend(self.dense(x_BTD))))

@@ -1,0 +1,189 @@
+"""A pretrained encoder of a Hugging Face folder with a head for labels, tuned in one of several ways, as a network.
+
+Trained by the same trainer as our own models. Where the encoder is frozen, checkpoints keep what is trained and the sha256
+of the folder's weights, and another folder is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import torch
+from pydantic import BeforeValidator, Field, SerializeAsAny
+from torch import Tensor, nn
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.seeds import derive_seed
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.network import MODELS, NetworkConfig
+from glassformer.pretrained.encoders import LoadedEncoder, folder_tokenizer, load_encoder
+from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of
+
+if TYPE_CHECKING:
+    from glassformer.model.accounting import Cost
+
+
+@MODELS.variant("pretrained")
+@final
+class PretrainedConfig(NetworkConfig):
+    """An encoder from a Hugging Face folder or name, with a head for labels; ``tuning`` says what of it is trained."""
+
+    folder: str = Field(min_length=1)
+    tuning: Annotated[SerializeAsAny[TuningConfig], BeforeValidator(TUNINGS.parse)] = TUNINGS.default("full")
+    pool: PoolChoice = "mean"
+    context: int = Field(default=128, ge=3, le=1 << 16)
+    dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Of the encoder and the head; None: what the folder says."""
+    causal: bool = False
+
+    def tokenizer(self) -> Tokenizer:
+        """That of the folder: no other one has the ids its embedding knows."""
+        return folder_tokenizer(self.folder)
+
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> PretrainedNetwork:
+        if outputs is None:
+            raise ConfigError(
+                "model.kind=pretrained has a head for labels, and this objective scores the tokens of the vocabulary; choose "
+                "objective: labels, or take the model in with glassformer import."
+            )
+        loaded = load_encoder(self.folder)
+        with torch.random.fork_rng(devices=[]):  # torch fills new layers with random numbers before we do
+            return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
+
+    def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+        from glassformer.model.accounting import Cost, Part
+
+        loaded = load_encoder(self.folder)
+        sizes = sizes_with_pooler(self, loaded)
+        tuned = self.tuning.trainable(sizes)
+        head = head_parameters(self.pool, loaded.config.model_type, sizes.width, outputs or 0)
+        rows, embedding = self.context + self.tuning.places(), loaded.encoder.get_input_embeddings().weight.numel()  # type: ignore[operator]
+        products = matmul_flops(batch * rows, sizes.parameters - embedding)
+        attention = 2 * sizes.layers * matmul_flops(batch, rows, rows, sizes.width)
+        forward = products + attention
+        backward = 2 * forward if not self.tuning.frozen else forward if tuned else 0  # no gradients of frozen weights
+        added = tuned if self.tuning.frozen else 0
+        on_top = matmul_flops(batch, head)
+        parts = (
+            Part("encoder, frozen" if self.tuning.frozen else "encoder, trained", 1, sizes.parameters, forward, backward),
+            Part(f"tuning ({self.tuning.kind}), trained", 1, added, 0, 0),
+            Part("head, trained", 1, head, on_top, 2 * on_top),
+        )
+        parameters = sum(part.parameters for part in parts)
+        kept = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
+        activations = 2 * kept * batch * rows * sizes.width * (sizes.layers if backward else 1)
+        return Cost(parts, batch, self.context, 4 * parameters, 4 * (tuned + head), activations)
+
+
+def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> EncoderSizes:
+    """The sizes of the encoder; a pooler that is used belongs to it."""
+    sizes = sizes_of(loaded.encoder, config.folder)
+    if config.pool != "own" or loaded.pooler is None or loaded.config.model_type != "bert":
+        return sizes
+    pooler = sum(parameter.numel() for parameter in loaded.pooler.parameters())
+    return EncoderSizes(**{**vars(sizes), "parameters": sizes.parameters + pooler})
+
+
+@final
+class PretrainedNetwork(nn.Module):
+    """Token ids -> the encoder's vectors -> scores of labels."""
+
+    takes_types = True
+
+    def __init__(self, config: PretrainedConfig, loaded: LoadedEncoder, vocabulary: int, outputs: int, seed: int) -> None:
+        super().__init__()
+        self.config, settings = config, loaded.config
+        sizes = sizes_of(loaded.encoder, config.folder)
+        _refuse_misfits(config, loaded, sizes, vocabulary)
+        stated = getattr(settings, "hidden_dropout_prob", getattr(settings, "dropout", 0.1))
+        dropout = stated if config.dropout is None else config.dropout
+        if config.dropout is not None:
+            _set_dropout(loaded.encoder, config.dropout)
+        self.encoder = loaded.encoder
+        generator = torch.Generator().manual_seed(derive_seed(seed, "init", "tuning"))
+        self.reader = config.tuning.apply(self.encoder, sizes, generator)
+        if loaded.pooler is not None and config.tuning.frozen:
+            loaded.pooler.requires_grad_(False)
+        self.head = build_head(
+            config.pool,
+            settings.model_type,
+            loaded.pooler,
+            width=sizes.width,
+            outputs=outputs,
+            dropout=dropout,
+            virtual=self.reader.virtual,
+        )
+        self.head.draw(torch.Generator().manual_seed(derive_seed(seed, "init", "head")))  # type: ignore[operator]
+        self.base_sha256 = loaded.sha256 if config.tuning.frozen else None
+        if self.base_sha256 is not None:
+            self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
+        self.folder, self.sizes = loaded.folder, sizes
+        self.reserved_ids = frozenset(
+            token for name in ("pad_token_id",) if isinstance(token := getattr(settings, name, None), int)
+        )
+        self.dims = Dims(
+            width=sizes.width,
+            heads=sizes.heads,
+            layers=sizes.layers,
+            context=config.context,
+            vocabulary=vocabulary,
+            dropout=dropout,
+            causal=False,
+            outputs=outputs,
+        )
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The table of token vectors."""
+        return self.encoder.get_input_embeddings()  # type: ignore[operator]
+
+    def features(
+        self,
+        ids_BT: Tensor,
+        *,
+        hidden_BS: Tensor | None = None,
+        types_BT: Tensor | None = None,
+        noise: Tensor | None = None,
+    ) -> Tensor:
+        """The encoder's last vectors; with a prompt, its vectors stand before those of the text."""
+        if ids_BT.shape[1] > self.dims.context:
+            raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+        seen_BT = torch.ones_like(ids_BT) if hidden_BS is None else (~hidden_BS).long()
+        return self.reader(self.encoder, ids_BT, seen_BT, types_BT)
+
+    def forward(self, ids_BT: Tensor, *, hidden_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any) -> Tensor:
+        """Scores of the labels, [B, C]."""
+        return self.head(self.features(ids_BT, hidden_BS=hidden_BS, types_BT=types_BT), hidden_BS)
+
+    def trainable(self) -> int:
+        """Numbers that are trained, counted one by one."""
+        return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+
+
+def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: EncoderSizes, vocabulary: int) -> None:
+    rows = loaded.encoder.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    if vocabulary > rows:
+        raise ConfigError(
+            f"The tokenizer has {vocabulary} ids, but model.folder={config.folder} knows {rows}: they do not belong together; "
+            "use the tokenizer.json that came with the weights."
+        )
+    needed = config.context + config.tuning.places()
+    if needed > sizes.positions:
+        taken = f" and {config.tuning.places()} of model.tuning={config.tuning.kind}" if config.tuning.places() else ""
+        raise ConfigError(
+            f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; make "
+            f"model.context at most {sizes.positions - config.tuning.places()}."
+        )
+    objection = config.tuning.objection(loaded.encoder, sizes)
+    if objection:
+        raise ConfigError(objection)
+
+
+def _set_dropout(encoder: nn.Module, share: float) -> None:
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        if isinstance(getattr(module, "dropout_prob", None), float):
+            module.dropout_prob = share  # type: ignore[assignment]

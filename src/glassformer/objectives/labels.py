@@ -1,0 +1,175 @@
+"""Labelled texts: the network reads a whole text (or two) and scores the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.data.batches import Batch
+from glassformer.data.label_batches import IGNORED, EncodedTexts, LengthGroups, PaddedRows, encode_texts, in_order
+from glassformer.data.labels import LabelledTexts
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
+from glassformer.evaluation.labels import LABEL_METRICS, ONE_CLASS, label_outcomes, one_class_share
+from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.metrics import Metric
+from glassformer.model.network import Network
+from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+
+SHOWN = 12
+"""How many texts the sample of a report shows."""
+
+
+@OBJECTIVES.variant("labels")
+@final
+class LabelsConfig(ObjectiveConfig):
+    """Each text gets one of the labels of the training texts; the network reads all of it at once."""
+
+    reads: ClassVar[tuple[str, ...]] = ("labels",)
+    judged_on: ClassVar[str] = "labels"
+    metrics: ClassVar[tuple[Metric, ...]] = LABEL_METRICS
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = LABEL_BASELINES
+
+    def outputs(self, data: Data) -> int:
+        return len(data.part("labels").split("train").label_names)
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> LabelBatches:
+        texts = encode_texts(data.tokenizer, data.part("labels").split("train"), context)
+        return LabelBatches(LengthGroups(texts, batch_size=batch_size, seed=seed))
+
+    def count(self, batch: Batch) -> Tensor:
+        return (batch["labels"] != IGNORED).sum()
+
+    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
+        scores_BC = label_scores(network, batch, noise=noise)
+        return F.cross_entropy(
+            scores_BC.float(), batch["labels"], ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
+        )
+
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        return label_outcomes(log_probabilities(network, items, tools), items)
+
+    def validate(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+        """Accuracy and loss, and the share of the class predicted most: 1 says that the classifier has collapsed."""
+        found_NC = log_probabilities(network, items, tools)
+        predicted_N = found_NC.argmax(axis=1)
+        return {
+            "accuracy": float((predicted_N == items.labels).mean()),
+            "loss": float(-found_NC[np.arange(len(items)), items.labels].mean()),
+            ONE_CLASS: one_class_share(predicted_N, found_NC.shape[1]),
+        }
+
+    def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
+        """The label of each text, its probability, and those of all labels."""
+        found_NC = log_probabilities(network, items, tools)
+        names = items.label_names or tuple(str(number) for number in range(found_NC.shape[1]))
+        rows = []
+        for at, row_C in enumerate(np.exp(found_NC)):
+            best = int(row_C.argmax())
+            row: dict[str, Any] = {"id": items.ids[at], "text": items.texts[at]}
+            if items.pairs is not None:
+                row["pair"] = items.pairs[at]
+            if items.labels[at] >= 0:
+                row["label"] = names[items.labels[at]]
+            row |= {"predicted": names[best], "confidence": float(row_C[best])}
+            rows.append(row | {f"p({name})": float(p) for name, p in zip(names, row_C)})
+        return rows
+
+    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
+        part = data.part("labels")
+        if "validation" not in part.names:
+            return None
+        items = part.split("validation")
+        rows = self.predict(network, items[range(min(SHOWN, len(items)))], tools)
+        lines = [f"{row['predicted']} ({row['confidence']:.0%}; {row['label']}): {row['text'][:100]}" for row in rows]
+        return "\n".join(lines), "The first validation texts: predicted label (its probability; the true label)."
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        return {**fit_label_baselines(data.part("labels").split("train"))}
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        lines = []
+        for row in range(batch.rows):
+            seen = int((~batch["hidden"][row]).sum())
+            text = tokenizer.decode(batch["ids"][row, :seen].tolist())
+            padding = batch["ids"].shape[1] - seen
+            lines.append(f"label {int(batch['labels'][row])}, {seen} tokens and {padding} of padding: {text!r}")
+        return lines
+
+
+@final
+class LabelBatches:
+    """Padded batches of labelled texts, by step number."""
+
+    def __init__(self, groups: LengthGroups) -> None:
+        self.groups = groups
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return float(self.groups.batches_per_epoch)
+
+    @property
+    def notes(self) -> list[str]:
+        """How many texts were cut."""
+        return [note for note in (self.groups.texts.note(),) if note]
+
+    def on(self, device: torch.device) -> LabelBatches:
+        return self
+
+    def batch(self, step: int) -> Batch:
+        return as_batch(self.groups.batch(step))
+
+
+def as_batch(rows: PaddedRows) -> Batch:
+    """Arrays as tensors."""
+    tensors = {"ids": rows.ids_BT, "hidden": rows.hidden_BT, "labels": rows.labels_B}
+    if rows.types_BT is not None:
+        tensors["types"] = rows.types_BT
+    return Batch(**{name: torch.from_numpy(array) for name, array in tensors.items()})
+
+
+def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None) -> Tensor:
+    """Scores of the labels [B, C]; a network that tells the first text from the second is told which is which."""
+    hidden_BS = batch["hidden"]
+    more = {"types_BT": batch["types"]} if "types" in batch.tensors and getattr(network, "takes_types", False) else {}
+    scores: Tensor = network.head(network.features(batch["ids"], hidden_BS=hidden_BS, noise=noise, **more), hidden_BS)
+    if scores.ndim != 2:
+        raise ConfigError(
+            f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "
+            "token; choose model.head: classifier."
+        )
+    return scores
+
+
+@torch.no_grad()
+def log_probabilities(network: Network, items: LabelledTexts, tools: EvaluationTools) -> np.ndarray:
+    """float64 [N, C]: the network's log probabilities of the labels, in evaluation mode."""
+    texts: EncodedTexts = encode_texts(tools.tokenizer, items, tools.context)
+    found: np.ndarray | None = None
+    for at, scores_BC in _scored(network, texts, tools):
+        if found is None:
+            found = np.zeros((len(texts), scores_BC.shape[1]))
+        found[at] = torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
+        tools.progress(len(at))
+    assert found is not None
+    return found
+
+
+def _scored(network: Network, texts: EncodedTexts, tools: EvaluationTools) -> Iterator[tuple[np.ndarray, Tensor]]:
+    module: Any = network
+    device = tools.device or next(module.parameters()).device
+    was_training = module.training
+    module.eval()
+    try:
+        for at, rows in in_order(texts, tools.batch_size):
+            tools.keep_going()
+            yield at, label_scores(network, as_batch(rows).to(device))
+    finally:
+        module.train(was_training)

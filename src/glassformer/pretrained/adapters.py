@@ -1,0 +1,156 @@
+"""A tuned encoder -> files that others open: an adapter in peft's own format, or one plain folder with everything merged.
+
+With ``model.pool: own`` plain peft and transformers give the same scores from these files. With mean or first the encoder's
+part is theirs and the linear map on top is in head.safetensors, with the way of pooling in head.json.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.files import write_json
+from glassformer.pretrained.heads import RobertaHead
+from glassformer.pretrained.tuning.base import EncoderSizes, TuningConfig
+from glassformer.pretrained.tuning.lora import LoraConfig, lora_maps
+from glassformer.pretrained.tuning.prefix import Prefix
+from glassformer.pretrained.tuning.prompt import Prompt
+
+ADAPTER, ADAPTER_CONFIG, HEAD, HEAD_CONFIG = "adapter_model.safetensors", "adapter_config.json", "head.safetensors", "head.json"
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+_CLASSES = {
+    "bert": "BertForSequenceClassification",
+    "roberta": "RobertaForSequenceClassification",
+    "xlm-roberta": "XLMRobertaForSequenceClassification",
+    "camembert": "CamembertForSequenceClassification",
+}
+
+
+def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> None:
+    """What was trained, as peft saves it: lora, prompt and prefix. The base stays where it is and is named in the config."""
+    tuning: TuningConfig = network.config.tuning
+    own = network.config.pool == "own"
+    tensors, settings = _adapter(network.encoder, network.reader, tuning, network.sizes, own=own)
+    folder.mkdir(parents=True, exist_ok=True)
+    if own:
+        # peft wraps the model once more for methods that change its layers than for those that only add inputs
+        prefix = "base_model.model." if isinstance(tuning, LoraConfig) else "base_model."
+        tensors |= {f"{prefix}{name}": tensor for name, tensor in _head_tensors(network.head).items()}
+    else:
+        _save_head(network, folder, label_names)
+    common = {
+        "base_model_name_or_path": str(network.folder),
+        "task_type": "SEQ_CLS" if own else "FEATURE_EXTRACTION",
+        "inference_mode": True,
+        "modules_to_save": ["classifier", "score"] if own else None,
+    }
+    _save(tensors, folder / ADAPTER)
+    write_json(folder / ADAPTER_CONFIG, {**common, **settings})
+
+
+def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> None:
+    """One plain folder that transformers opens without peft. A prompt or a prefix cannot be merged into weights."""
+    if isinstance(network.reader, Prompt | Prefix):
+        raise UsageError(
+            f"model.tuning={network.config.tuning.kind} adds inputs, which no plain folder can hold; export it as an adapter."
+        )
+    own = network.config.pool == "own"
+    tensors = merged_tensors(network.encoder)
+    settings = network.encoder.config
+    if own:
+        base = network.encoder.base_model_prefix
+        tensors = {f"{base}.{name}": tensor for name, tensor in tensors.items()}
+        pooler = getattr(network.head, "pooler", None)
+        if pooler is not None:
+            tensors |= {f"{base}.pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
+        tensors |= _head_tensors(network.head)
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        **settings.to_dict(),
+        "architectures": [_CLASSES[settings.model_type] if own else type(network.encoder).__name__],
+    }
+    document |= {"id2label": {str(at): name for at, name in enumerate(label_names)}}
+    document |= {"label2id": {name: at for at, name in enumerate(label_names)}, "num_labels": len(label_names)}
+    write_json(folder / "config.json", document)
+    _save(tensors, folder / "model.safetensors")
+    if not own:
+        _save_head(network, folder, label_names)
+    for name in TOKENIZER_FILES:
+        if (network.folder / name).is_file():
+            shutil.copyfile(network.folder / name, folder / name)
+
+
+def merged_tensors(encoder: nn.Module) -> dict[str, Tensor]:
+    """The encoder's tensors under their usual names, with LoRA's products added in."""
+    maps = dict(lora_maps(encoder))
+    found: dict[str, Tensor] = {}
+    for name, tensor in encoder.state_dict().items():
+        parent, _, last = name.rpartition(".")
+        if parent in maps:  # lora_A and lora_B
+            continue
+        if parent.endswith(".base") and parent.removesuffix(".base") in maps:
+            tuned = maps[parent.removesuffix(".base")]
+            name = f"{parent.removesuffix('.base')}.{last}"
+            tensor = tuned.merged().detach() if last == "weight" else tensor
+        found[name] = tensor
+    return found
+
+
+def _adapter(
+    encoder: nn.Module, reader: nn.Module, tuning: TuningConfig, sizes: EncoderSizes, *, own: bool
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """(tensors, settings) as peft names them."""
+    if isinstance(tuning, LoraConfig):
+        base = f"base_model.model.{str(encoder.base_model_prefix) + '.' if own else ''}"
+        tensors = {}
+        for name, module in lora_maps(encoder):
+            tensors[f"{base}{name}.lora_A.weight"] = module.lora_A.detach()
+            tensors[f"{base}{name}.lora_B.weight"] = module.lora_B.detach()
+        settings = {"peft_type": "LORA", "r": tuning.rank, "lora_alpha": tuning.alpha, "lora_dropout": tuning.dropout}
+        return tensors, {**settings, "target_modules": list(tuning.targets), "bias": "none"}
+    added = {
+        "num_virtual_tokens": tuning.places(),
+        "token_dim": sizes.width,
+        "num_layers": sizes.layers,
+        "num_attention_heads": sizes.heads,
+        "num_transformer_submodules": 1,
+    }
+    if isinstance(reader, Prompt):
+        return {"prompt_embeddings": reader.prompt.detach()}, {"peft_type": "PROMPT_TUNING", **added}
+    if isinstance(reader, Prefix):
+        settings = {"peft_type": "PREFIX_TUNING", **added, "encoder_hidden_size": sizes.width, "prefix_projection": False}
+        return {"prompt_embeddings": reader.prefix.detach()}, settings
+    raise UsageError(f"model.tuning={tuning.kind} has no adapter; export the run as a plain folder instead.")
+
+
+def _head_tensors(head: nn.Module) -> dict[str, Tensor]:
+    """The tensors of the head as transformers names them."""
+    if isinstance(head, RobertaHead):
+        return {f"classifier.{name}": tensor for name, tensor in head.state_dict().items()}
+    return {f"classifier.{name}": tensor for name, tensor in head.classifier.state_dict().items()}  # type: ignore[union-attr]
+
+
+def _save_head(network: Any, folder: Path, label_names: Sequence[str]) -> None:
+    if network.config.pool == "own":
+        raise ConfigError("the head of model.pool=own is part of the model's own files.")
+    _save(_head_tensors(network.head), folder / HEAD)
+    write_json(
+        folder / HEAD_CONFIG, {"pool": network.config.pool, "virtual": network.head.virtual, "labels": list(label_names)}
+    )
+
+
+def _save(tensors: dict[str, Tensor], file: Path) -> None:
+    save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}, file, {"format": "pt"})

@@ -1,0 +1,180 @@
+"""BERT and RoBERTa: post-norm encoders with segments and a norm after the embedding."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Set
+from typing import Any, ClassVar, final
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.model.config import ModelConfig
+from glassformer.model.dims import Dims
+from glassformer.pretrained.architecture import NAMES_OF_BENDS, Architecture, Settings, inner_of, marks_of, must_be, setting
+from glassformer.pretrained.tensors import Rule, linear
+
+
+class Encoder(Architecture, ABC):
+    """What both share. ``bare`` is the class without scores, ``head_*`` the places of the masked head."""
+
+    bare: ClassVar[str]
+    head_map: ClassVar[str]
+    head_norm: ClassVar[str]
+    head_bias: ClassVar[str]
+    spare: ClassVar[tuple[str, ...]] = ("embeddings.position_ids", "embeddings.token_type_ids")
+
+    def offset(self, settings: Settings) -> int:
+        """Rows of the table of positions before that of the first token."""
+        return 0
+
+    def bend_of_head(self, bend: str) -> str:
+        return bend
+
+    def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
+        settings.must("position_embedding_type", "absolute")
+        settings.must("is_decoder", False)
+        settings.must("add_cross_attention", False)
+        settings.must("tie_word_embeddings", True)
+        eps, bend, offset = settings.number("layer_norm_eps", 1e-12), settings.bend("hidden_act", "gelu"), self.offset(settings)
+        head: dict[str, Any] = {"kind": "tied"}
+        if f"{self.head_map}.weight" in tensors:
+            head = {"kind": "masked", "bend": self.bend_of_head(bend), "eps": eps}
+        elif "pooler.dense.weight" in tensors:
+            head = {"kind": "pooled"}
+        return {
+            "width": settings.whole("hidden_size", 768),
+            "layers": settings.whole("num_hidden_layers", 12),
+            "heads": settings.whole("num_attention_heads", 12),
+            "context": settings.whole("max_position_embeddings", 512) - offset,
+            "dropout": settings.dropout("hidden_dropout_prob", "attention_probs_dropout_prob"),
+            "causal": False,
+            "segments": settings.whole("type_vocab_size", 2),
+            "embedding_norm": True,
+            "positions": {"kind": "learned", "offset": offset},
+            "norm": {"kind": "layer", "eps": eps},
+            "feedforward": {"kind": bend, "inner": settings.whole("intermediate_size", 3072)},
+            "block": "post",
+            "head": head,
+        }
+
+    def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
+        width, inner = dims.width, inner_of(config, dims)
+        places = dims.context + setting(config.positions, "offset", 0)
+        rules = [
+            Rule("embedding.weight", ("embeddings.word_embeddings.weight",), (dims.vocabulary,)),
+            Rule("positions.table.weight", ("embeddings.position_embeddings.weight",), (places,)),
+            Rule("segments.weight", ("embeddings.token_type_embeddings.weight",), (max(1, config.segments),)),
+            *linear("embedding_norm", "embeddings.LayerNorm", width),
+        ]
+        for layer in range(dims.layers):
+            ours, theirs = f"blocks.{layer}", f"encoder.layer.{layer}"
+            attention = tuple(f"{theirs}.attention.self.{part}" for part in ("query", "key", "value"))
+            rules += linear(f"{ours}.attention.mixer.qkv", attention, (width, width, width))
+            rules += linear(f"{ours}.attention.output", f"{theirs}.attention.output.dense", width)
+            rules += linear(f"{ours}.attention_norm", f"{theirs}.attention.output.LayerNorm", width)
+            rules += linear(f"{ours}.feedforward.up", f"{theirs}.intermediate.dense", inner)
+            rules += linear(f"{ours}.feedforward.down", f"{theirs}.output.dense", width)
+            rules += linear(f"{ours}.feedforward_norm", f"{theirs}.output.LayerNorm", width)
+        if config.head.kind == "masked":
+            rules += linear("head.dense", self.head_map, width)
+            rules += linear("head.norm", self.head_norm, width)
+            rules.append(Rule("head.scores.bias", (self.head_bias,), (dims.vocabulary,)))
+        if config.head.kind == "pooled":
+            rules += linear("head.pooler", "pooler.dense", width)
+        return rules
+
+    def objections(self, config: ModelConfig) -> list[str]:
+        wrong = must_be(
+            config,
+            {
+                "positions": ("learned", "sinusoidal", "none"),
+                "mixer": ("dot",),
+                "merge": ("concat",),
+                "norm": ("layer",),
+                "feedforward": tuple(NAMES_OF_BENDS),
+                "block": ("post",),
+                "head": ("masked", "pooled", "tied"),
+            },
+        )
+        if config.causal:
+            wrong.append("model.causal=true")
+        if not config.embedding_norm:
+            wrong.append("model.embedding_norm=false")
+        if config.head.kind == "masked" and not self._head_fits(config):
+            wrong.append("model.head has another bend or eps than model.feedforward and model.norm")
+        return wrong
+
+    def _head_fits(self, config: ModelConfig) -> bool:
+        same_eps = config.norm.kind == "layer" and setting(config.head, "eps") == setting(config.norm, "eps")
+        return same_eps and setting(config.head, "bend") == self.bend_of_head(config.feedforward.kind)
+
+    def class_of(self, config: ModelConfig) -> str:
+        return self.name if config.head.kind == "masked" else self.bare
+
+    def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {
+            "hidden_size": dims.width,
+            "num_hidden_layers": dims.layers,
+            "num_attention_heads": dims.heads,
+            "max_position_embeddings": dims.context + setting(config.positions, "offset", 0),
+            "intermediate_size": inner_of(config, dims),
+            "hidden_act": NAMES_OF_BENDS[config.feedforward.kind],
+            "layer_norm_eps": setting(config.norm, "eps"),
+            "hidden_dropout_prob": dims.dropout,
+            "attention_probs_dropout_prob": dims.dropout,
+            "type_vocab_size": max(1, config.segments),
+            "tie_word_embeddings": True,
+            **marks_of(tokenizer),
+        }
+
+
+@final
+class BERT(Encoder):
+    name: ClassVar[str] = "BertForMaskedLM"
+    bare: ClassVar[str] = "BertModel"
+    model_types: ClassVar[tuple[str, ...]] = ("bert",)
+    classes: ClassVar[tuple[str, ...]] = ("BertForMaskedLM", "BertModel", "BertForPreTraining")
+    prefix: ClassVar[str] = "bert."
+    unused: ClassVar[tuple[str, ...]] = ("cls.seq_relationship.", "pooler.")
+    head_map: ClassVar[str] = "cls.predictions.transform.dense"
+    head_norm: ClassVar[str] = "cls.predictions.transform.LayerNorm"
+    head_bias: ClassVar[str] = "cls.predictions.bias"
+
+    def objections(self, config: ModelConfig) -> list[str]:
+        offset = setting(config.positions, "offset", 0)
+        return [*super().objections(config), *([f"model.positions.offset={offset}"] if offset else [])]
+
+    def copies(self, config: ModelConfig) -> dict[str, str]:
+        decoder = "cls.predictions.decoder"
+        return {f"{decoder}.weight": "embeddings.word_embeddings.weight", f"{decoder}.bias": self.head_bias}
+
+
+@final
+class RoBERTa(Encoder):
+    """Its first place has the row after the padding's, and its head bends by GELU whatever the layers do."""
+
+    name: ClassVar[str] = "RobertaForMaskedLM"
+    bare: ClassVar[str] = "RobertaModel"
+    model_types: ClassVar[tuple[str, ...]] = ("roberta",)
+    classes: ClassVar[tuple[str, ...]] = ("RobertaForMaskedLM", "RobertaModel")
+    prefix: ClassVar[str] = "roberta."
+    unused: ClassVar[tuple[str, ...]] = ("pooler.",)
+    head_map: ClassVar[str] = "lm_head.dense"
+    head_norm: ClassVar[str] = "lm_head.layer_norm"
+    head_bias: ClassVar[str] = "lm_head.bias"
+
+    def offset(self, settings: Settings) -> int:
+        return settings.whole("pad_token_id", 1) + 1
+
+    def bend_of_head(self, bend: str) -> str:
+        return "gelu"
+
+    def objections(self, config: ModelConfig) -> list[str]:
+        offset = setting(config.positions, "offset", 0)
+        return [*super().objections(config), *([] if offset > 1 else [f"model.positions.offset={offset}"])]
+
+    def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {**super().write(config, dims, tokenizer), "pad_token_id": setting(config.positions, "offset", 2) - 1}
+
+    def copies(self, config: ModelConfig) -> dict[str, str]:
+        decoder = "lm_head.decoder"
+        return {f"{decoder}.weight": "embeddings.word_embeddings.weight", f"{decoder}.bias": self.head_bias}

@@ -1,0 +1,113 @@
+"""A folder or a hub name -> an encoder of transformers in float32 with its pooler apart, its tokenizer, its fingerprint.
+
+Weights come from safetensors alone; no code from the folder is run; without a network a name works if it is in the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.foundation.errors import ConfigError, DataError, MissingDependency
+from glassformer.foundation.files import sha256_of_file, sha256_of_text
+from glassformer.pretrained.folders import locate, read_config, weight_files
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """``pooler``: the module between the first vector and a head, where the folder has weights of one."""
+
+    encoder: nn.Module
+    pooler: nn.Module | None
+    folder: Path
+    sha256: str
+
+    @property
+    def config(self) -> Any:
+        return self.encoder.config
+
+
+def load_encoder(name: str) -> LoadedEncoder:
+    """The encoder of a folder. Random numbers are left alone."""
+    transformers = _library()
+    folder = locate(name)
+    weight_files(folder)  # says in one sentence when there are none, or only pickles
+    settings = read_config(folder)
+    if settings.get("is_encoder_decoder") or settings.get("is_decoder"):
+        raise ConfigError(
+            f"model.folder={name} is a model with a decoder; labels are read off an encoder (BERT, RoBERTa, ...)."
+        )
+    try:
+        with _quietly(transformers), torch.random.fork_rng(devices=[]):
+            encoder, found = transformers.AutoModel.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"the model cannot be loaded ({first}).", file=folder) from error
+    missing = [key for key in found["missing_keys"] if not key.startswith("pooler.")]
+    if missing:
+        raise DataError(f"the weights lack {missing[0]} and {len(missing) - 1} more; fetch the folder again.", file=folder)
+    pooler = getattr(encoder, "pooler", None)
+    if isinstance(pooler, nn.Module):
+        encoder.pooler = None
+    else:
+        pooler = None
+    if pooler is not None and len(found["missing_keys"]) > 0:
+        pooler = None  # random weights, which nobody pretrained
+    return LoadedEncoder(encoder, pooler, folder, fingerprint_of_weights(folder))
+
+
+def folder_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer that the encoder was pretrained with."""
+    folder = locate(name)
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise DataError(
+            "there is no tokenizer.json, so texts cannot be turned into the ids this model knows; fetch it with the model.",
+            file=folder,
+        )
+    return load_tokenizer(file)
+
+
+def fingerprint_of_weights(folder: Path) -> str:
+    """sha256 of the weights: of the one file, or over those of all of them."""
+    digests = [sha256_of_file(file) for file in sorted(weight_files(folder))]
+    return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))
+
+
+def _library() -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingDependency("model.kind=pretrained needs transformers; install glassformer[hf].") from error
+    return transformers
+
+
+@contextlib.contextmanager
+def _quietly(transformers: Any) -> Iterator[None]:
+    """Without the library's bars and advice: what matters is said by us."""
+    log = transformers.utils.logging
+    before, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(before)
+        if bars:
+            log.enable_progress_bar()

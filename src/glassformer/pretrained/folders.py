@@ -1,0 +1,131 @@
+"""A folder or a hub name -> its config.json and its tensors, from safetensors alone: no pickle, no code, bounded headers."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from glassformer.foundation.errors import DataError, MissingDependency
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+WANTED = (CONFIG, "*.safetensors", INDEX, "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "vocab.txt")
+"""What is fetched of a name on the hub: no pickle and no Python file is among them."""
+LARGEST_JSON = 64 << 20
+LARGEST_HEADER = 100 << 20
+"""The limit of safetensors itself: a header that says it is longer is no header."""
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether this is the folder of a Hugging Face model."""
+    return (Path(path) / CONFIG).is_file()
+
+
+def locate(name: Path | str) -> Path:
+    """The folder itself, or that of a hub name: from the hub's cache, or fetched where the settings allow it."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not is_folder(folder):
+            raise DataError(f"there is no {CONFIG}, so this is not the folder of a Hugging Face model.", file=folder)
+        return folder
+    text = str(name)
+    if folder.exists() or text.startswith((".", "/", "~")) or text.count("/") > 1:
+        raise DataError("is no folder; give the folder of a Hugging Face model, or its name on the hub.", file=name)
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise MissingDependency(
+            f"{text} is no folder here, and looking for it on the hub needs huggingface_hub; install glassformer[hf]."
+        ) from error
+    offline = any(
+        os.environ.get(key, "").upper() in ("1", "ON", "YES", "TRUE") for key in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    )
+    try:
+        return Path(huggingface_hub.snapshot_download(text, allow_patterns=list(WANTED), local_files_only=offline))
+    except Exception as error:  # the library has a dozen kinds, and so has the network below it
+        reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else f"{type(error).__name__}"
+        raise DataError(
+            f"{text} is no folder here, is not in the hub's cache, and cannot be fetched: {reason}; give a folder instead."
+        ) from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The settings in config.json."""
+    return read_document(folder / CONFIG)
+
+
+def read_document(file: Path) -> dict[str, Any]:
+    """A JSON object of bounded size."""
+    try:
+        if file.stat().st_size > LARGEST_JSON:
+            raise DataError(f"is larger than {LARGEST_JSON >> 20} MiB; this is no settings file.", file=file)
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is not valid JSON ({error}); fetch it again.", file=file) from None
+    if not isinstance(document, dict):
+        raise DataError("is JSON but not an object; fetch it again.", file=file)
+    return document
+
+
+def weight_files(folder: Path) -> dict[Path, list[str] | None]:
+    """The files of the weights, each with the tensors that the index promises in it (None: whatever it holds)."""
+    if (folder / WEIGHTS).is_file():
+        return {folder / WEIGHTS: None}
+    if (folder / INDEX).is_file():
+        return _shards(folder)
+    pickles = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
+    if pickles:
+        raise DataError(
+            f"the weights are in {pickles[0]} alone, a pickle, which can run code when it is read, so it is not; save the "
+            "model again as safetensors.",
+            file=folder,
+        )
+    raise DataError(f"there are no weights: neither {WEIGHTS} nor {INDEX}.", file=folder)
+
+
+def _shards(folder: Path) -> dict[Path, list[str] | None]:
+    index = read_document(folder / INDEX).get("weight_map")
+    if not isinstance(index, dict) or not index or not all(isinstance(shard, str) for shard in index.values()):
+        raise DataError("has no weight_map from tensors to files; fetch it again.", file=folder / INDEX)
+    found: dict[Path, list[str] | None] = {}
+    for tensor, shard in index.items():
+        if Path(shard).name != shard or not shard.endswith(".safetensors"):
+            raise DataError(f"names {shard!r} for {tensor}, which is no safetensors file of this folder.", file=folder / INDEX)
+        if not (folder / shard).is_file():
+            raise DataError(f"names the file {shard} for {tensor}, and it is not in the folder; fetch it.", file=folder / INDEX)
+        found[folder / shard] = [*(found.get(folder / shard) or []), tensor]
+    return found
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Every tensor of the folder by its name there."""
+    tensors: dict[str, Tensor] = {}
+    for file, promised in weight_files(folder).items():
+        _refuse_foreign(file)
+        try:
+            with safe_open(file, framework="pt", device="cpu") as stored:
+                names = set(stored.keys())
+                missing = [name for name in promised or () if name not in names]
+                if missing:
+                    raise DataError(f"the tensor {missing[0]} is not in it, though {INDEX} says so.", file=file)
+                tensors.update((name, stored.get_tensor(name)) for name in sorted(names if promised is None else promised))
+        except (SafetensorError, OSError, ValueError) as error:
+            raise DataError(f"cannot be read as safetensors ({error}); fetch it again.", file=file) from error
+    return tensors
+
+
+def _refuse_foreign(file: Path) -> None:
+    """The first bytes of a safetensors file are the length of a JSON header; a pickle's or an archive's are not."""
+    with file.open("rb") as stream:
+        start = stream.read(9)
+    length = struct.unpack("<Q", start[:8])[0] if len(start) == 9 else 0
+    if not 2 <= length <= min(LARGEST_HEADER, file.stat().st_size - 8) or start[8:9] != b"{":
+        raise DataError("is not a safetensors file, whatever its name says; nothing of it was read.", file=file)

@@ -1,0 +1,97 @@
+"""Vectors of a pretrained encoder -> scores of labels: one linear map of pooled vectors, or the head that transformers has.
+
+``own`` is BERT's pooler and linear map, or RoBERTa's two layers, with transformers' names: a folder of it is opened by
+AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every encoder.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.foundation.errors import ConfigError
+
+PoolChoice = Literal["mean", "first", "own"]
+ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
+
+
+class LabelHead(nn.Module):
+    """Pooled vectors through dropout and a linear map. ``virtual``: vectors before the text that are not pooled."""
+
+    def __init__(self, width: int, outputs: int, *, pool: Literal["mean", "first"], dropout: float, virtual: int = 0) -> None:
+        super().__init__()
+        self.pool, self.drop, self.virtual = pool, dropout, virtual
+        self.classifier = nn.Linear(width, outputs)
+
+    def pooled(self, x_BTD: Tensor, hidden_BS: Tensor | None) -> Tensor:
+        text_BTD = x_BTD[:, self.virtual :]
+        if self.pool == "first":
+            return text_BTD[:, 0]
+        if hidden_BS is None:
+            return text_BTD.mean(dim=1)
+        seen_BT1 = (~hidden_BS).unsqueeze(-1).to(x_BTD.dtype)
+        return (text_BTD * seen_BT1).sum(dim=1) / seen_BT1.sum(dim=1).clamp(min=1.0)
+
+    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
+        pooled_BD = F.dropout(self.pooled(x_BTD, hidden_BS), self.drop, self.training)
+        return self.classifier(pooled_BD)
+
+    def draw(self, generator: torch.Generator) -> None:
+        """transformers' start: small weights, no bias."""
+        nn.init.normal_(self.classifier.weight, std=0.02, generator=generator)
+        nn.init.zeros_(self.classifier.bias)
+
+
+@final
+class BertHead(LabelHead):
+    """The encoder's pooler (pretrained; frozen where the encoder is), dropout, one linear map."""
+
+    def __init__(self, width: int, outputs: int, pooler: nn.Module, *, dropout: float) -> None:
+        super().__init__(width, outputs, pool="first", dropout=dropout)
+        self.pooler = pooler
+
+    def pooled(self, x_BTD: Tensor, hidden_BS: Tensor | None) -> Tensor:
+        return self.pooler(x_BTD)  # its first vector, also where that is a prompt's: as peft has it
+
+
+@final
+class RobertaHead(nn.Module):
+    """Dropout, a layer with tanh, dropout, one linear map, on the first vector; both layers are new and trained."""
+
+    def __init__(self, width: int, outputs: int, *, dropout: float) -> None:
+        super().__init__()
+        self.drop = dropout
+        self.dense, self.out_proj = nn.Linear(width, width), nn.Linear(width, outputs)
+
+    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
+        x_BD = F.dropout(x_BTD[:, 0], self.drop, self.training)
+        x_BD = F.dropout(torch.tanh(self.dense(x_BD)), self.drop, self.training)
+        return self.out_proj(x_BD)
+
+    def draw(self, generator: torch.Generator) -> None:
+        for layer in (self.dense, self.out_proj):
+            nn.init.normal_(layer.weight, std=0.02, generator=generator)
+            nn.init.zeros_(layer.bias)
+
+
+def build_head(
+    pool: PoolChoice, model_type: str, pooler: nn.Module | None, *, width: int, outputs: int, dropout: float, virtual: int
+) -> nn.Module:
+    """The head that ``model.pool`` asks for."""
+    if pool != "own":
+        return LabelHead(width, outputs, pool=pool, dropout=dropout, virtual=virtual)
+    if model_type == "bert" and pooler is not None:
+        return BertHead(width, outputs, pooler, dropout=dropout)
+    if model_type in ROBERTA_LIKE:
+        return RobertaHead(width, outputs, dropout=dropout)
+    reason = "its folder has no weights of a pooler" if model_type == "bert" else "it is known for BERT and RoBERTa only"
+    raise ConfigError(f"model.pool=own is not there for this {model_type} model: {reason}; choose model.pool: mean or first.")
+
+
+def head_parameters(pool: PoolChoice, model_type: str, width: int, outputs: int) -> int:
+    """Numbers of the head that are always trained (BERT's pooler belongs to the encoder)."""
+    dense = width * width + width if pool == "own" and model_type in ROBERTA_LIKE else 0
+    return dense + width * outputs + outputs

@@ -1,0 +1,196 @@
+"""A Hugging Face folder -> a model config, a tokenizer and weights of ours; and from them a run without training."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.config import NO_DATA
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.foundation.files import room_on_disk, sha256_of_file
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import Transformer
+from glassformer.pretrained.architecture import Architecture, Settings
+from glassformer.pretrained.bert import BERT, RoBERTa
+from glassformer.pretrained.folders import CONFIG, locate, read_config, read_tensors, weight_files
+from glassformer.pretrained.gpt2 import GPT2
+from glassformer.pretrained.llama import Llama
+from glassformer.pretrained.tensors import to_ours
+from glassformer.pretrained.vocabulary import tokenizer_in
+from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
+from glassformer.runs.directory import RunDirectory
+
+ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Llama(), BERT(), RoBERTa())
+OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
+"""How BERT's first files called the parts of a norm."""
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a folder holds, in our words. ``weights`` are named as in a checkpoint; ``notes`` say what was left out."""
+
+    folder: Path
+    architecture: Architecture
+    model: ModelConfig
+    tokenizer: Tokenizer
+    weights: Mapping[str, Tensor]
+    notes: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Where the weights came from, for a run's environment: plain values."""
+        return {
+            "folder": str(self.folder.resolve()),
+            "class": self.architecture.class_of(self.model),
+            "sha256": {file.name: sha256_of_file(file) for file in weight_files(self.folder)},
+            "notes": list(self.notes),
+        }
+
+
+def read_pretrained(name: Path | str, *, context: int | None = None) -> Pretrained:
+    """The model of a folder, or of a hub name. What does not fit names its setting or its tensor.
+
+    ``context`` shortens a model whose positions are a formula (rotary): less to compute in the checks.
+    """
+    folder = locate(name)
+    values = read_config(folder)
+    settings = Settings(values, str(folder / CONFIG))
+    architecture = architecture_of(settings)
+    theirs = _plain_names(read_tensors(folder), architecture)
+    config = _config(architecture, settings, theirs, context)
+    tokenizer = tokenizer_in(folder)
+    rows = settings.whole("vocab_size")
+    if rows < tokenizer.size:
+        raise settings.refusal(
+            "vocab_size", f"is less than the {tokenizer.size} ids of the folder's tokenizer; they do not fit"
+        )
+    if rows > tokenizer.size:
+        config = ModelConfig.parse({**config.plain(), "vocabulary": rows}, at="model")
+    return _fitted(folder, architecture, config, tokenizer, theirs)
+
+
+def architecture_of(settings: Settings) -> Architecture:
+    """Which of the kinds we know a config.json speaks of."""
+    kind, classes = settings.values.get("model_type"), settings.values.get("architectures") or []
+    known = {model_type: architecture for architecture in ARCHITECTURES for model_type in architecture.model_types}
+    if kind not in known:
+        raise settings.refusal("model_type", f"is a kind of model that cannot become ours; {', '.join(known)} can")
+    architecture = known[str(kind)]
+    if classes and classes[0] not in architecture.classes:
+        raise settings.refusal("architectures", f"names a class that cannot become ours; {', '.join(architecture.classes)} can")
+    return architecture
+
+
+def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str, Tensor], context: int | None) -> ModelConfig:
+    values = architecture.read(settings, theirs.keys())
+    if context is not None and context < values["context"]:
+        if values["positions"] == "learned" or values["positions"]["kind"] == "learned":
+            raise ConfigError(f"context={context} would cut the table of positions of {values['context']} rows; leave it out.")
+        values["context"] = context
+    try:
+        return ModelConfig.parse(values, at="model")
+    except ConfigError as error:
+        raise DataError(f"the settings do not make a model of ours: {error}", file=settings.file) from error
+
+
+def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
+    """The weights by the names of the bare model, without what follows from the settings."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.endswith(architecture.spare):
+            continue
+        for old, new in OLD_NAMES.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        found[name.removeprefix(architecture.prefix)] = tensor
+    return found
+
+
+def _fitted(
+    folder: Path, architecture: Architecture, config: ModelConfig, tokenizer: Tokenizer, theirs: Mapping[str, Tensor]
+) -> Pretrained:
+    with torch.device("meta"):
+        model = Transformer(config, tokenizer.size)
+    expected = {name: parameter.shape for name, parameter in model.named_parameters()}
+    rules = architecture.rules(config, model.dims)
+    try:
+        weights = to_ours(theirs, rules, expected)
+    except DataError as error:
+        raise DataError(str(error), file=folder) from error
+    for copy, original in architecture.copies(config).items():
+        if copy in theirs and original in theirs and not torch.equal(theirs[copy], theirs[original]):
+            raise DataError(f"the tensor {copy} differs from {original}, which {CONFIG} says it is.", file=folder)
+    used = {name for rule in rules for name in rule.theirs} | architecture.copies(config).keys()
+    left = sorted(theirs.keys() - used)
+    strange = [name for name in left if not name.startswith(architecture.unused)]
+    if strange or (left and not architecture.unused):
+        raise DataError(
+            f"the tensor {(strange or left)[0]} has no place in {architecture.class_of(config)} as ours.", file=folder
+        )
+    notes = [f"Left out, because no score of ours depends on it: {', '.join(left)}."] if left else []
+    if config.head.kind in ("pooled", "tied") and not config.causal:
+        notes.append("The folder has no head for scores of the vocabulary; the embedding's own matrix stands in for it.")
+    return Pretrained(folder, architecture, config, tokenizer, weights, tuple(notes))
+
+
+def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tuple[RunDirectory, Pretrained]:
+    """A run in ``out``: the folder's model as a checkpoint of step 0, its tokenizer, and a recipe without data.
+
+    All is read before anything is written, and the run takes its name when it is whole.
+    """
+    RunDirectory(out).refuse_if_used()
+    found = read_pretrained(name, context=context)
+    with room_on_disk(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+        try:
+            write_run(RunDirectory(draft), found, home=out)
+            draft.chmod(0o755)
+            if out.is_dir():
+                out.rmdir()  # it is empty
+            os.rename(draft, out)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    return RunDirectory(out), found
+
+
+def kept_run(name: Path | str) -> RunDirectory:
+    """The same in the cache, made once for the same bytes: how a folder is opened without naming a run."""
+    folder = locate(name)
+    tokenizer = [sha256_of_file(file) for file in sorted(folder.glob("*.json")) if file.name.startswith("tokenizer")]
+    weights = [[file.name, sha256_of_file(file)] for file in weight_files(folder)]
+    key = fingerprint([1, read_config(folder), weights, tokenizer, ModelConfig.model_json_schema()["properties"]])
+
+    def make(draft: Path) -> None:
+        write_run(RunDirectory(draft), read_pretrained(folder), home=cache_folder() / "imported" / key)
+
+    return RunDirectory(kept_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
+
+
+def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None:
+    """The files of the run. ``home`` is where they will live."""
+    directory.root.mkdir(parents=True, exist_ok=True)
+    found.tokenizer.save(directory.tokenizer_file)
+    save_checkpoint(directory, Checkpoint(step=0, model=found.weights))
+    directory.write_environment({"imported": found.record(), "outputs": None})
+    directory.write_state("imported", step=0, steps=0)
+    directory.write_recipe(
+        {
+            "about": f"Imported from {found.folder.resolve().name} ({found.architecture.class_of(found.model)}); not trained "
+            "here: give data and training to go on from it with init_from.",
+            "data": {"set": NO_DATA},
+            "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
+            "model": found.model.plain(),
+            "training": {"steps": 1},
+        }
+    )

@@ -1,0 +1,104 @@
+"""The interface of tuning: an encoder -> what is trained of it, what is added to it, and how it then reads.
+
+A way of tuning is one file: a config that counts its trainable numbers by formula, above the reader it builds. The head on
+top is trained in every way and is counted apart.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.registry import Slot, VariantConfig
+
+
+@dataclass(frozen=True)
+class EncoderSizes:
+    """What a formula needs to know of an encoder."""
+
+    name: str
+    width: int
+    heads: int
+    layers: int
+    parameters: int
+    positions: int
+    """The longest row it reads."""
+    linear: Mapping[str, tuple[int, int]]
+    """Its linear maps by name: inputs and outputs."""
+
+
+class Reader(nn.Module):
+    """How the encoder reads with what was added. ``virtual``: vectors that stand before the text in what it gives."""
+
+    virtual: int = 0
+
+    def forward(self, encoder: nn.Module, ids_BT: Tensor, seen_BT: Tensor, types_BT: Tensor | None) -> Tensor:
+        """The last layer's vectors, [B, virtual + T, D]."""
+        return read_plainly(encoder, input_ids=ids_BT, attention_mask=seen_BT, token_type_ids=types_BT)
+
+
+class TuningConfig(VariantConfig):
+    """A way to tune. The encoder comes with all its weights trainable; ``apply`` freezes what stays as it is."""
+
+    frozen: ClassVar[bool] = True
+    """Whether the encoder's own weights stay as they are, so that a checkpoint needs to keep only what was added."""
+
+    def places(self) -> int:
+        """Places of the longest row that what is added takes up."""
+        return 0
+
+    def trainable(self, sizes: EncoderSizes) -> int:
+        """Numbers that are trained, without the head."""
+        raise NotImplementedError
+
+    def objection(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
+        """Why this encoder cannot be tuned in this way, as a sentence; None: it can."""
+        return None
+
+    def apply(self, encoder: nn.Module, sizes: EncoderSizes, generator: torch.Generator) -> Reader:
+        """Freezes, adds and gives the reader; random starts come from ``generator`` alone."""
+        raise NotImplementedError
+
+
+def read_plainly(encoder: nn.Module, **inputs: Any) -> Tensor:
+    """The encoder's own forward pass; what is None or unknown to it is left out."""
+    known = accepted(encoder)
+    output = encoder(**{name: value for name, value in inputs.items() if value is not None and name in known})
+    vectors: Tensor = output.last_hidden_state
+    return vectors
+
+
+def accepted(encoder: nn.Module) -> set[str]:
+    """The arguments of the encoder's forward pass."""
+    passes = [vars(base)["forward"] for base in type(encoder).__mro__ if "forward" in vars(base)]
+    return {name for forward in passes for name in inspect.signature(forward).parameters}
+
+
+def sizes_of(encoder: nn.Module, name: str) -> EncoderSizes:
+    """The sizes of a Hugging Face encoder, from its config and its modules."""
+    config: Any = encoder.config
+    try:
+        width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
+    except AttributeError as error:
+        raise ConfigError(f"model.folder={name}: its config.json states no {error.name}, so its sizes are not known.") from None
+    positions = int(getattr(config, "max_position_embeddings", 1 << 20))
+    if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert"):
+        positions -= config.pad_token_id + 1  # their positions begin after the id of padding
+    linear = {
+        place: (module.in_features, module.out_features)
+        for place, module in encoder.named_modules()
+        if isinstance(module, nn.Linear)
+    }
+    parameters = sum(parameter.numel() for parameter in encoder.parameters())
+    return EncoderSizes(name, width, heads, layers, parameters, positions, linear)
+
+
+TUNINGS: Slot[TuningConfig] = Slot(
+    "model.tuning", "which numbers of a pretrained encoder are trained", "glassformer.pretrained.tuning"
+)

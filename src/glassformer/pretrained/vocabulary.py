@@ -1,0 +1,165 @@
+"""Tokenizers of ours -> a tokenizer.json that Hugging Face's loaders read, with the same ids; and a folder's files -> ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.splitting import BYTE_SIGNS
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.byte import ByteTokenizer
+from glassformer.data.tokenizers.char import UNKNOWN_TEXT, CharTokenizer
+from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.huggingface import FastTokenizer, HuggingFaceTokenizer
+from glassformer.data.tokenizers.treebank import hugging_face_cuts
+from glassformer.data.tokenizers.word import PAD, START, STOP, UNK, WordTokenizer
+from glassformer.foundation.errors import ConfigError, DataError
+
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+ROLES = {
+    "bos_token": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>", START),
+    "eos_token": ("<|endoftext|>", "</s>", "<eos>", "<|end_of_text|>", STOP),
+    "unk_token": ("[UNK]", "<unk>"),
+    "cls_token": ("[CLS]",),
+    "sep_token": ("[SEP]",),
+    "mask_token": ("[MASK]", "<mask>"),
+    "pad_token": ("[PAD]", "<pad>", "<|pad|>"),
+}
+"""What Hugging Face calls the roles of special tokens, by their names."""
+
+
+def tokenizer_in(folder: Path) -> Tokenizer:
+    """The tokenizer of a model's folder: its tokenizer.json, or the older files of GPT-2 and BERT."""
+    if (folder / TOKENIZER).is_file():
+        return load_tokenizer(folder / TOKENIZER)
+    try:
+        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            return _of_merges(folder)
+        if (folder / "vocab.txt").is_file():
+            return _of_pieces(folder)
+    except (OSError, ValueError) as error:
+        raise DataError(f"the files of the tokenizer cannot be read ({error}).", file=folder) from error
+    raise DataError(
+        f"there is no tokenizer that can be read: no {TOKENIZER}, no vocab.json with merges.txt, no vocab.txt.", file=folder
+    )
+
+
+def _of_merges(folder: Path) -> Tokenizer:
+    from glassformer.data.tokenizers.bpe import BPETokenizer, from_document
+
+    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    signs = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    special = [name for name in ("<|endoftext|>",) if name in vocabulary]
+    document = _document({"type": "BPE", "vocab": vocabulary, "merges": merges}, special, vocabulary)
+    document |= {"pre_tokenizer": signs, "decoder": signs}
+    pairs = from_document(document)
+    return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
+
+
+def _of_pieces(folder: Path) -> Tokenizer:
+    pieces = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    settings = (
+        json.loads((folder / TOKENIZER_CONFIG).read_text(encoding="utf-8")) if (folder / TOKENIZER_CONFIG).is_file() else {}
+    )
+    lower = bool(settings.get("do_lower_case", True))
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    special = [name for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if name in vocabulary]
+    document = _document({**model, "vocab": vocabulary}, special, vocabulary)
+    document |= {
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+        | {"lowercase": lower},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    }
+    if {"[CLS]", "[SEP]"} <= vocabulary.keys():
+        pair = [["[SEP]", vocabulary["[SEP]"]], ["[CLS]", vocabulary["[CLS]"]]]
+        document["post_processor"] = {"type": "BertProcessing", "sep": pair[0], "cls": pair[1]}
+    return HuggingFaceTokenizer(document)
+
+
+def document_of(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The tokenizer.json that gives the ids of ``tokenizer.encode`` everywhere."""
+    if isinstance(tokenizer, FastTokenizer):
+        return dict(tokenizer.document)
+    if isinstance(tokenizer, ByteTokenizer):
+        return _bytes_document()
+    if isinstance(tokenizer, CharTokenizer):
+        return _characters_document(tokenizer)
+    if isinstance(tokenizer, WordTokenizer):
+        return _words_document(tokenizer)
+    raise ConfigError(f"tokenizer={tokenizer.kind} has no form that Hugging Face's loaders read; export a run of another kind.")
+
+
+def config_of(tokenizer: Tokenizer, document: dict[str, Any], context: int) -> dict[str, Any]:
+    """The tokenizer_config.json beside it: which special token has which role."""
+    special = [token["content"] for token in document.get("added_tokens") or [] if token.get("special")]
+    roles = {role: name for role, names in ROLES.items() for name in names if name in special}
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        "clean_up_tokenization_spaces": False,
+        **roles,
+    }
+
+
+def _bytes_document() -> dict[str, Any]:
+    signs = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    vocabulary = {sign: byte for byte, sign in enumerate(BYTE_SIGNS)}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
+    return _document(model, [], vocabulary) | {"pre_tokenizer": signs, "decoder": signs}
+
+
+def _characters_document(tokenizer: CharTokenizer) -> dict[str, Any]:
+    """Every character is a word of its own; the unknown one is the sign that decoding shows for it, unless that is known."""
+    characters = tokenizer.settings()["characters"]
+    unknown = UNKNOWN_TEXT if UNKNOWN_TEXT not in characters else UNK
+    vocabulary = {unknown: 0} | {character: number for number, character in enumerate(characters, start=1)}
+    single = _split(r"[\s\S]", "Isolated")
+    model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": unknown}
+    return _document(model, [], vocabulary) | {"pre_tokenizer": single, "decoder": {"type": "Fuse"}}
+
+
+def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
+    """Words by the same rules of cutting. Lowercasing comes before them there and after them here."""
+    settings = tokenizer.settings()
+    special = [PAD, UNK, START, STOP] if settings["marks"] else [PAD, UNK]
+    vocabulary = {word: number for number, word in enumerate([*special, *settings["words"]])}
+    cuts = [_split(r"[\s\x1c-\x1f]+", "Removed"), *(_split(cut, "Isolated") for cut in hugging_face_cuts())]
+    document = _document({"type": "WordLevel", "vocab": vocabulary, "unk_token": UNK}, special, vocabulary)
+    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": cuts}
+    if settings["lowercase"]:
+        document["normalizer"] = {"type": "Lowercase"}
+    if settings["marks"]:  # a prompt begins as a document does
+        pieces = [{"SpecialToken": {"id": START, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+        document["post_processor"] = {
+            "type": "TemplateProcessing",
+            "single": pieces,
+            "pair": [*pieces, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {START: {"id": START, "ids": [tokenizer.start_id], "tokens": [START]}},
+        }
+    return document
+
+
+def _split(pattern: str, behavior: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
+
+
+def _document(model: dict[str, Any], special: Sequence[str], ids: dict[str, int]) -> dict[str, Any]:
+    """A tokenizer.json with nothing but a model and special tokens."""
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": ids[name], "content": name, **plain} for name in special],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": None,
+        "model": model,
+    }

@@ -1,0 +1,112 @@
+"""Labelled splits: the labels there are, the balance, what is refused, and texts that were trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.data.config import DataConfig
+from glassformer.data.labels import UNLABELLED, Labels, labelled_texts
+from glassformer.foundation.errors import ConfigError, DataError
+
+
+def files(folder: Path, train: str, **more: str) -> DataConfig:
+    paths = {}
+    for name, text in {"path": train, **more}.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        paths[name] = str(folder / f"{name}.txt")
+    return DataConfig.parse({**paths, "format": "label-text"})
+
+
+TRAIN = "".join(f"{['bad', 'good', 'so'][n % 3]} text number {n}\n" for n in range(23))
+
+
+def test_splits_labels_and_balance(tmp_path: Path) -> None:
+    labels = Labels(files(tmp_path, TRAIN, test="good new one\nbad text number 0\n"))
+    assert labels.label_names == ("bad", "good", "so")
+    assert labels.names == ["train", "validation", "test"]
+    train, validation, test = (labels.split(name) for name in labels.names)
+    assert len(train) + len(validation) == 23
+    assert len(validation) == 2
+    assert not set(train.ids) & set(validation.ids)
+    assert test.labels.tolist() == [1, 0]
+    assert sum(train.counts) == len(train)
+    assert test.balance() == "2 texts: bad 50.0%, good 50.0%, so 0.0%"
+
+
+def test_texts_that_were_trained_on_are_told(tmp_path: Path) -> None:
+    labels = Labels(files(tmp_path, TRAIN, test="good new one\n" + "bad text number 0\n" + "so text number 5\n"))
+    train = labels.split("train").texts
+    test = labels.split("test")
+    assert test.seen is not None
+    assert test.seen.tolist() == [False, "text number 0" in train, "text number 5" in train]
+    assert any("stand word for word in the training texts" in note for note in labels.notes)
+
+
+def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:
+    text = "".join(f"{n % 12} word {n}\n" for n in range(60))
+    assert Labels(files(tmp_path, text)).label_names == tuple(str(n) for n in range(12))
+
+
+def test_an_unknown_label_in_the_validation_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"validation.txt, line 2: the label 'great' does not occur in the training texts"):
+        Labels(files(tmp_path, TRAIN, validation="good a\ngreat b\n"))
+
+
+def test_one_class_only(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="one class only is nothing to learn"):
+        Labels(files(tmp_path, "good a\ngood b\ngood c\n"))
+
+
+def test_a_column_that_is_not_labels(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is data.label_column the column of labels"):
+        Labels(files(tmp_path, "".join(f"id{n} text {n}\n" for n in range(9))))
+
+
+def test_the_split_is_the_same_whatever_is_asked_first_and_changed_files_are_refused(tmp_path: Path) -> None:
+    config = files(tmp_path, TRAIN)
+    first = Labels(config)
+    assert Labels(config).split("train").ids == first.split("train").ids
+    (tmp_path / "path.txt").write_text(TRAIN + "good more\n", encoding="utf-8")
+    with pytest.raises(DataError, match="not what they were when the run began"):
+        Labels(config, expect=first.record)
+
+
+def test_a_set_without_labels(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data.set=docstrings has no labels; sets that have: .*sst2"):
+        Labels(DataConfig(set="docstrings"))
+
+
+def test_texts_to_ask_about() -> None:
+    texts = labelled_texts("asked", ["a film"], ["bad", "good"])
+    assert texts.labels.tolist() == [UNLABELLED]
+    with pytest.raises(DataError, match="The text is empty"):
+        labelled_texts("asked", [" "], ["bad", "good"])
+
+
+def test_a_file_of_a_users_own_is_read_in_the_same_way(tmp_path: Path) -> None:
+    labels = Labels(files(tmp_path, TRAIN))
+    own = tmp_path / "own.txt"
+    own.write_text("so what\n", encoding="utf-8")
+    assert labels.file(own).labels.tolist() == [2]
+
+
+@pytest.mark.realdata
+def test_the_sets_have_the_sizes_of_the_literature(real_data: Path) -> None:
+    sst2, boolq, speeches = (Labels(DataConfig(set=name)) for name in ("sst2", "boolq", "speeches"))
+    assert len(sst2.split("train")) + len(sst2.split("validation")) == 6920
+    assert len(sst2.split("test:dev")) == 872
+    assert len(boolq.split("train")) + len(boolq.split("validation")) == 8000
+    assert len(boolq.split("test:rest")) == 1427
+    np.testing.assert_allclose(boolq.split("test:dev").counts.max() / 1635, 0.6012, atol=5e-5)
+    assert speeches.label_names == ("Obama", "W. Bush", "H. Bush")
+    assert len(speeches.split("test:dev")) == 375
+
+
+@pytest.mark.realdata
+def test_three_quarters_of_the_speeches_test_were_trained_on(real_data: Path) -> None:
+    dev = Labels(DataConfig.parse({"set": "speeches", "split": {"validation": 0.0}})).split("test:dev")
+    assert dev.seen is not None
+    assert int(dev.seen.sum()) == 281

@@ -1,0 +1,167 @@
+"""Pretrained networks: counts by formula and by hand, padding, what is refused, and checkpoints of adapters."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.checks.check import check_model
+from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.networks.pretrained import PretrainedConfig, PretrainedNetwork
+from glassformer.pretrained.tuning.base import TUNINGS
+from glassformer.runs.weights import load_weights, saved_tensors
+
+from .conftest import LAYERS, PLACES, WIDTH, WORDS, make_folder
+
+transformers = pytest.importorskip("transformers")
+
+
+def config(folder: Path, **settings: Any) -> PretrainedConfig:
+    return PretrainedConfig.parse({"folder": str(folder), "context": 20, **settings})
+
+
+def build(folder: Path, *, seed: int = 1, outputs: int = 2, **settings: Any) -> PretrainedNetwork:
+    return config(folder, **settings).build(WORDS, outputs=outputs, seed=seed).eval()
+
+
+FORMULAS = {
+    "head": 2 * WIDTH + 2,
+    "prompt": (7 + 2) * WIDTH + 2,
+    "prefix": 5 * 2 * LAYERS * WIDTH + 2 * WIDTH + 2,
+    "lora": LAYERS * 2 * 3 * 2 * WIDTH + 2 * WIDTH + 2,
+}
+SETTINGS = {
+    "head": "head",
+    "prompt": {"kind": "prompt", "length": 7},
+    "prefix": {"kind": "prefix", "length": 5},
+    "lora": {"kind": "lora", "rank": 3},
+    "full": "full",
+}
+
+
+def test_every_way_of_tuning_is_tested_here() -> None:
+    assert set(SETTINGS) == set(TUNINGS.names())
+
+
+@pytest.mark.parametrize("tuning", SETTINGS)
+@pytest.mark.parametrize("pool", ["mean", "own"])
+def test_counts_by_formula_before_building_and_by_hand(tuning: str, pool: str, bert_folder: Path) -> None:
+    network = build(bert_folder, tuning=SETTINGS[tuning], pool=pool)
+    cost = config(bert_folder, tuning=SETTINGS[tuning], pool=pool).cost(WORDS, outputs=2, batch=4)
+    real = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
+    assert cost.gradient_bytes == 4 * real
+    assert real == FORMULAS.get(tuning, sum(parameter.numel() for parameter in network.parameters()))
+    assert cost.parameters == sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_a_prompt_of_128_and_two_labels_is_130_d_and_2(bert_folder: Path, tmp_path: Path) -> None:
+    formula = config(bert_folder, tuning="prompt").tuning.trainable(build(bert_folder, tuning="head").sizes)
+    assert formula + 2 * WIDTH + 2 == 130 * WIDTH + 2
+
+
+@pytest.mark.parametrize("tuning", SETTINGS)
+def test_padding_and_other_rows_change_nothing(tuning: str, bert_folder: Path) -> None:
+    report = check_model(build(bert_folder, tuning=SETTINGS[tuning]))
+    assert report.passed, [finding.sentence for finding in report.findings]
+    assert {"batch", "padding"} <= set(report.tested)
+
+
+@pytest.mark.parametrize("tuning", SETTINGS)
+def test_gradients_reach_what_is_trained_and_nothing_else(tuning: str, bert_folder: Path) -> None:
+    network = build(bert_folder, tuning=SETTINGS[tuning]).train()
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.endswith("lora_B"):
+                parameter += 0.1  # it begins at zero, where A has no gradient
+    network(torch.randint(4, WORDS, (3, 9))).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        if name == "encoder.embeddings.token_type_embeddings.weight":
+            continue  # only the first kind of text occurs here
+        assert (parameter.grad is not None and bool(parameter.grad.any())) == parameter.requires_grad, name
+
+
+@pytest.mark.parametrize("tuning", SETTINGS)
+def test_the_seed_draws_what_is_new_and_leaves_torchs_generator_alone(tuning: str, bert_folder: Path) -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    one, twin, other = (saved_tensors(build(bert_folder, seed=seed, tuning=SETTINGS[tuning])) for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(tensor, twin[name]) for name, tensor in one.items())
+    assert any(not torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_checkpoints_of_adapters_hold_what_is_trained_and_the_sha256_of_the_base(bert_folder: Path, tmp_path: Path) -> None:
+    network = build(bert_folder, tuning="lora")
+    kept = saved_tensors(network)
+    assert sum(tensor.numel() for name, tensor in kept.items() if name != "base_digest") == network.trainable()
+    assert bytes(kept["base_digest"].tolist()).hex() == network.base_sha256
+    fresh = build(bert_folder, tuning="lora", seed=9)
+    load_weights(fresh, kept, "step 3")
+    ids = torch.randint(4, WORDS, (2, 6))
+    torch.testing.assert_close(fresh(ids), network(ids), rtol=0, atol=0)
+    other = shutil.copytree(bert_folder, tmp_path / "other")
+    model = transformers.BertModel.from_pretrained(bert_folder)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight += 1.0
+    model.save_pretrained(other)
+    with pytest.raises(ConfigError, match="trained on top of other pretrained weights"):
+        load_weights(build(other, tuning="lora"), kept, "step 3")
+
+
+class TestRefusals:
+    def test_a_folder_without_weights(self, bert_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(bert_folder, tmp_path / "a")
+        (folder / "model.safetensors").unlink()
+        with pytest.raises(DataError, match="there are no weights"):
+            build(folder)
+
+    def test_a_pickle_is_not_read(self, bert_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(bert_folder, tmp_path / "a")
+        (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        with pytest.raises(DataError, match="a pickle, which can run code"):
+            build(folder)
+
+    def test_no_network_and_a_name(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        monkeypatch.setenv("HF_HOME", str(tmp_path))
+        with pytest.raises(DataError, match=r"no-such/encoder is no folder here.*give a folder instead"):
+            build(Path("no-such/encoder"))
+
+    def test_a_model_that_cannot_be_tuned_in_this_way(self, tmp_path: Path) -> None:
+        folder = make_folder(tmp_path / "distil", "distilbert")
+        with pytest.raises(ConfigError, match=r"model.tuning=prefix needs an encoder that takes keys and values"):
+            build(folder, tuning="prefix")
+        with pytest.raises(ConfigError, match=r"'query' is no linear map of DistilBertModel; it has: .*q_lin"):
+            build(folder, tuning="lora")
+        assert build(folder, tuning={"kind": "lora", "targets": ["q_lin"]}).trainable() > 0
+        with pytest.raises(ConfigError, match=r"choose model.pool: mean or first"):
+            build(folder, pool="own")
+
+    def test_a_tokenizer_that_does_not_fit(self, bert_folder: Path) -> None:
+        with pytest.raises(ConfigError, match="they do not belong together"):
+            config(bert_folder).build(WORDS + 1, outputs=2, seed=0)
+
+    def test_a_folder_without_a_tokenizer(self, bert_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(bert_folder, tmp_path / "a")
+        (folder / "tokenizer.json").unlink()
+        with pytest.raises(DataError, match=r"no tokenizer.json"):
+            config(folder).tokenizer()
+
+    def test_more_places_than_there_are(self, bert_folder: Path) -> None:
+        with pytest.raises(ConfigError, match=f"has {PLACES}; make model.context at most 30"):
+            build(bert_folder, context=31, tuning={"kind": "prompt", "length": 10})
+
+    def test_an_objective_without_labels(self, bert_folder: Path) -> None:
+        with pytest.raises(ConfigError, match="objective: labels"):
+            config(bert_folder).build(WORDS, outputs=None, seed=0)
+
+    def test_a_decoder(self, bert_folder: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(bert_folder, tmp_path / "a")
+        settings = (folder / "config.json").read_text().replace('"is_decoder": false', '"is_decoder": true')
+        (folder / "config.json").write_text(settings)
+        with pytest.raises(ConfigError, match="labels are read off an encoder"):
+            build(folder)

