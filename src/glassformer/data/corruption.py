@@ -66,9 +66,9 @@ class Lines:
         begins[np.asarray(document_starts, dtype=np.int64)] = True
         begins[1:] |= newline[tokens_N]
         starts = np.flatnonzero(begins[:-1])
-        ends = np.append(starts[1:], len(tokens_N))
+        ends = np.append(starts, len(tokens_N))[1:]
         for _ in range(2):  # the new line, and the one before it of a file from Windows
-            ends = ends - ((ends > starts) & blank[tokens_N[np.maximum(ends - 1, 0)]])
+            ends = ends - ((ends > starts) & blank[tokens_N[ends - 1]])
         kept = ends > starts
         self.starts_R, self.lengths_R = starts[kept], (ends - starts)[kept]
         self.titles_R = self._titles(texts)
