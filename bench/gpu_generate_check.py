@@ -1,12 +1,12 @@
-"""Generation on a GPU: the same tokens by recorded steps, plain steps and the definition; then tokens per second.
+"""Generation on a GPU: the same tokens by CUDA graphs, by plain steps and by the reference; then tokens per second.
 
     python bench/gpu_generate_check.py [--device cuda] [--out RESULT.json]
 
 The model has nanoGPT's small sizes (6 layers, 6 heads, width 384, 65 characters, context 256), its weights doubled so
-that the next token depends on the text. In float32 the tokens of all three ways must be equal, for texts that end before
-and after the context is full. In bf16, where only a tolerance is promised, the scores of the next token with memory, by the
-forward pass and by the quick step, must agree with those without within 5 % of the largest score; and recorded quick steps
-must give the tokens of plain ones. Ends with 1 when one of these fails.
+that the next token depends on the sequence. In float32 the tokens of all three ways must be equal, for sequences that end
+before and after the context is full. In bf16, where only a tolerance is promised, the scores of the next token with a KV
+cache, by the forward pass and by the fast step, must agree with those without within 5 % of the largest score; and fast
+steps by CUDA graphs must give the tokens of plain ones. Ends with 1 when one of these fails.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from glassformer.benchmark.table import shown
 from glassformer.benchmark.timing import spread, wait_for
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_runtime
-from glassformer.model import decode
-from glassformer.model.generate import generate
-from glassformer.model.memory import Memory
+from glassformer.generation import batch
+from glassformer.generation import generate as front_door
+from glassformer.generation.cuda import decoder
+from glassformer.generation.generate import generate
 from glassformer.model.transformer import Transformer, build_model
 
 TOLERANCE_BF16 = 0.05
@@ -51,27 +52,28 @@ def make_model(sizes: Sizes, device: torch.device) -> Transformer:
 
 
 @contextmanager
-def without_recording() -> Iterator[None]:
-    original, decode.can_record = decode.can_record, lambda model: False
+def without_graphs() -> Iterator[None]:
+    """The plain path of generation/batch.py."""
+    original, front_door.can_capture = front_door.can_capture, lambda model: False
     try:
         yield
     finally:
-        decode.can_record = original
+        front_door.can_capture = original
 
 
-def count_definition_calls(model: Transformer, prompts: list[list[int]], new: int, settings: dict[str, Any]) -> int:
-    """How many tokens were doubtful and decided by the definition."""
-    asked, original = [0], decode.next_scores
+def count_recomputed(model: Transformer, prompts: list[list[int]], new: int, settings: dict[str, Any]) -> int:
+    """How many tokens were close calls, made by the reference implementation."""
+    asked, original = [0], decoder.next_scores
 
     def counted(*arguments: Any) -> Any:
         asked[0] += 1
         return original(*arguments)
 
-    decode.next_scores = counted
+    decoder.next_scores = batch.next_scores = counted
     try:
         generate(model, prompts, max_new_tokens=new, **settings)
     finally:
-        decode.next_scores = original
+        decoder.next_scores = batch.next_scores = original
     return asked[0]
 
 
@@ -81,53 +83,57 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
     prompts = [[chance.randrange(vocabulary) for _ in range(chance.randint(1, longest))] for _ in range(rows)]
     results = {}
     for name, settings in SETTINGS.items():
-        expected = generate(model, prompts, max_new_tokens=new, use_memory=False, **settings)
-        recorded = generate(model, prompts, max_new_tokens=new, **settings)
-        with without_recording():
+        expected = generate(model, prompts, max_new_tokens=new, use_cache=False, **settings)
+        graphs = generate(model, prompts, max_new_tokens=new, **settings)
+        with without_graphs():
             plain = generate(model, prompts, max_new_tokens=new, **settings)
         results[name] = {
-            "recorded_equals_definition": recorded == expected,
-            "plain_equals_definition": plain == expected,
-            "decided_by_definition": count_definition_calls(model, prompts, new, settings),
+            "graphs_equal_reference": graphs == expected,
+            "plain_equals_reference": plain == expected,
+            "recomputed": count_recomputed(model, prompts, new, settings),
             "tokens": rows * new,
         }
     return results
 
 
 @torch.inference_mode()
-def largest_difference(model: Transformer, *, rows: int, length: int, quick: bool = False) -> float:
-    """Scores of the next token step by step with a memory, against the whole text at once; relative to the largest score."""
+def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool = False) -> float:
+    """Scores step by step with a KV cache, against the whole sequence at once; relative to the largest score."""
     device, table_VD = model.embedding.weight.device, model.embedding.weight
-    if quick:  # needs Triton, which builds of torch for CPUs lack
-        from glassformer.model.kernels.stream import Stream, embed
-        from glassformer.model.quick_step import QuickStep, places_of
+    if fast:  # needs Triton, which builds of torch for CPUs lack
+        from glassformer.generation.cuda.fast_step import FastStep, position_table
+        from glassformer.generation.cuda.kernels.residual import ResidualStream, embed
 
-        quick_step, stream, places_TD = QuickStep(model), Stream.empty(rows, table_VD), places_of(model.positions)
+        fast_step, residual, position_table_TD = (
+            FastStep(model),
+            ResidualStream.empty(rows, table_VD),
+            position_table(model.positions),
+        )
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
     whole_BTV = model(ids_BT).float()
-    memory = Memory(layers=model.dims.layers, capacity=length, rows=rows)
+    cache = model.new_cache(capacity=length, rows=rows)
     worst = 0.0
     for place in range(length):
-        at_B1 = torch.full((rows, 1), place, device=device)
-        memory.place(at_B1, length)
-        if quick:
+        position_ids_B1 = torch.full((rows, 1), place, device=device)
+        cache.place(position_ids_B1, length)
+        if fast:
             step_BV = torch.empty(rows, model.dims.vocabulary, device=device)
-            embed(stream, ids_BT[:, place].contiguous(), table_VD, at_B1[:, 0], places_TD)
-            quick_step.write_scores(step_BV, model, stream, at_B1[:, 0], memory)
+            embed(residual, ids_BT[:, place].contiguous(), table_VD, position_ids_B1[:, 0], position_table_TD)
+            fast_step.compute_scores(step_BV, residual, position_ids_B1[:, 0], cache)
         else:
-            step_BV = model(ids_BT[:, place : place + 1], at_BT=at_B1, memory=memory)[:, -1].float()
+            step_BV = model(ids_BT[:, place : place + 1], position_ids_BT=position_ids_B1, cache=cache)[:, -1].float()
         difference = (step_BV - whole_BTV[:, place]).abs().amax() / whole_BTV[:, place].abs().amax()
         worst = max(worst, float(difference))
     return worst
 
 
-def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
-    """Whether a recording, in which kernels are set up while others still run, gives the tokens of the same kernels launched
+def check_fast_graphs(model: Transformer, *, rows: int, new: int) -> bool:
+    """Whether a CUDA graph, in which kernels are set up while others still run, gives the tokens of the same kernels launched
     one after the other, with a wait after each step."""
-    from glassformer.model.kernels import chain
+    from glassformer.generation.cuda.kernels import launch
 
     expected = generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows)
-    recorded, link = decode.Recorded, chain.link
+    graphs, pdl_options = decoder.CUDAGraphSteps, launch.pdl_options
 
     class OneByOne:
         def __init__(self, step: Any, state: Any, together: int) -> None:
@@ -138,12 +144,12 @@ def check_quick_recordings(model: Transformer, *, rows: int, new: int) -> bool:
                 self.step()(rows, length)
                 torch.cuda.synchronize()
 
-    decode.Recorded = OneByOne
-    chain.link = lambda: {"CHAINED": False}
+    decoder.CUDAGraphSteps = OneByOne
+    launch.pdl_options = lambda: {"PDL": False}
     try:
         plain = generate(copy.deepcopy(model), [[1]] * rows, max_new_tokens=new, batch_size=rows)
     finally:
-        decode.Recorded, chain.link = recorded, link
+        decoder.CUDAGraphSteps, launch.pdl_options = graphs, pdl_options
     return plain == expected
 
 
@@ -168,10 +174,10 @@ def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, .
     result["difference"] = {name: largest_difference(one, rows=4, length=sizes.context) for name, one in models.items()}
     if bf16:
         for few_or_many in (5, 256):  # kernels come in two forms
-            quick = largest_difference(models["bf16"], rows=few_or_many, length=sizes.context, quick=True)
-            result["difference"][f"bf16, quick step, {few_or_many} rows"] = quick
-        equal = [check_quick_recordings(models["bf16"], rows=rows, new=2 * sizes.context) for rows in (5, 256)]
-        result["quick_recorded_equals_plain"] = all(equal)
+            fast = largest_difference(models["bf16"], rows=few_or_many, length=sizes.context, fast=True)
+            result["difference"][f"bf16, fast step, {few_or_many} rows"] = fast
+        equal = [check_fast_graphs(models["bf16"], rows=rows, new=2 * sizes.context) for rows in (5, 256)]
+        result["fast_graphs_equal_plain"] = all(equal)
     result["tokens_per_second"] = {
         f"{name}, batch {batch}, {length} new": measure(one, rows=batch, new=length, rounds=rounds)
         for name, one in models.items()
@@ -183,11 +189,9 @@ def run(sizes: Sizes, device: str, *, rows: int, new: int, batches: tuple[int, .
 
 
 def verdict(result: dict[str, Any]) -> bool:
-    equal = all(
-        found["recorded_equals_definition"] and found["plain_equals_definition"] for found in result["equality"].values()
-    )
+    equal = all(found["graphs_equal_reference"] and found["plain_equals_reference"] for found in result["equality"].values())
     close = all(value <= TOLERANCE_BF16 for name, value in result["difference"].items() if name.startswith("bf16"))
-    return equal and close and result.get("quick_recorded_equals_plain", True)
+    return equal and close and result.get("fast_graphs_equal_plain", True)
 
 
 def print_result(result: dict[str, Any]) -> None:
@@ -197,15 +201,15 @@ def print_result(result: dict[str, Any]) -> None:
         print(f"largest difference of scores, {name}: {difference:.1e} of the largest score")
     for name, rate in result["tokens_per_second"].items():
         print(f"{name}: {shown(rate)} tokens/s")
-    if "quick_recorded_equals_plain" in result:
-        print(f"recorded quick steps give the tokens of plain ones: {result['quick_recorded_equals_plain']}")
+    if "fast_graphs_equal_plain" in result:
+        print(f"fast steps by CUDA graphs give the tokens of plain ones: {result['fast_graphs_equal_plain']}")
     print("passed" if verdict(result) else "FAILED")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Equality and speed of generation on a GPU.")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--rows", type=int, default=24, help="texts compared with the definition")
+    parser.add_argument("--rows", type=int, default=24, help="sequences compared with the reference")
     parser.add_argument("--rounds", type=int, default=3, help="0: no speed")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

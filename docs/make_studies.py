@@ -26,6 +26,7 @@ from glassformer.study.study import Study
 
 PAGE = Path(__file__).with_name("studies.md")
 MEASUREMENTS = Path(__file__).with_name("measurements")
+SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end -->)", re.DOTALL)
 NOISE = re.compile(r"(<!-- noise -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- study (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 KEPT = ("variant", "verdict", "difference", "p_corrected", "seeds", "seeds_needed", "correlation", "sentence", "exploratory")
@@ -46,13 +47,13 @@ def compact(study: Study) -> dict[str, Any]:
         "machine": {key: environment.get(key) for key in ("device_name", "cpu", "precision", "threads", "torch", "python")},
         "metric": study.metric.name,
         "unit": study.metric.unit,
-        "margin": study.plan.margin,
+        "margin": study.plan.same_within,
         "looks": list(study.plan.all_looks),
-        "base": {"seeds": table[BASE]["seeds"], "value": table[BASE][study.plan.metric]},
+        "base": {"seeds": table[BASE]["seeds"], "value": table[BASE][study.metric.name]},
         "verdicts": [
             {
                 **{key: value for key, value in one.plain().items() if key in KEPT},
-                "value": table[one.variant][study.plan.metric],
+                "value": table[one.variant][study.metric.name],
             }
             for one in study.verdicts
         ],
@@ -80,8 +81,9 @@ def table(document: dict[str, Any]) -> str:
         if one["verdict"] == "invalid" and difference:
             difference = f"({difference})"  # what one would have believed
         lines.append(f"| {one['variant']} | {word} | {difference} | {p} | {one.get('seeds', '')} |")
-    lines += ["", *(f"- {one['sentence']}" for one in document["verdicts"])]
-    lines += [f"- Note: {note}" for note in document["notes"]]
+    sentences = [f"- {one['sentence']}" for one in document["verdicts"]]
+    notes = [f"- Note: {note}" for note in document["notes"]]
+    lines += ["", "<details><summary>In sentences</summary>", "", *sentences, *notes, "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
@@ -99,6 +101,17 @@ def page(text: str, documents: dict[str, dict[str, Any]]) -> str:
         return f"{place[1]}{body}{place[3]}"
 
     return PLACE.sub(filled, text)
+
+
+def summary(text: str, documents: dict[str, dict[str, Any]]) -> str:
+    """The page with one row per study at its beginning: what was found in each, by word."""
+    words = ("better", "worse", "same", "not decided", "invalid")
+    lines = [f"| study | {' | '.join(words)} |", f"|---|{'---|' * len(words)}"]
+    for name in (place["name"] for place in PLACE.finditer(text)):
+        rows = documents[name]["verdicts"] if name in documents else []
+        cells = [", ".join(one["variant"] for one in rows if one["verdict"] == word) for word in words]
+        lines.append(f"| {name} | {' | '.join(cells if rows else ['not measured yet', '', '', '', ''])} |")
+    return SUMMARY.sub(lambda place: f"{place[1]}{chr(10).join(lines)}\n{place[2]}", text)
 
 
 def noise(text: str) -> str:
@@ -122,7 +135,8 @@ def main(folders: list[str]) -> None:
     for folder in folders:
         document = compact(Study.load(folder))
         write_json(MEASUREMENTS / f"study-{document['study']}.json", document)
-    PAGE.write_text(noise(page(PAGE.read_text(encoding="utf-8"), measured())), encoding="utf-8")
+    text = summary(PAGE.read_text(encoding="utf-8"), measured())
+    PAGE.write_text(noise(page(text, measured())), encoding="utf-8")
 
 
 if __name__ == "__main__":

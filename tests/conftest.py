@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ settings.load_profile("steady")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small tests in parallel: more threads only wait for each other
 os.environ.setdefault("MPLBACKEND", "agg")
+
+WITHOUT_TRITON = "needs the package triton (which torch for CUDA brings; on a CPU its interpreter runs the kernels)"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -105,3 +109,40 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     passed = CheckReport(subject="a tiny model")
     monkeypatch.setattr("glassformer.experiment.pass_the_checks", lambda model, **options: passed)
+
+
+@pytest.fixture
+def run_with_kernels():
+    """Runs a program in a process of its own, since Triton decides at import whether it interprets; gives its complaint."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip(WITHOUT_TRITON)
+    import torch
+
+    def run(program: str, *, interpreted: bool = True) -> str:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        surroundings = os.environ | ({"TRITON_INTERPRET": "1"} if device == "cpu" and interpreted else {})
+        start = f"import torch, torch.nn.functional as F\nfrom torch.testing import assert_close\ndevice = {device!r}\n"
+        outcome = subprocess.run(
+            [sys.executable, "-c", start + program], env=surroundings, capture_output=True, text=True, timeout=300, check=False
+        )
+        return (outcome.stderr or f"exit code {outcome.returncode}") if outcome.returncode else ""  # a crash says nothing
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def loud_model():
+    """Makes models whose weights are large enough that the next token depends on what stands before it."""
+    import torch
+
+    from glassformer.model.config import ModelConfig
+    from glassformer.model.transformer import build_model
+
+    def make(vocabulary: int, *, seed: int = 1, times: float = 8.0, **config):
+        model = build_model(ModelConfig(layers=2, **config), vocabulary, seed=seed).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(times)
+        return model.requires_grad_(False)
+
+    return make

@@ -31,12 +31,12 @@ class Window(Mixer):
         self.heads, self.reach, self.pattern = dims.heads, reach, Tap()
         self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
 
-    def forward(self, x, scene, positions, memory):
+    def forward(self, x, context, positions, cache):
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
-        if memory is not None:
-            k, v = memory.extend("key", k), memory.extend("value", v)
-        at = scene.query_positions(x.shape[1], x.device)
+        if cache is not None:
+            k, v = cache.extend("key", k), cache.extend("value", v)
+        at = context.query_position_ids(x.shape[1], x.device)
         near = at[:, None, :, None] - torch.arange(k.shape[2], device=x.device) < self.reach
-        visible = scene.visible(q.shape[2], k.shape[2], x.device)
+        visible = context.visible(q.shape[2], k.shape[2], x.device)
         pattern = attention_pattern(attention_scores(q, k), near if visible is None else near & visible)
         return self.pattern(pattern) @ v

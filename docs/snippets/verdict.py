@@ -4,7 +4,8 @@ import numpy as np
 
 from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
-from glassformer.study.evidence import METRICS, Problem, Trials
+from glassformer.foundation.metrics import LOSS
+from glassformer.study.evidence import Problem, Trials
 from glassformer.study.verdict import Rules, decide
 
 rng = np.random.default_rng(4)
@@ -26,7 +27,7 @@ changes = [
     Trials("may help", losses(-0.01, own_luck=0.02)),
     Trials("cheats", losses(-0.8), problems=dict.fromkeys(range(8), Problem.LEAK)),
 ]
-verdicts = decide(base, changes, Rules(looks=(8,), metric=METRICS["loss"], margin=0.01), weights=tokens)
+verdicts = decide(base, changes, Rules(looks=(8,), metric=LOSS, margin=0.01), weights=tokens)
 for verdict in verdicts:
     print(f"[{verdict.verdict}] {verdict.sentence}")
 

@@ -25,10 +25,10 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.gate import pass_the_checks, taint_of
+from glassformer.generation.texts import Sample, generate_texts
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
-from glassformer.objectives.text_generation import Sample, generate_texts
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
@@ -318,10 +318,12 @@ class Run:
 
     def questions(self, file: Path | str) -> Questions:
         """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
+        self.recipe.objective.require_answers()
         return questions_of_file(self.tokenizer, file, name=str(file))
 
     def question_texts(self, texts: str | Sequence[str]) -> Questions:
         """Questions given as such."""
+        self.recipe.objective.require_answers()
         return questions_of_texts(self.tokenizer, texts)
 
     def generate(

@@ -44,7 +44,7 @@ def test_it_passes(bench, capsys):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"equality": {"greedy": {"recorded_equals_definition": False, "plain_equals_definition": True}}, "difference": {}},
+        {"equality": {"greedy": {"graphs_equal_reference": False, "plain_equals_reference": True}}, "difference": {}},
         {"equality": {}, "difference": {"bf16": 0.06}},
     ],
 )

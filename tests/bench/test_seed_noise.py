@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from glassformer.study.evidence import METRICS, Trials
+from glassformer.foundation.metrics import LOSS
+from glassformer.study.evidence import Trials
 from glassformer.study.verdict import Rules, decide
 
 FILE = Path(__file__).parents[2] / "bench" / "seed_noise.py"
@@ -34,7 +35,7 @@ class Known:
         shared, documents = rng.normal(0, 0.03, (seeds, 1)), rng.normal(3, 0.2, (1, 40))
         values = [shared + documents + rng.normal(0, 0.01, (seeds, 1)) + rng.normal(0, 0.001, (seeds, 40)) for _ in range(2)]
         self._means = {"base": values[0].mean(axis=1), "x": values[1].mean(axis=1)}
-        rules = Rules(looks=(seeds,), metric=METRICS["loss"], margin=0.01)
+        rules = Rules(looks=(seeds,), metric=LOSS, margin=0.01)
         self.verdicts = decide(Trials("base", values[0]), [Trials("x", values[1])], rules)
         self.folder = Path("made-up")
 

@@ -38,14 +38,14 @@ def test_rates_ratios_and_machine_are_all_there(nanogpt):
 
 
 def test_transformers_is_left_out_beyond_its_context():
-    document = benchmark_generation(Job(SIZES, 1, 10, 9), RUNTIME, rounds=1, without_memory=False)
+    document = benchmark_generation(Job(SIZES, 1, 10, 9), RUNTIME, rounds=1, without_cache=False)
     assert list(document["tokens_per_second"]) == [OURS]
     assert "beyond its context of 16" in document["skipped"][0]
 
 
 def test_transformers_is_left_out_where_it_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    document = benchmark_generation(Job(SIZES, 1, 5, 6), RUNTIME, rounds=1, without_memory=False)
+    document = benchmark_generation(Job(SIZES, 1, 5, 6), RUNTIME, rounds=1, without_cache=False)
     assert list(document["tokens_per_second"]) == [OURS]
     assert "glassformer[hf]" in document["skipped"][0]
 
@@ -59,7 +59,7 @@ def test_first_jobs_come_first_and_every_program_has_two_jobs_before_it_is_measu
 
     monkeypatch.setattr(benchmark.generate, "program_for", program_for)
     monkeypatch.setattr(benchmark.generate, "first_job_rate", lambda *job: heard.append("first") or 1.0)
-    benchmark_generation(Job(SIZES, 1, 5, 6), RUNTIME, rounds=3, without_memory=False, transformers=False, first_job=True)
+    benchmark_generation(Job(SIZES, 1, 5, 6), RUNTIME, rounds=3, without_cache=False, transformers=False, first_job=True)
     assert heard == ["first"] * 3 + ["made"] + ["job"] * 2 + ["job"] * 3
 
 
@@ -70,7 +70,7 @@ def test_a_prompt_longer_than_the_context_is_refused():
 
 def test_first_jobs_are_done_in_processes_of_their_own(nanogpt):
     document = benchmark_generation(
-        Job(SIZES, 2, 5, 6, nanogpt), RUNTIME, rounds=1, without_memory=False, transformers=False, first_job=True
+        Job(SIZES, 2, 5, 6, nanogpt), RUNTIME, rounds=1, without_cache=False, transformers=False, first_job=True
     )
     first = document["first_job"]
     assert list(first["tokens_per_second"]) == [OURS, NANOGPT]

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import CheckFailed, UsageError
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import Mixer, Positions
 from glassformer.model.transformer import Transformer, build_model
 
@@ -37,7 +37,7 @@ class MaskOf(Mixer):
         super().__init__()
         self.heads, self.qkv, self.mask = dot.heads, dot.qkv, mask
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x_BTD).chunk(3, -1))
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         return torch.softmax(scores.masked_fill(~self.mask(x_BTD.shape[1]), -torch.inf), -1) @ v
@@ -255,9 +255,9 @@ class TestPlantedFaults:
 
 
 class _Shifted:
-    """A layer's memory that forgets the newest entry when it is read step by step."""
+    """A layer's cache that forgets the newest entry when it is read step by step."""
 
-    def __init__(self, inner: LayerMemory) -> None:
+    def __init__(self, inner: KVCache) -> None:
         self.inner = inner
 
     def extend(self, name: str, new_BHTE: Tensor) -> Tensor:
@@ -271,8 +271,8 @@ class TestCacheAndPadding:
         mixer = mixer_of(model, 1)
         inner = mixer.forward
 
-        def forward(x_BTD: Tensor, scene: Scene, positions: Positions, memory: Any) -> Tensor:
-            return inner(x_BTD, scene, positions, None if memory is None else _Shifted(memory))
+        def forward(x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+            return inner(x_BTD, context, positions, None if cache is None else _Shifted(cache))
 
         mixer.forward = forward
         report = check_model(model)
@@ -285,9 +285,11 @@ class TestCacheAndPadding:
         mixer = mixer_of(model, 0)
         inner = mixer.forward
 
-        def forward(x_BTD: Tensor, scene: Scene, positions: Positions, memory: Any) -> Tensor:
-            z_BHTE = inner(x_BTD, scene, positions, memory)
-            full = memory is not None and scene.at_BT is not None and int(scene.at_BT.max()) == CONTEXT - 1
+        def forward(x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+            z_BHTE = inner(x_BTD, context, positions, cache)
+            full = (
+                cache is not None and context.position_ids_BT is not None and int(context.position_ids_BT.max()) == CONTEXT - 1
+            )
             return 1.001 * z_BHTE if full else z_BHTE
 
         mixer.forward = forward
@@ -298,8 +300,14 @@ class TestCacheAndPadding:
         model = tiny()
         inner = model.forward
 
-        def forward(ids_BT: Tensor, *, at_BT: Tensor | None = None, **others: Any) -> Tensor:
-            return inner(ids_BT, at_BT=None if at_BT is None else at_BT.amax(0, keepdim=True).expand_as(at_BT), **others)
+        def forward(ids_BT: Tensor, *, position_ids_BT: Tensor | None = None, **others: Any) -> Tensor:
+            return inner(
+                ids_BT,
+                position_ids_BT=None
+                if position_ids_BT is None
+                else position_ids_BT.amax(0, keepdim=True).expand_as(position_ids_BT),
+                **others,
+            )
 
         model.forward = forward  # type: ignore[assignment,method-assign]
         report = check_model(model)
@@ -311,8 +319,8 @@ class TestCacheAndPadding:
         mixer = mixer_of(model, 1)
         inner = mixer.forward
 
-        def forward(x_BTD: Tensor, scene: Scene, positions: Positions, memory: Any) -> Tensor:
-            return inner(x_BTD, Scene(causal=scene.causal), positions, memory)
+        def forward(x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+            return inner(x_BTD, AttentionContext(causal=context.causal), positions, cache)
 
         mixer.forward = forward
         report = check_model(model)
@@ -324,9 +332,16 @@ class TestCacheAndPadding:
         mixer = mixer_of(model, 0)
         inner = mixer.forward
 
-        def forward(x_BTD: Tensor, scene: Scene, positions: Positions, memory: Any) -> Tensor:
-            causal = scene.causal and scene.hidden_BS is None
-            return inner(x_BTD, Scene(causal=causal, at_BT=scene.at_BT, hidden_BS=scene.hidden_BS), positions, memory)
+        def forward(x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+            causal = context.causal and context.key_padding_mask_BS is None
+            return inner(
+                x_BTD,
+                AttentionContext(
+                    causal=causal, position_ids_BT=context.position_ids_BT, key_padding_mask_BS=context.key_padding_mask_BS
+                ),
+                positions,
+                cache,
+            )
 
         mixer.forward = forward
         finding = check_model(model).findings[0]

@@ -13,9 +13,9 @@ from glassformer.checks.conformance import LAWS_OF_A_VARIANT, SLOTS, cases, conf
 from glassformer.foundation.errors import CheckFailed, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MERGES, MIXERS, Merge, MergeConfig, Mixer, MixerConfig, Positions
 from glassformer.model.tap import Tap
 
@@ -39,7 +39,7 @@ class Values(Mixer):
         super().__init__()
         self.heads, self.values, self.pattern = dims.heads, nn.Linear(dims.width, dims.width), Tap()
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         return self.added(split_heads(self.values(x_BTD), self.heads))
 
     def added(self, z_BHTE: Tensor) -> Tensor:

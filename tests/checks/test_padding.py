@@ -23,8 +23,8 @@ def found(padded: Any, *sides: str) -> Finding | None:
     return padding_leak(Passes(subject), Probes(subject))
 
 
-def mean_of_the_seen(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-    seen = (~hidden_BS).float().unsqueeze(-1)
+def mean_of_the_seen(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+    seen = (~key_padding_mask_BS).float().unsqueeze(-1)
     return (TABLE[ids_BT] * seen).sum(1, keepdim=True) / seen.sum(1, keepdim=True).clamp(min=1) + TABLE[ids_BT]
 
 
@@ -36,7 +36,10 @@ def test_honest_mean(side: str) -> None:
 @pytest.mark.parametrize("side", ["right", "left", "anywhere"])
 def test_hidden_tokens_that_are_seen(side: str) -> None:
     finding = found(
-        lambda ids_BT, hidden_BS: mean_of_the_seen(ids_BT, hidden_BS) + 1e-6 * TABLE[ids_BT].mean(1, keepdim=True), side
+        lambda ids_BT, key_padding_mask_BS: (
+            mean_of_the_seen(ids_BT, key_padding_mask_BS) + 1e-6 * TABLE[ids_BT].mean(1, keepdim=True)
+        ),
+        side,
     )
     assert finding is not None
     assert (finding.law, finding.example["side"], finding.example["found_by"]) == ("padding", side, "other padding")
@@ -46,7 +49,12 @@ def test_hidden_tokens_that_are_seen(side: str) -> None:
 
 
 def test_the_amount_of_padding_alone() -> None:
-    finding = found(lambda ids_BT, hidden_BS: mean_of_the_seen(ids_BT, hidden_BS) + hidden_BS.sum(1)[:, None, None], "right")
+    finding = found(
+        lambda ids_BT, key_padding_mask_BS: (
+            mean_of_the_seen(ids_BT, key_padding_mask_BS) + key_padding_mask_BS.sum(1)[:, None, None]
+        ),
+        "right",
+    )
     assert finding is not None
     assert finding.example["found_by"] == "no padding"
 
@@ -61,6 +69,6 @@ def test_rows_of_unequal_length_one_of_them_whole() -> None:
 
 
 def test_longest_stretch_that_is_seen() -> None:
-    hidden_BS = torch.tensor([[0, 0, 1, 0, 0, 0, 1, 0]]).bool()
-    region = _seen(hidden_BS, 0, "anywhere")
+    key_padding_mask_BS = torch.tensor([[0, 0, 1, 0, 0, 0, 1, 0]]).bool()
+    region = _seen(key_padding_mask_BS, 0, "anywhere")
     assert (region.start, region.stop) == (3, 6)

@@ -34,7 +34,7 @@ def _cache(world_run, monkeypatch):
 
 def test_one_question_and_many(cli, world_run, tmp_path):
     questions = WorldConfig(people=60).files().questions("validation")
-    one = cli("ask", world_run, "Where was Ann Lee born?", "--beams", 3, "--json")
+    one = cli("ask", world_run, "Where was Mimo Dado born?", "--beams", 3, "--json")
     assert one.code == 0
     (answer,) = one.json["answers"]
     assert set(answer) == {"question", "answer", "confidence", "abstained", "alternatives"}
@@ -44,7 +44,7 @@ def test_one_question_and_many(cli, world_run, tmp_path):
     written = tmp_path / "answers.txt"
     assert cli("ask", world_run, "--questions", questions, "--predictions", written).code == 0
     assert len(written.read_text().splitlines()) == 15
-    assert "Where was Ann Lee born? " in cli("ask", world_run, "Where was Ann Lee born?").out
+    assert "Where was Mimo Dado born? " in cli("ask", world_run, "Where was Mimo Dado born?").out
 
 
 def test_evaluate_counts_answers_and_records_openings(cli, world_run):
@@ -66,7 +66,7 @@ def test_evaluate_counts_answers_and_records_openings(cli, world_run):
         ("Where was Ann Lee born?\tX\nWhere was Bob Day born?\n", "line 2: there is no tab"),
         ("Where was Ann Lee born?\tX\tY\n", "line 1: the row has 3 columns"),
         ("Where was Żed born?\n", "line 1: 'Ż' is unknown"),
-        (f"Where was {'Ann ' * 30} born?\n", "line 1: the question takes"),
+        (f"Where was {'Mimo ' * 30} born?\n", "line 1: the question takes"),
     ],
 )
 def test_bad_questions_are_a_sentence_and_nothing_is_written(cli, world_run, tmp_path, text, rule):

@@ -27,7 +27,7 @@ def _small(monkeypatch):
 def test_generate_gives_one_document(capsys):
     assert run(["bench", "generate", *SMALL, "--prompt", "4", "--new", "5", "--rows", "2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["times_as_fast_as"]["glassformer, no memory"]["n"] == 2
+    assert document["times_as_fast_as"]["glassformer, no KV cache"]["n"] == 2
 
 
 def test_train_prints_a_table(capsys):

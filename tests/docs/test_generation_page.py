@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from glassformer.model import decode, generate
+from glassformer.generation import generate
+from glassformer.generation.cuda import decoder as decode
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "generation.md").read_text(encoding="utf-8")
@@ -29,4 +30,4 @@ def test_the_figures_of_the_page_are_those_of_the_code():
     assert f"each {decode.LENGTH_UNIT} places" in words
     assert f"every {generate.STRIDE} steps, every {generate.WATCHED_STRIDE} when" in words
     assert decode.COMPARED == 2
-    assert "first token of two texts" in words
+    assert "first token of two sequences" in words

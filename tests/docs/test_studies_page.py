@@ -75,7 +75,7 @@ def test_a_table_from_a_study(maker: ModuleType) -> None:
     text = "# T\n<!-- study one -->\nold\n<!-- end -->\n<!-- study two -->\n<!-- end -->\n"
     filled = maker.page(text, {"one": document})
     assert "old" not in filled
-    assert "- x is better.\n- y is invalid.\n- Note: a note.\n<!-- end -->" in filled
+    assert "- x is better.\n- y is invalid.\n- Note: a note.\n\n</details>\n<!-- end -->" in filled
     assert "<!-- study two -->\nNot measured yet.\n<!-- end -->" in filled
     assert maker.page(filled, {"one": document}) == filled
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from glassformer.model.attention import attend, attention_pattern, attention_scores, causal_visibility
+from glassformer.model.attention import attend, attention_pattern, attention_scores, causal_mask
 
 B, H, T, S, E = 2, 3, 5, 7, 4  # no two sizes equal: a swapped axis cannot pass unseen
 
@@ -30,8 +30,8 @@ def test_attention_by_hand() -> None:
 
 
 def test_what_a_query_sees() -> None:
-    assert causal_visibility(torch.tensor([0, 2]), 4).tolist() == [[True, False, False, False], [True, True, True, False]]
-    assert causal_visibility(torch.tensor([[0, 1], [3, 3]]), 4).shape == (2, 2, 4)
+    assert causal_mask(torch.tensor([0, 2]), 4).tolist() == [[True, False, False, False], [True, True, True, False]]
+    assert causal_mask(torch.tensor([[0, 1], [3, 3]]), 4).shape == (2, 2, 4)
 
 
 def test_every_row_of_the_pattern_is_a_mean(rng) -> None:

@@ -34,11 +34,11 @@ def test_a_part_costs_nothing_unless_it_says_so() -> None:
 
 
 def test_positions_that_do_nothing() -> None:
-    positions, at_BT = Positions(), torch.arange(5).unsqueeze(0)
+    positions, position_ids_BT = Positions(), torch.arange(5).unsqueeze(0)
     x_BTD, q_BHTE = torch.randn(2, 5, 12), torch.randn(2, 3, 5, 4)
-    assert positions.embed(x_BTD, at_BT) is x_BTD
-    assert positions.rotate(q_BHTE, at_BT) is q_BHTE
-    assert positions.bias(at_BT, 5) is None
+    assert positions.embed(x_BTD, position_ids_BT) is x_BTD
+    assert positions.rotate(q_BHTE, position_ids_BT) is q_BHTE
+    assert positions.bias(position_ids_BT, 5) is None
 
 
 @pytest.mark.parametrize(

@@ -98,12 +98,15 @@ def test_rows_do_not_meet(ids_BT) -> None:
 def test_a_hidden_place_is_seen_by_no_query(ids_BT, fused: bool, causal: bool) -> None:
     """Place 3 is hidden: what stands there changes nothing for anybody else."""
     model = model_of(mixer={"kind": "dot", "fused": fused}, causal=causal)
-    hidden_BS = torch.zeros(B, T, dtype=torch.bool)
-    hidden_BS[:, 3] = True
+    key_padding_mask_BS = torch.zeros(B, T, dtype=torch.bool)
+    key_padding_mask_BS[:, 3] = True
     changed = ids_BT.clone()
     changed[:, 3] = (changed[:, 3] + 1) % V
     others = torch.tensor([0, 1, 2, 4])
-    before, after = model(ids_BT, hidden_BS=hidden_BS), model(changed, hidden_BS=hidden_BS)
+    before, after = (
+        model(ids_BT, key_padding_mask_BS=key_padding_mask_BS),
+        model(changed, key_padding_mask_BS=key_padding_mask_BS),
+    )
     assert torch.equal(before[:, others], after[:, others])
     assert not torch.allclose(model(ids_BT)[:, 4], before[:, 4])
 
@@ -111,11 +114,11 @@ def test_a_hidden_place_is_seen_by_no_query(ids_BT, fused: bool, causal: bool) -
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_query_left_with_nothing_to_see_is_harmless(ids_BT, fused: bool) -> None:
     model = model_of(mixer={"kind": "dot", "fused": fused}).train()
-    hidden_BS = torch.zeros(B, T, dtype=torch.bool)
-    hidden_BS[0, :2] = True
+    key_padding_mask_BS = torch.zeros(B, T, dtype=torch.bool)
+    key_padding_mask_BS[0, :2] = True
     heads: list[torch.Tensor] = []
     model.blocks[0].attention.heads.register_forward_hook(lambda module, inputs, output: heads.append(output))
-    logits_BTV = model(ids_BT, hidden_BS=hidden_BS)
+    logits_BTV = model(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
     logits_BTV.square().sum().backward()
     assert (heads[0][0, :, :2] == 0).all()
     assert (heads[0][1] != 0).all()
@@ -125,20 +128,20 @@ def test_a_query_left_with_nothing_to_see_is_harmless(ids_BT, fused: bool) -> No
 
 def test_places_said_are_the_places_meant(ids_BT) -> None:
     model = model_of()
-    at_BT = torch.arange(T).expand(B, T)
-    torch.testing.assert_close(model(ids_BT, at_BT=at_BT), model(ids_BT))
+    position_ids_BT = torch.arange(T).expand(B, T)
+    torch.testing.assert_close(model(ids_BT, position_ids_BT=position_ids_BT), model(ids_BT))
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(model(ids_BT, at_BT=at_BT.flip(1)), model(ids_BT))
+        torch.testing.assert_close(model(ids_BT, position_ids_BT=position_ids_BT.flip(1)), model(ids_BT))
 
 
 def test_reading_on_with_a_memory_is_reading_at_once(ids_BT) -> None:
-    model, memory = model_of(), model_of().new_memory()
-    memory.place_whole(torch.arange(B))
-    pieces = [model(ids_BT[:, :3], memory=memory)]
+    model, cache = model_of(), model_of().new_cache()
+    cache.place_whole(torch.arange(B))
+    pieces = [model(ids_BT[:, :3], cache=cache)]
     for place in range(3, T):
-        at_BT = torch.full((B, 1), place)
-        memory.place(at_BT, place + 1)
-        pieces.append(model(ids_BT[:, place : place + 1], at_BT=at_BT, memory=memory))
+        position_ids_BT = torch.full((B, 1), place)
+        cache.place(position_ids_BT, place + 1)
+        pieces.append(model(ids_BT[:, place : place + 1], position_ids_BT=position_ids_BT, cache=cache))
     torch.testing.assert_close(torch.cat(pieces, dim=1), model(ids_BT))
 
 
@@ -151,19 +154,19 @@ def test_too_many_tokens_are_a_sentence() -> None:
 @pytest.mark.parametrize("hidden", [False, True])
 def test_looking_never_changes_the_answer(ids_BT, fused: bool, hidden: bool) -> None:
     model = model_of(mixer={"kind": "dot", "fused": fused})
-    hidden_BS = torch.zeros(B, T, dtype=torch.bool)
-    hidden_BS[:, 1] = hidden
-    before = model(ids_BT, hidden_BS=hidden_BS if hidden else None)
+    key_padding_mask_BS = torch.zeros(B, T, dtype=torch.bool)
+    key_padding_mask_BS[:, 1] = hidden
+    before = model(ids_BT, key_padding_mask_BS=key_padding_mask_BS if hidden else None)
     taps = {name: module for name, module in model.named_modules() if isinstance(module, Tap)}
     assert {"embedded", "final", "blocks.1.attention.mixer.pattern", "blocks.0.feedforward.neurons"} <= set(taps)
     for name, tap in taps.items():
         seen: list[torch.Tensor] = []
         handle = tap.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(output))
-        looked = model(ids_BT, hidden_BS=hidden_BS if hidden else None)
+        looked = model(ids_BT, key_padding_mask_BS=key_padding_mask_BS if hidden else None)
         handle.remove()
         assert len(seen) == 1, f"{name} is never passed"
         torch.testing.assert_close(looked, before, rtol=1e-5, atol=1e-6)
-        assert torch.equal(model(ids_BT, hidden_BS=hidden_BS if hidden else None), before)
+        assert torch.equal(model(ids_BT, key_padding_mask_BS=key_padding_mask_BS if hidden else None), before)
 
 
 def test_scores_come_from_the_features(ids_BT) -> None:
@@ -180,7 +183,7 @@ def test_no_layers_is_a_model_too(ids_BT) -> None:
 
 def test_a_part_may_draw_its_own_start() -> None:
     model = model_of()
-    model.blocks[0].attention.merge.draw = lambda generator: drawn.append(torch.rand(2, generator=generator))
+    model.blocks[0].attention.merge.init_weights = lambda generator: drawn.append(torch.rand(2, generator=generator))
     drawn: list[torch.Tensor] = []
     from glassformer.model.transformer import initialise
 

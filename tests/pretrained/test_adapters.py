@@ -34,9 +34,9 @@ def tuned(folder: Path, **settings: Any) -> Any:
 
 def rows() -> tuple[torch.Tensor, torch.Tensor]:
     ids_BT = torch.randint(4, WORDS, (4, 9), generator=torch.Generator().manual_seed(3))
-    hidden_BS = torch.zeros(4, 9, dtype=torch.bool)
-    hidden_BS[1, 5:], hidden_BS[2, 2:] = True, True
-    return ids_BT.masked_fill(hidden_BS, 0), hidden_BS
+    key_padding_mask_BS = torch.zeros(4, 9, dtype=torch.bool)
+    key_padding_mask_BS[1, 5:], key_padding_mask_BS[2, 2:] = True, True
+    return ids_BT.masked_fill(key_padding_mask_BS, 0), key_padding_mask_BS
 
 
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
@@ -49,10 +49,10 @@ def test_plain_peft_gives_the_same_scores(
     save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
     model = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
     model = peft.PeftModel.from_pretrained(model, tmp_path / "adapter").eval()
-    ids_BT, hidden_BS = rows()
+    ids_BT, key_padding_mask_BS = rows()
     with torch.no_grad():
-        theirs = model(input_ids=ids_BT, attention_mask=(~hidden_BS).long()).logits
-        ours = network(ids_BT, hidden_BS=hidden_BS)
+        theirs = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).logits
+        ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
@@ -62,13 +62,13 @@ def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_fo
     base = transformers.AutoModel.from_pretrained(bert_folder)
     model = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
     head = load_file(tmp_path / "adapter" / "head.safetensors")
-    ids_BT, hidden_BS = rows()
-    seen = (~hidden_BS).float().unsqueeze(-1)
+    ids_BT, key_padding_mask_BS = rows()
+    seen = (~key_padding_mask_BS).float().unsqueeze(-1)
     with torch.no_grad():
-        vectors = model(input_ids=ids_BT, attention_mask=(~hidden_BS).long()).last_hidden_state
+        vectors = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).last_hidden_state
         pooled = (vectors * seen).sum(1) / seen.sum(1)
         theirs = pooled @ head["classifier.weight"].T + head["classifier.bias"]
-        ours = network(ids_BT, hidden_BS=hidden_BS)
+        ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     assert json.loads((tmp_path / "adapter" / "head.json").read_text())["labels"] == ["a", "b", "c"]
 
@@ -81,10 +81,10 @@ def test_a_merged_folder_needs_nothing_but_transformers(
     network = tuned(bert_folder if kind == "bert" else roberta_folder, tuning=tuning, pool="own")
     save_merged(network, tmp_path / "plain", label_names=["a", "b", "c"])
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "plain").eval()
-    ids_BT, hidden_BS = rows()
+    ids_BT, key_padding_mask_BS = rows()
     with torch.no_grad():
-        theirs = model(input_ids=ids_BT, attention_mask=(~hidden_BS).long()).logits
-        ours = network(ids_BT, hidden_BS=hidden_BS)
+        theirs = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).logits
+        ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     assert model.config.id2label == {0: "a", 1: "b", 2: "c"}
     assert (tmp_path / "plain" / "tokenizer.json").is_file()

@@ -73,7 +73,7 @@ def test_a_tensor_without_a_place(folder_of: Callable[..., Path], tmp_path: Path
 
 @pytest.mark.parametrize(
     ("ask", "value"),
-    [("whole", True), ("whole", 0), ("whole", 2.5), ("number", "1"), ("number", True), ("flag", 1), ("bend", 3)],
+    [("whole", True), ("whole", 0), ("whole", 2.5), ("number", "1"), ("number", True), ("flag", 1), ("activation", 3)],
 )
 def test_settings_of_the_wrong_type(ask: str, value: Any) -> None:
     with pytest.raises(DataError, match=rf"config\.json: x={value!r} "):

@@ -48,5 +48,5 @@ def test_there_and_back(change: dict[str, Any]) -> None:
 
 def test_a_head_of_its_own_bend_has_no_class() -> None:
     config = ModelConfig.parse(BERT().read(Settings(SMALL, "config.json"), {"cls.predictions.transform.dense.weight"}))
-    other = ModelConfig.parse({**config.plain(), "head": {"kind": "masked", "bend": "relu", "eps": 1e-7}})
-    assert BERT().objections(other) == ["model.head has another bend or eps than model.feedforward and model.norm"]
+    other = ModelConfig.parse({**config.plain(), "head": {"kind": "masked", "activation": "relu", "eps": 1e-7}})
+    assert BERT().objections(other) == ["model.head has another activation or eps than model.feedforward and model.norm"]

@@ -32,7 +32,7 @@ def test_what_it_says(run: gf.Run) -> None:
     assert f"| loss | {evaluation.metrics['loss']} |" in card
     assert "[" in str(evaluation.metrics["loss"])  # an interval
     assert "bigram" in card
-    assert "- causality: passed" in card
+    assert "## Checks\n\n- causality: passed" in card
     assert f"sha256 `{run.directory.read_environment()['data']['sha256']}`" in card
     assert "width: 12" in card
     assert "Licence\n\nNone is stated" in card

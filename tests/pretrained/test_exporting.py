@@ -10,9 +10,9 @@ import torch
 
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.generation.texts import prompt_ids
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
-from glassformer.objectives.text_generation import prompt_ids
 from glassformer.pretrained.exporting import fitting_architecture
 
 LLAMA = {"positions": "rotary", "norm": "rms", "feedforward": "gated", "bias": False}

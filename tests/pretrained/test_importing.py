@@ -55,12 +55,12 @@ def test_exported_again_the_tensors_are_the_same(name: str, folder_of: Callable[
 def test_segments_and_padding_as_there(model_of: Any, folder_of: Callable[..., Path]) -> None:
     ours, theirs = gf.load(folder_of("bert")).model, model_of("bert")
     segments_BT = (torch.arange(17) > 8).long().expand(3, -1)
-    hidden_BS = torch.zeros(3, 17, dtype=torch.bool)
-    hidden_BS[1, 12:] = True
-    expected = scores_of(theirs, ids(), token_type_ids=segments_BT, attention_mask=(~hidden_BS).long())
-    found = ours(ids(), segments_BT=segments_BT, hidden_BS=hidden_BS)
-    torch.testing.assert_close(found[~hidden_BS], expected[~hidden_BS], atol=1e-5, rtol=0)
-    assert not torch.allclose(found, ours(ids(), hidden_BS=hidden_BS), atol=1e-3)
+    key_padding_mask_BS = torch.zeros(3, 17, dtype=torch.bool)
+    key_padding_mask_BS[1, 12:] = True
+    expected = scores_of(theirs, ids(), token_type_ids=segments_BT, attention_mask=(~key_padding_mask_BS).long())
+    found = ours(ids(), segments_BT=segments_BT, key_padding_mask_BS=key_padding_mask_BS)
+    torch.testing.assert_close(found[~key_padding_mask_BS], expected[~key_padding_mask_BS], atol=1e-5, rtol=0)
+    assert not torch.allclose(found, ours(ids(), key_padding_mask_BS=key_padding_mask_BS), atol=1e-3)
 
 
 def test_the_pooled_vector(model_of: Any, folder_of: Callable[..., Path]) -> None:

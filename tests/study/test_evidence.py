@@ -7,24 +7,20 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
+from glassformer.study.crossed import crossed
 from glassformer.study.evidence import (
-    METRICS,
-    Metric,
     Problem,
     Trials,
     Yardstick,
     gather,
     interval,
-    nothing_differs,
-    p_same,
-    paired,
 )
 from glassformer.study.power import SeedsNeeded
-from glassformer.study.statistics import crossed
 
-ACCURACY, LOSS = METRICS["accuracy"], METRICS["loss"]
 N, M = 6, 9
 
 
@@ -57,34 +53,51 @@ def test_a_row_that_is_not_all_numbers_is_missing_unless_something_worse_is_know
 
 def test_pairs_are_variant_minus_baseline():
     base, change = trials(), trials("change", 1)
-    np.testing.assert_array_equal(paired(base, change, 4), change.values[:4] - base.values[:4])
+    found = Yardstick(LOSS, 0.01, tuple(range(N)), np.ones(M)).analyse(base, change, 4)
+    np.testing.assert_allclose(found.seed_means, (change.values[:4] - base.values[:4]).mean(axis=1))
+
+
+def test_without_pairs_a_change_is_set_against_all_runs_of_the_baseline():
+    base, change = trials(), trials("change", 1)
+    yardstick = Yardstick(LOSS, 0.01, tuple(range(N)), np.ones(M), by_pairs=False)
+    found = yardstick.analyse(base, change, 4)
+    assert float(found.mean) == pytest.approx(change.values[:4].mean() - base.values.mean())
+    evidence = gather(yardstick, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
+    assert (evidence.base_runs, evidence.flips, evidence.correlation) == (N, None, None)
+    assert evidence.plain()["design"] == "bank"
+
+
+def test_a_leak_or_a_lost_file_is_not_instability():
+    problems = {0: Problem.DIVERGED, 1: Problem.LEAK, 2: Problem.MISSING, 3: Problem.COLLAPSED}
+    assert trials(problems=problems).unstable() == 2
+    assert trials(problems=problems).all_problems(2) == {0: Problem.DIVERGED, 1: Problem.LEAK}
 
 
 def test_another_set_of_documents_is_refused():
     with pytest.raises(ConfigError, match="change was evaluated on 4 documents and base on 9"):
-        paired(trials(), Trials("change", np.ones((N, 4))), N)
+        Yardstick(LOSS, 0.01, tuple(range(N)), np.ones(M)).analyse(trials(), Trials("change", np.ones((N, 4))), N)
 
 
 class TestAnswersThatNeverDiffer:
     found = crossed(np.zeros((N, 300)))
 
     def test_are_not_proof_of_sameness_beyond_the_number_of_items(self):
-        assert nothing_differs(self.found, ACCURACY)
-        assert not nothing_differs(self.found, LOSS)
-        assert p_same(self.found, 0.01, ACCURACY) == pytest.approx(0.99**300)
-        assert p_same(crossed(np.zeros((N, 50))), 0.01, ACCURACY) > 0.05
-        assert p_same(self.found, 0.01, LOSS) == 0.0
+        assert float(self.found.p_same(0.01, answers=True)) == pytest.approx(0.99**300)
+        assert float(self.found.p_same(0.01)) == 0.0
 
     def test_leave_a_rate_possible(self):
         bound = interval(self.found, 0.95, ACCURACY)
         assert (bound.low, bound.high) == pytest.approx((-(1 - 0.025 ** (1 / 300)), 1 - 0.025 ** (1 / 300)))
         assert interval(self.found, 0.95, LOSS).high == 0.0
 
-    def test_one_answer_that_differs_is_enough_for_the_usual_way(self):
+    def test_a_few_that_are_always_lost_leave_more_possible_than_their_variance_says(self):
         d = np.zeros((N, 300))
-        d[0, 0] = 1.0
-        assert not nothing_differs(crossed(d), ACCURACY)
-        assert p_same(crossed(d), 0.01, ACCURACY) == float(crossed(d).p_same(0.01))
+        d[:, :2] = -1.0
+        found = crossed(d)
+        bound = interval(found, 0.95, ACCURACY)
+        assert bound.low == pytest.approx(-stats.beta.ppf(0.975, 3, 298))
+        assert bound.low < found.estimate(0.95).low
+        assert bound.high == found.estimate(0.95).high
 
 
 def test_gathered_numbers_by_hand():

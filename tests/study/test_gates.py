@@ -12,13 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from glassformer.study.evidence import METRICS, Trials
+from glassformer.foundation.metrics import LOSS
+from glassformer.study.crossed import crossed
+from glassformer.study.evidence import Trials
 from glassformer.study.power import detectable
 from glassformer.study.sequential import Looks
-from glassformer.study.statistics import crossed, holm
+from glassformer.study.statistics import holm
 from glassformer.study.verdict import Rules, decide
 
-LOSS, DOCUMENTS, MARGIN = METRICS["loss"], 150, 0.01
+DOCUMENTS, MARGIN = 150, 0.01
 TOKENS = np.random.default_rng(11).lognormal(5.0, 0.5, DOCUMENTS).round()
 
 

@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from glassformer.evaluation.metrics import language_units
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.metrics import ACCURACY, BITS_PER_BYTE, LOSS
 from glassformer.study.evidence import Problem
 from glassformer.study.plan import Trial
-from glassformer.study.results import TrialResult, document_values, gathered, metric_of, read_trial
+from glassformer.study.results import TrialResult, gathered, metric_of, read_trial, units_of
 
 TRIAL = Trial("alibi", 3, {"seed": 3}, "alibi/seed-3")
 VALUES = np.array([1.0, 1.5, 0.5, 1.25, 0.0, 1.1])
@@ -19,43 +21,34 @@ VALUES = np.array([1.0, 1.5, 0.5, 1.25, 0.0, 1.1])
 
 def read(made_up, tmp_path, recipe, **more) -> TrialResult:
     made_up.run(tmp_path / "run", recipe, more.pop("values", VALUES), **more)
-    return read_trial(tmp_path / "run", TRIAL, recipe)
+    return read_trial(tmp_path / "run", TRIAL, LOSS)
 
 
 def test_a_finished_trial(made_up, tmp_path, recipe):
     result = read(made_up, tmp_path, recipe)
     assert (result.status, result.problem, result.done, result.tokens_per_second) == ("finished", None, True, 840.0)
-    values, weights = document_values(result.losses, "loss")
+    units = units_of(result.units, LOSS)
+    values, weights = units.values, units.weights
     np.testing.assert_allclose(values, VALUES)
     np.testing.assert_array_equal(weights, [5, 3, 8, 4, 0, 6])
     # by hand: (5*1 + 3*1.5 + 8*.5 + 4*1.25 + 6*1.1) / 26
-    assert metric_of(result.losses, "loss") == pytest.approx(25.1 / 26, abs=1e-12)
+    assert metric_of(result.units, LOSS) == pytest.approx(25.1 / 26, abs=1e-12)
 
 
 def test_bits_per_byte_by_hand(made_up):
-    losses = made_up.losses(VALUES)
-    values, weights = document_values(losses, "bits_per_byte")
-    np.testing.assert_array_equal(weights, [10, 6, 16, 8, 0, 12])
-    np.testing.assert_allclose(values[0], 5.0 / math.log(2.0) / 10)
-    assert metric_of(losses, "bits_per_byte") == pytest.approx(25.1 / math.log(2.0) / 52, abs=1e-12)
+    units = language_units(made_up.losses(VALUES))
+    np.testing.assert_array_equal(units["bits_per_byte"].weights, [10, 6, 16, 8, 0, 12])
+    np.testing.assert_allclose(units["bits_per_byte"].values[0], 5.0 / math.log(2.0) / 10)
+    assert metric_of(units, BITS_PER_BYTE) == pytest.approx(25.1 / math.log(2.0) / 52, abs=1e-12)
 
 
-def test_nats_of_marks_without_bytes_are_not_lost(made_up):
-    losses = made_up.losses(VALUES)
-    losses.bytes[2] = 0.0  # its 4 nats belong to the text all the same
-    assert metric_of(losses, "bits_per_byte") == pytest.approx(25.1 / math.log(2.0) / 36, abs=1e-12)
-    losses.bytes[2] = np.nan
-    with pytest.raises(ConfigError, match="does not say how many bytes"):
-        document_values(losses, "bits_per_byte")
-
-
-def test_what_a_language_model_does_not_measure(made_up):
-    with pytest.raises(ConfigError, match="metric=accuracy is not measured"):
-        document_values(made_up.losses(VALUES), "accuracy")
+def test_what_was_not_measured_is_a_sentence(made_up):
+    with pytest.raises(ConfigError, match="metric=accuracy has no value for every unit of this set"):
+        units_of(language_units(made_up.losses(VALUES)), ACCURACY)
 
 
 def test_what_is_not_there_yet_is_pending(made_up, tmp_path, recipe):
-    assert read_trial(tmp_path / "nowhere", TRIAL, recipe).status == "pending"
+    assert read_trial(tmp_path / "nowhere", TRIAL, LOSS).status == "pending"
     assert read(made_up, tmp_path, recipe, evaluated=False).status == "pending"
     assert read(made_up, tmp_path, recipe, status="running").status == "pending"
     assert not read(made_up, tmp_path, recipe, status="stopped").done
@@ -63,7 +56,7 @@ def test_what_is_not_there_yet_is_pending(made_up, tmp_path, recipe):
 
 def test_diverged_and_failed(made_up, tmp_path, recipe):
     result = read(made_up, tmp_path, recipe, status="diverged")
-    assert (result.status, result.problem, result.done, result.losses) == ("diverged", Problem.DIVERGED, True, None)
+    assert (result.status, result.problem, result.done, result.units) == ("diverged", Problem.DIVERGED, True, None)
     result = read(made_up, tmp_path, recipe, status="failed")
     assert (result.problem, result.done, result.reason) == (Problem.MISSING, False, "made up")
 
@@ -89,12 +82,11 @@ def test_a_tainted_trial_leaks(made_up, tmp_path, recipe):
 class TestDamage:
     def test_another_recipe(self, made_up, tmp_path, recipe):
         made_up.run(tmp_path / "run", recipe)
-        other = {**recipe, "model": {**recipe["model"], "width": 24}}
         with pytest.raises(RunError, match=r"run is damaged: it holds the run of another recipe \(model.width differs\)"):
-            read_trial(tmp_path / "run", TRIAL, other)
-        assert read_trial(tmp_path / "run", TRIAL, {**recipe, "about": "other words"}).done
-        with pytest.raises(RunError, match="seed differs"):
-            read_trial(tmp_path / "run", TRIAL, {**recipe, "seed": 9})
+            read_trial(tmp_path / "run", TRIAL, LOSS, same_recipe=lambda stored: "model.width")
+        seen = []
+        assert read_trial(tmp_path / "run", TRIAL, LOSS, same_recipe=lambda stored: seen.append(stored)).done
+        assert seen == [recipe]
 
     @pytest.mark.parametrize("name", ["state.json", "environment.json", "recipe.yaml", "evaluations/validation-step-24.json"])
     @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1, 2]", b'{"a": 1}'])
@@ -102,16 +94,16 @@ class TestDamage:
         run = made_up.run(tmp_path / "run", recipe)
         (run.root / name).write_bytes(content)
         with pytest.raises(RunError, match="is damaged"):
-            read_trial(run.root, TRIAL, recipe)
+            read_trial(run.root, TRIAL, LOSS, same_recipe=lambda stored: None if stored == recipe else "something")
 
     def test_changed_digits_contradict_themselves(self, made_up, tmp_path, recipe):
         run = made_up.run(tmp_path / "run", recipe)
         file = run.evaluation_file("validation", 24)
         document = read_json(file)
-        document["losses"]["nats"][2] += 0.001
+        document["units"]["loss"]["sums"][2] += 0.001
         write_json(file, document)
         with pytest.raises(RunError, match="do not give the loss that stands there"):
-            read_trial(run.root, TRIAL, recipe)
+            read_trial(run.root, TRIAL, LOSS)
 
 
 class TestGathered:
@@ -124,12 +116,12 @@ class TestGathered:
             elif math.isnan(loss):
                 made.append(TrialResult(trial, "diverged", problem=Problem.DIVERGED))
             else:
-                made.append(TrialResult(trial, "finished", losses=made_up.losses(np.full(6, loss))))
+                made.append(TrialResult(trial, "finished", units=language_units(made_up.losses(np.full(6, loss)))))
         return made
 
     def test_rows_end_where_trials_are_still_to_come(self, made_up):
         results = {"base": self.rows(made_up, 1.0, 1.1, 1.2), "alibi": self.rows(made_up, 1.3, None, 1.5)}
-        trials, weights = gathered(results, "loss", leaks={}, exploratory=["alibi"])
+        trials, weights = gathered(results, LOSS, leaks={}, exploratory=["alibi"])
         assert (trials["base"].seeds, trials["alibi"].seeds) == (3, 1)
         assert trials["alibi"].exploratory
         assert not trials["base"].exploratory
@@ -137,18 +129,18 @@ class TestGathered:
         np.testing.assert_array_equal(weights, [5, 3, 8, 4, 0, 6])
 
     def test_a_bad_run_is_a_row_of_its_own(self, made_up):
-        trials, _ = gathered({"base": self.rows(made_up, 1.0, math.nan)}, "loss", leaks={})
+        trials, _ = gathered({"base": self.rows(made_up, 1.0, math.nan)}, LOSS, leaks={})
         assert trials["base"].problems == {1: Problem.DIVERGED}
         assert np.isnan(trials["base"].values[1]).all()
 
     def test_a_leaking_variant_counts_without_a_run(self, made_up):
         results = {"base": self.rows(made_up, 1.0), "cheat": self.rows(made_up, None)}
-        trials, _ = gathered(results, "loss", leaks={"cheat": 4})
+        trials, _ = gathered(results, LOSS, leaks={"cheat": 4})
         assert trials["cheat"].values.shape == (4, 6)
         assert set(trials["cheat"].problems.values()) == {Problem.LEAK}
 
     def test_nothing_measured_yet(self, made_up):
-        trials, weights = gathered({"base": self.rows(made_up, None)}, "loss", leaks={})
+        trials, weights = gathered({"base": self.rows(made_up, None)}, LOSS, leaks={})
         assert trials["base"].seeds == 0
         assert len(weights) == 1
 
@@ -156,4 +148,4 @@ class TestGathered:
         other = type(made_up)(tokens=np.array([5, 3, 8, 4, 1, 6]))
         results = {"base": self.rows(made_up, 1.0), "alibi": self.rows(other, 1.0)}
         with pytest.raises(ConfigError, match="not measured on the same documents"):
-            gathered(results, "loss", leaks={})
+            gathered(results, LOSS, leaks={})

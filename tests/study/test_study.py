@@ -65,8 +65,8 @@ def test_the_json_of_the_contract(study):
 
 def test_text_and_html_hold_every_verdict(study):
     for shown in (str(study), study._repr_html_()):
-        assert "alibi is better than the baseline" in shown
-        assert "rotary is the same as the baseline" in shown
+        assert "alibi is better" in shown
+        assert "rotary is the same within" in shown
     assert repr(study).endswith("alibi: better, rotary: same)")
     assert "<script" not in study._repr_html_()
 
@@ -82,7 +82,8 @@ def test_a_study_on_its_way(made_up, tmp_path):
 def test_a_leak_that_was_not_trained(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": BASE, "cheat": []}, leaks={"cheat": "sees the future at 3."})
     assert study.verdicts[0].verdict == "invalid"
-    assert "a check found a leak) in 6 of 6 seeds" in study.verdicts[0].sentence
+    assert study.verdicts[0].sentence == "cheat is invalid: it cheats and was not trained: sees the future at 3."
+    assert "a check found a leak) in 6 of 6 seeds" in study.verdicts[0].reason
     assert "cheat: sees the future at 3." in study.notes
 
 

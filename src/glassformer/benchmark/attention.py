@@ -22,8 +22,8 @@ from glassformer.benchmark.machine import describe
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_runtime
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.scene import Scene
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
@@ -155,12 +155,12 @@ def _point(
             torch.nn.init.normal_(tensor, std=0.02, generator=generator)
     mixer = mixer.to(device).train()
     x_BTD = torch.randn(1, length, width, generator=generator).to(device).requires_grad_()
-    scene, positions = Scene(causal=True), Positions()
+    context, positions = AttentionContext(causal=True), Positions()
 
     def step() -> None:
         mixer.zero_grad(set_to_none=True)
         x_BTD.grad = None
-        mixer(x_BTD, scene, positions, None).sum().backward()
+        mixer(x_BTD, context, positions, None).sum().backward()
 
     flops = config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
     return _seconds(step, repeats, device), _bytes(step, device), flops

@@ -1,4 +1,4 @@
-"""Generation speed: ours with and without memory, transformers' GPT-2 with its cache, nanoGPT; tokens/s and ratios.
+"""Generation speed: ours with and without a KV cache, transformers' GPT-2 with its cache, nanoGPT; tokens/s and ratios.
 
 All do the same job (benchmark/writing.py) in turns within one process, after a first job each; what the first job of a
 process takes is measured in processes of their own.
@@ -29,7 +29,7 @@ def benchmark_generation(
     runtime: Runtime,
     *,
     rounds: int,
-    without_memory: bool = True,
+    without_cache: bool = True,
     transformers: bool = True,
     first_job: bool = False,
     watch: Watcher = SILENT,
@@ -38,7 +38,7 @@ def benchmark_generation(
     sizes = job.sizes
     if job.prompt < 1 or job.prompt > sizes.context:
         raise UsageError(f"--prompt {job.prompt} must be between 1 and the context of {sizes.context}.")
-    names, skipped = _compete(job, without_memory=without_memory, transformers=transformers)
+    names, skipped = _compete(job, without_cache=without_cache, transformers=transformers)
     first = {}
     if first_job:  # before there is anything else on the device
         first = measure({name: partial(first_job_rate, name, job, runtime) for name in names}, rounds=rounds, watch=watch)
@@ -59,10 +59,10 @@ def benchmark_generation(
     return document | ({"first_job": _compared(first)} if first else {})
 
 
-def _compete(job: Job, *, without_memory: bool, transformers: bool) -> tuple[list[str], list[str]]:
+def _compete(job: Job, *, without_cache: bool, transformers: bool) -> tuple[list[str], list[str]]:
     """The names of the programs that are compared, and a sentence for each that cannot be."""
     names, skipped = [OURS], []
-    if without_memory:
+    if without_cache:
         names.append(WITHOUT)
     if transformers and job.prompt + job.new > job.sizes.context:
         skipped.append(f"transformers GPT-2 is left out: it cannot write beyond its context of {job.sizes.context}.")

@@ -1,4 +1,4 @@
-"""Programs that write: ours with and without memory, transformers' GPT-2 with its cache, nanoGPT; all doing one job.
+"""Programs that generate: ours with and without a KV cache, transformers' GPT-2 with its cache, nanoGPT; all doing one job.
 
 All draw at temperature 1 from models of the same sizes with fresh weights, each in the mode it has when run by itself.
 """
@@ -17,11 +17,11 @@ from torch import Tensor
 from glassformer.benchmark.peers import Sizes, nanogpt_model, transformers_model
 from glassformer.benchmark.timing import Program
 from glassformer.foundation.runtime import Runtime
-from glassformer.model.generate import generate
+from glassformer.generation.generate import generate
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import build_model
 
-OURS, WITHOUT, TRANSFORMERS, NANOGPT = "glassformer", "glassformer, no memory", "transformers GPT-2", "nanoGPT"
+OURS, WITHOUT, TRANSFORMERS, NANOGPT = "glassformer", "glassformer, no KV cache", "transformers GPT-2", "nanoGPT"
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class Job:
 def program_for(name: str, job: Job, runtime: Runtime) -> Program:
     """The program of that name, its model on the device."""
     makers: dict[str, Callable[[Job, Runtime], Program]] = {
-        OURS: lambda job, runtime: _ours(job, runtime, use_memory=True),
-        WITHOUT: lambda job, runtime: _ours(job, runtime, use_memory=False),
+        OURS: lambda job, runtime: _ours(job, runtime, use_cache=True),
+        WITHOUT: lambda job, runtime: _ours(job, runtime, use_cache=False),
         TRANSFORMERS: _transformers,
         NANOGPT: _nanogpt,
     }
     return makers[name](job, runtime)
 
 
-def _ours(job: Job, runtime: Runtime, *, use_memory: bool) -> Program:
+def _ours(job: Job, runtime: Runtime, *, use_cache: bool) -> Program:
     read_triton_ahead(runtime.device, runtime.precision)  # as a run does when it loads its model to write
     model = build_model(job.sizes.ours(), job.sizes.vocabulary, seed=0).to(runtime.device, _dtype(runtime)).eval()
     prompts = job.prompts(runtime).tolist()
 
     def program() -> float:
-        texts = generate(model, prompts, max_new_tokens=job.new, use_memory=use_memory, batch_size=job.rows)
+        texts = generate(model, prompts, max_new_tokens=job.new, use_cache=use_cache, batch_size=job.rows)
         return float(sum(len(text.ids) for text in texts))
 
     return program

@@ -154,8 +154,8 @@ def gives_the_right_shapes(specimen: Specimen) -> None:
     for name, shape in seen.items():
         expected = per_head if name.endswith(".mixer") else per_token
         specimen.require(shape == expected, f"{name} gives {tuple(shape)}, not {expected}.")
-    expected = (ROWS, VOCABULARY) if specimen.pools else (ROWS, LENGTH, VOCABULARY)
-    specimen.require(scores.shape == expected, f"the scores are {tuple(scores.shape)}, not {expected}.")
+    wanted = (ROWS, VOCABULARY) if specimen.pools else (ROWS, LENGTH, VOCABULARY)
+    specimen.require(scores.shape == wanted, f"the scores are {tuple(scores.shape)}, not {wanted}.")
     specimen.require(bool(scores.isfinite().all()), "a score is not finite.")
 
 
@@ -172,9 +172,9 @@ def keeps_the_laws(specimen: Specimen) -> None:
 def fast_path_equals_definition(specimen: Specimen) -> None:
     """Looking at every tap runs the definition; the scores must be those nobody looked at."""
     model = specimen.model().double().eval()
-    hidden_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
-    hidden_BS[0, 0], hidden_BS[1, 3] = True, True
-    for keywords in ({}, {"hidden_BS": hidden_BS}):
+    key_padding_mask_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
+    key_padding_mask_BS[0, 0], key_padding_mask_BS[1, 3] = True, True
+    for keywords in ({}, {"key_padding_mask_BS": key_padding_mask_BS}):
         fast = model(specimen.ids(), **keywords)
         with looked_at(model):
             definition = model(specimen.ids(), **keywords)

@@ -60,13 +60,13 @@ def _accepted(model: Any) -> set[str]:
 
 
 def _paddings(model: Any, accepted: set[str]) -> dict[str, Any]:
-    def right(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-        return scores_in(model(input_ids=ids_BT, attention_mask=(~hidden_BS).long()))
+    def right(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+        return scores_in(model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()))
 
-    def left(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-        seen_BT = (~hidden_BS).long()
-        at_BT = (seen_BT.cumsum(1) - 1).clamp(min=0)
-        return scores_in(model(input_ids=ids_BT, attention_mask=seen_BT, position_ids=at_BT))
+    def left(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+        seen_BT = (~key_padding_mask_BS).long()
+        position_ids_BT = (seen_BT.cumsum(1) - 1).clamp(min=0)
+        return scores_in(model(input_ids=ids_BT, attention_mask=seen_BT, position_ids=position_ids_BT))
 
     return {"right": right, "left": left} if "position_ids" in accepted else {"right": right}
 

@@ -26,10 +26,10 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
             continue
         for side, padded in passes.subject.paddings.items():
             for setting in SETTINGS[:1] if probes.heavy and total > 16 else SETTINGS:
-                hidden_BS = _hidden(probes, total, side)
-                found = _other_padding(passes, probes, setting, side, padded, hidden_BS)
+                key_padding_mask_BS = _hidden(probes, total, side)
+                found = _other_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
                 if found is None and setting.mode == "evaluation" and side != "anywhere":
-                    found = _no_padding(passes, probes, setting, side, padded, hidden_BS)
+                    found = _no_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
                 if found is not None:
                     return found
     return None
@@ -38,62 +38,62 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
 def _hidden(probes: Probes, total: int, side: str) -> Tensor:
     """Rows of unequal length: one whole, one nearly whole, one short; or hidden places here and there."""
     if side == "anywhere":
-        hidden_BS = torch.rand(ROWS, total, generator=probes.generator) < 0.3
-        hidden_BS[0] = False
-        hidden_BS[0, min(3, total - 1)] = True
-        return hidden_BS
+        key_padding_mask_BS = torch.rand(ROWS, total, generator=probes.generator) < 0.3
+        key_padding_mask_BS[0] = False
+        key_padding_mask_BS[0, min(3, total - 1)] = True
+        return key_padding_mask_BS
     real_B1 = torch.tensor([[total], [total - 1], [max(1, total // 3)]])
     place_S = torch.arange(total) if side == "right" else torch.arange(total).flip(0)
     return place_S >= real_B1
 
 
 def _other_padding(
-    passes: Passes, probes: Probes, setting: Setting, side: str, padded: Padded, hidden_BS: Tensor
+    passes: Passes, probes: Probes, setting: Setting, side: str, padded: Padded, key_padding_mask_BS: Tensor
 ) -> Finding | None:
     """The same rows with other tokens in the hidden places."""
-    ids_BT = probes.rows(*hidden_BS.shape)
-    hidden_BS = hidden_BS.to(ids_BT.device)
-    changed_BT = torch.where(hidden_BS, probes.others(ids_BT), ids_BT)
-    calls = partial(padded, ids_BT, hidden_BS), partial(padded, changed_BT, hidden_BS)
+    ids_BT = probes.rows(*key_padding_mask_BS.shape)
+    key_padding_mask_BS = key_padding_mask_BS.to(ids_BT.device)
+    changed_BT = torch.where(key_padding_mask_BS, probes.others(ids_BT), ids_BT)
+    calls = partial(padded, ids_BT, key_padding_mask_BS), partial(padded, changed_BT, key_padding_mask_BS)
     first, second = (passes.run(setting, call) for call in calls)
-    change_BT = differing(first, second).masked_fill(hidden_BS, 0.0)
+    change_BT = differing(first, second).masked_fill(key_padding_mask_BS, 0.0)
     if not change_BT.any() or float(change_BT.max()) <= passes.allowed(setting, first.dtype) * largest(first):
         return None
     row = int(change_BT.amax(1).argmax())
-    region = _seen(hidden_BS, row, side)
+    region = _seen(key_padding_mask_BS, row, side)
     place = locate(passes, setting, *calls, region, region)
-    return _finding(passes, setting, side, ids_BT, hidden_BS, change_BT, row, place, "other padding")
+    return _finding(passes, setting, side, ids_BT, key_padding_mask_BS, change_BT, row, place, "other padding")
 
 
 def _no_padding(
-    passes: Passes, probes: Probes, setting: Setting, side: str, padded: Padded, hidden_BS: Tensor
+    passes: Passes, probes: Probes, setting: Setting, side: str, padded: Padded, key_padding_mask_BS: Tensor
 ) -> Finding | None:
     """Each padded row alone without its padding."""
-    ids_BT = probes.rows(*hidden_BS.shape)
-    hidden_BS = hidden_BS.to(ids_BT.device)
-    among_call = partial(padded, ids_BT, hidden_BS)
+    ids_BT = probes.rows(*key_padding_mask_BS.shape)
+    key_padding_mask_BS = key_padding_mask_BS.to(ids_BT.device)
+    among_call = partial(padded, ids_BT, key_padding_mask_BS)
     among = passes.run(setting, among_call)
     for row in range(ROWS):
-        alone_1T = ids_BT[row : row + 1, ~hidden_BS[row]]
+        alone_1T = ids_BT[row : row + 1, ~key_padding_mask_BS[row]]
         alone_call = partial(passes.subject.scores, alone_1T)
         alone = passes.run(setting, alone_call)
-        change_T = differing(alone[0], among[row, ~hidden_BS[row]])
+        change_T = differing(alone[0], among[row, ~key_padding_mask_BS[row]])
         if float(change_T.max()) > passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
             length = alone_1T.shape[1]
-            regions = Region(1, length, 0, 0, length), _seen(hidden_BS, row, side)
+            regions = Region(1, length, 0, 0, length), _seen(key_padding_mask_BS, row, side)
             place = locate(passes, setting, alone_call, among_call, *regions, same_shape=False)
-            change_BT = torch.zeros_like(hidden_BS, dtype=change_T.dtype)
-            change_BT[row, ~hidden_BS[row]] = change_T
-            return _finding(passes, setting, side, ids_BT, hidden_BS, change_BT, row, place, "no padding")
+            change_BT = torch.zeros_like(key_padding_mask_BS, dtype=change_T.dtype)
+            change_BT[row, ~key_padding_mask_BS[row]] = change_T
+            return _finding(passes, setting, side, ids_BT, key_padding_mask_BS, change_BT, row, place, "no padding")
     return None
 
 
-def _seen(hidden_BS: Tensor, row: int, side: str) -> Region:
+def _seen(key_padding_mask_BS: Tensor, row: int, side: str) -> Region:
     """The real part of a row; of hidden places anywhere the longest stretch without one."""
-    rows, length = hidden_BS.shape
+    rows, length = key_padding_mask_BS.shape
     best, start = (0, 0), 0
     for at in range(length + 1):
-        if at == length or hidden_BS[row, at]:
+        if at == length or key_padding_mask_BS[row, at]:
             best, start = max(best, (at - start, -start)), at + 1
     return Region(rows, length, row, -best[1], -best[1] + best[0])
 
@@ -103,18 +103,18 @@ def _finding(
     setting: Setting,
     side: str,
     ids_BT: Tensor,
-    hidden_BS: Tensor,
+    key_padding_mask_BS: Tensor,
     change_BT: Tensor,
     row: int,
     place: str,
     way: str,
 ) -> Finding:
     to_position = int(change_BT[row].argmax())
-    hidden_in_row = hidden_BS[row].nonzero().flatten().tolist() or hidden_BS.nonzero()[:, 1].tolist()
+    hidden_in_row = key_padding_mask_BS[row].nonzero().flatten().tolist() or key_padding_mask_BS.nonzero()[:, 1].tolist()
     source = min(hidden_in_row, key=lambda at: abs(at - to_position)) if hidden_in_row else 0
     example = {
         "rows": ids_BT.tolist(),
-        "hidden": hidden_BS.int().tolist(),
+        "hidden": key_padding_mask_BS.int().tolist(),
         "row": row,
         "side": side,
         "found_by": way,

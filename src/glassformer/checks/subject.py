@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import UsageError
-from glassformer.model.memory import Memory
 from glassformer.model.tap import Tap
 
 LONGEST_TRIED = 256
@@ -27,7 +26,7 @@ WORK_PER_PAIR = 2000
 class Padded(Protocol):
     """One pass over rows in which some places are hidden from all queries."""
 
-    def __call__(self, ids_BT: Tensor, hidden_BS: Tensor) -> Tensor: ...
+    def __call__(self, ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor: ...
 
 
 class Cached(Protocol):
@@ -90,7 +89,7 @@ def is_network(target: Any) -> bool:
 
 
 def our_subject(model: Any) -> Subject:
-    """A network of ours: hides any place, reads on with a memory where it is causal, rows of unequal length included."""
+    """A network of ours: hides any position, reads on with a KV cache where it is causal, rows of unequal length included."""
     subject = _transformer(model, _by_place(model))
     if model.dims.vocabulary >= LARGE_VOCABULARY:
         subject.inside = _transformer(model, model.features)
@@ -116,19 +115,19 @@ def _transformer(model: Any, read: Callable[..., Tensor]) -> Subject:
         "the model", lambda ids_BT: read(ids_BT), {"": model}, vocabulary=model.dims.vocabulary, context=model.dims.context
     )
 
-    def hiding(ids_BT: Tensor, hidden_BS: Tensor) -> Tensor:
-        return read(ids_BT, hidden_BS=hidden_BS)
+    def hiding(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+        return read(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
 
     subject.paddings = {"right": hiding, "anywhere": hiding}
     subject.reserved_ids = frozenset(getattr(model, "reserved_ids", ()))
     if model.dims.causal:
-        subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), True
+        subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), model.new_cache().rewinds
     return subject
 
 
 class _OurCache:
     def __init__(self, model: Any, read: Callable[..., Tensor]) -> None:
-        self.read_with, self.memory = read, Memory(layers=model.dims.layers, capacity=model.dims.context)
+        self.read_with, self.cache = read, model.new_cache()
         self.read_so_far: list[int] = []
 
     def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:
@@ -137,13 +136,13 @@ class _OurCache:
         real = lengths or [length] * rows
         if not self.read_so_far:
             self.read_so_far = real
-            self.memory.place_whole(torch.arange(rows, device=ids_BT.device))
-            return self.read_with(ids_BT, memory=self.memory)
+            self.cache.place_whole(torch.arange(rows, device=ids_BT.device))
+            return self.read_with(ids_BT, cache=self.cache)
         start_B1 = torch.tensor(self.read_so_far, device=ids_BT.device).unsqueeze(1)
-        at_BT = start_B1 + torch.arange(length, device=ids_BT.device)
+        position_ids_BT = start_B1 + torch.arange(length, device=ids_BT.device)
         self.read_so_far = [before + new for before, new in zip(self.read_so_far, real)]
-        self.memory.place(at_BT, max(self.read_so_far))
-        return self.read_with(ids_BT, at_BT=at_BT, memory=self.memory)
+        self.cache.place(position_ids_BT, max(self.read_so_far))
+        return self.read_with(ids_BT, position_ids_BT=position_ids_BT, cache=self.cache)
 
 
 def callable_subject(

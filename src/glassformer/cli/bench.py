@@ -45,7 +45,7 @@ def bench_generate(
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
-    memory_only: Annotated[bool, typer.Option("--memory-only", help="Leave out our own speed without memory.")] = False,
+    cache_only: Annotated[bool, typer.Option("--cache-only", help="Leave out our own speed without a KV cache.")] = False,
     first_job: Annotated[
         bool, typer.Option("--first-job", help="Also the first job of a process, in processes of their own.")
     ] = False,
@@ -53,7 +53,7 @@ def bench_generate(
     nanogpt: NanoGPT = None,
     json: Json = False,
 ) -> None:
-    """Writing speed: with memory, without, and beside other programs of the same sizes."""
+    """Generation speed: with a KV cache, without, and beside other programs of the same sizes."""
     from glassformer.benchmark.generate import benchmark_generation
     from glassformer.benchmark.peers import Sizes
     from glassformer.benchmark.writing import Job
@@ -66,7 +66,7 @@ def bench_generate(
             Job(sizes, rows, prompt, new, nanogpt),
             runtime,
             rounds=rounds,
-            without_memory=not memory_only,
+            without_cache=not cache_only,
             transformers=transformers,
             first_job=first_job,
             watch=watch,

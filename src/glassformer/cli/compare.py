@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 Recipe = Annotated[
-    str, typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with.")
+    str | None,
+    typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with."),
 ]
 Vary = Annotated[list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own.")]
 Cross = Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")]
@@ -42,14 +43,24 @@ Jobs = Annotated[
     int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core; on GPUs four on each).")
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")]
+Details = Annotated[bool, typer.Option("--details", help="Say too what stands behind each verdict.")]
+Baseline = Annotated[
+    Literal["auto", "paired", "bank"], typer.Option("--baseline", help="Pairs of seeds, or kept runs of the baseline.")
+]
+Confirm = Annotated[
+    Path | None, typer.Option("--confirm", metavar="STUDY", help="Run its winner once more: fresh seeds, the test text.")
+]
+UseStore = Annotated[bool, typer.Option("--store/--no-store", help="Take trials trained before, and keep new ones.")]
+FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
 AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")]
 
 
 def command(
-    recipe: Recipe,
+    recipe: Recipe = None,
     vary: Vary = None,
     cross: Cross = False,
     seeds: Seeds = None,
+    first_seed: FirstSeed = None,
     looks: Looks = None,
     max_seeds: MaxSeeds = None,
     metric: Metric = None,
@@ -57,7 +68,7 @@ def command(
     effect: Effect = None,
     match: Match = None,
     tune: Tune = None,
-    tune_seeds: TuneSeeds = 2,
+    tune_seeds: TuneSeeds = 4,
     budget_hours: BudgetHours = None,
     on: On = "local",
     address: Address = None,
@@ -67,6 +78,10 @@ def command(
     set_: Set = None,
     allow_leaks: AllowLeaks = False,
     plugin: Plugin = None,
+    details: Details = False,
+    baseline: Baseline = "auto",
+    store: UseStore = True,
+    confirm: Confirm = None,
     json: Json = False,
 ) -> None:
     """Train the recipe and each change with the same seeds, and say of each: better, worse, same, not decided or invalid.
@@ -82,6 +97,7 @@ def command(
             cross=cross,
             set=changes_of(set_),
             seeds=seeds,
+            first_seed=first_seed,
             looks=None if looks is None else _numbers(looks),
             max_seeds=max_seeds,
             metric=metric,
@@ -97,17 +113,22 @@ def command(
             address=address,
             gpu_share=gpu_share,
             plugins=plugin or (),
+            store=store,
+            confirm=confirm,
+            baseline=baseline,
             watch=watch,
         )
         page = study.report()
     if json:
         print_json({**study.plain(), "report": str(page)})
     else:
-        _print(study, page)
+        _print(study, page, details)
 
 
-def _print(study: Study, page: Path) -> None:
+def _print(study: Study, page: Path, details: bool) -> None:
     out().print(str(study), markup=False)
+    if details:
+        out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
     say(f"Again: glassformer report {study.folder}")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from textwrap import shorten
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +15,7 @@ from glassformer.cli.options import Json
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this recipe.")] = None,
     variants: Annotated[bool, typer.Option("--variants/--no-variants", help="Also list the variants of each slot.")] = True,
+    details: Annotated[bool, typer.Option("--details", help="All words, and what each gave.")] = False,
     json: Json = False,
 ) -> None:
     """List the built-in recipes with what they gave, and the named parts a recipe can choose from."""
@@ -28,15 +31,32 @@ def command(
     if json:
         print_json({"recipes": recipes, "studies": list_studies(), "variants": table})
         return
-    for recipe in recipes:
-        out().print(recipe["name"], style="bold", markup=False)
-        for line in (recipe["about"], recipe["result"] and f"Result: {recipe['result']}"):
-            if line:
-                out().print(f"  {line}", markup=False)
-    out().print("\nStudies, for `glassformer compare NAME`", style="bold", markup=False)
-    for study in list_studies():
-        out().print(f"  {study['name']} (of {study['base']}): {study['about']}", markup=False)
+    studies = list_studies()
+    rows = [[recipe["name"], _first(recipe["about"])] for recipe in recipes]
+    print_table("Recipes, for `glassformer train NAME`", ["recipe", "what it is"], rows, numbers=False)
+    rows = [[study["name"], str(study["base"]), _first(study["about"])] for study in studies]
+    print_table("Studies, for `glassformer compare NAME`", ["study", "of", "what it asks"], rows, numbers=False)
     if table:
         out().print()
         rows = [[row["slot"], row["name"], row["about"]] for row in table]
         print_table("Variants", ["slot", "name", "what it is"], rows, numbers=False)
+    if details:
+        _in_full(recipes, studies)
+    else:
+        out().print("\nIn full, with what each gave: glassformer recipes --details", markup=False)
+
+
+def _first(text: str) -> str:
+    """The first sentence; a table has room for no more."""
+    return shorten(re.split(r"(?<=[.?])\s", " ".join(text.split()), maxsplit=1)[0], 100, placeholder=" ...")
+
+
+def _in_full(recipes: list[dict[str, Any]], studies: list[dict[str, Any]]) -> None:
+    for recipe in recipes:
+        out().print(f"\n{recipe['name']}", style="bold", markup=False)
+        for line in (recipe["about"], recipe["result"] and f"Result: {recipe['result']}"):
+            if line:
+                out().print(f"  {line}", markup=False)
+    for study in studies:
+        out().print(f"\n{study['name']} (of {study['base']})", style="bold", markup=False)
+        out().print(f"  {study['about']}", markup=False)

@@ -13,9 +13,14 @@ from glassformer.cli.options import Json
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to look.")] = Path("runs"),
+    kept: Annotated[bool, typer.Option("--kept", help="The trials that studies keep for each other instead.")] = False,
+    empty_kept: Annotated[bool, typer.Option("--empty-kept", help="Remove those; studies keep their own.")] = False,
     json: Json = False,
 ) -> None:
     """List runs: status, step, loss, and the settings in which they differ."""
+    if kept or empty_kept:
+        _kept(empty_kept, json)
+        return
     from glassformer.runs.overview import overview
 
     table = overview(folder)
@@ -38,6 +43,25 @@ def command(
     ]
     heading = "validation" if several else f"validation {table['runs'][0]['metric']}"
     print_table(str(folder), ["run", "status", "step", heading, *differing], rows)
+
+
+def _kept(empty: bool, json: bool) -> None:
+    """The store of trials: what is in it, or that it was emptied."""
+    from glassformer.study.store import TrialStore
+
+    store = TrialStore()
+    if empty:
+        count = store.empty()
+        print_json({"store": str(store.root), "removed": count}) if json else out().print(f"{count} kept trials removed.")
+        return
+    rows = store.entries()
+    if json:
+        print_json({"store": str(store.root), "trials": rows})
+        return
+    size = sum(row["bytes"] for row in rows) / 1e6
+    out().print(f"{len(rows)} kept trials, {size:,.1f} MB, in {store.root}; --empty-kept removes them.", markup=False)
+    if rows:
+        command(store.root)
 
 
 def _figure(row: dict[str, Any], several: bool) -> str:

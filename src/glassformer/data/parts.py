@@ -54,8 +54,8 @@ class PartKind:
 
 KINDS: dict[str, PartKind] = {
     "text": PartKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text),
-    "questions": PartKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts),
     "labels": PartKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given),
+    "questions": PartKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts),
 }
 
 

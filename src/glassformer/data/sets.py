@@ -47,8 +47,8 @@ class Parts:
     tests: dict[str, Source] = field(default_factory=dict)
     vocabulary: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
-    questions: QuestionFiles | None = None
     labelled: LabelParts | None = None
+    questions: QuestionFiles | None = None
 
 
 class NamedSet(ABC):
@@ -129,8 +129,8 @@ class FileSet(NamedSet):
             tests={} if questions else {name: self._source(test) for name, test in there.items()},
             vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
             notes=tuple(notes),
-            questions=questions,
             labelled=self.labelled.at(folder, self.name) if self.labelled else None,
+            questions=questions,
         )
 
     def _there(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
@@ -248,17 +248,6 @@ _KNOWN: list[NamedSet] = [
         sha256="aff1d88fad90db8cedfe8918a9099ffdfe622641a2a8c6e25dac1f7eda199b1a",
     ),
     FileSet(
-        name="names",
-        about="2,937 lines of an encyclopedia about people, and questions where they were born; held out are people, not text",
-        train="wiki.txt",
-        questions="train.tsv",
-        tests={"dev": "dev.tsv"},
-        unanswered={"test_inputs": "test_inputs.tsv"},
-        document="line",
-        public_source="github.com/parachutel/cs224n-stanford-winter2021, a5 (there: wiki.txt and birth_places_train.tsv, ...)",
-        sha256="823bb536fca77c8b5a15b34b0dead6355d0cf1f806e822464bca28806c2fd055",
-    ),
-    FileSet(
         name="sst2",
         about="6,920 sentences of film reviews, labelled negative or positive; dev.txt is a test, validation is held out",
         train="train.txt",
@@ -294,6 +283,17 @@ _KNOWN: list[NamedSet] = [
         public_source="github.com/google-research-datasets/boolean-questions",
         sha256="cc7a79d44479867e8323a7b0c5c1d82edf516ca34912201f9384c3a3d098d8db",
         fetch=_fetch_boolq,
+    ),
+    FileSet(
+        name="names",
+        about="2,937 lines of an encyclopedia about people, and questions where they were born; held out are people, not text",
+        train="wiki.txt",
+        questions="train.tsv",
+        tests={"dev": "dev.tsv"},
+        unanswered={"test_inputs": "test_inputs.tsv"},
+        document="line",
+        public_source="github.com/parachutel/cs224n-stanford-winter2021, a5 (there: wiki.txt and birth_places_train.tsv, ...)",
+        sha256="823bb536fca77c8b5a15b34b0dead6355d0cf1f806e822464bca28806c2fd055",
     ),
 ]
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}

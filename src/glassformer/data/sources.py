@@ -55,23 +55,6 @@ def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None
     return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
 
 
-def _questions(named: QuestionsConfig) -> QuestionFiles:
-    """The files of a recipe's questions; one that is not there is a sentence."""
-
-    def at(path: str | None) -> Path | None:
-        if path is None:
-            return None
-        place = Path(path).expanduser()
-        if not place.is_file():
-            raise DataError("does not exist; data.questions names files of question<TAB>answer.", file=place)
-        return place
-
-    train, test = at(named.train), at(named.test)
-    assert train is not None
-    tests = {} if test is None else {test.stem: test}
-    return QuestionFiles(train, at(named.validation), tests, nowhere=at(named.nowhere))
-
-
 def find_labelled(data: DataConfig) -> LabelParts:
     """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
     found = find_set(data.set).labelled if data.set is not None else None
@@ -92,6 +75,23 @@ def find_labelled(data: DataConfig) -> LabelParts:
         tests = {Path(data.test).stem: label_source_at(source_at(data.test, data).files, data.test, data)}
         found = replace(found, tests=tests)
     return found
+
+
+def _questions(named: QuestionsConfig) -> QuestionFiles:
+    """The files of a recipe's questions; one that is not there is a sentence."""
+
+    def at(path: str | None) -> Path | None:
+        if path is None:
+            return None
+        place = Path(path).expanduser()
+        if not place.is_file():
+            raise DataError("does not exist; data.questions names files of question<TAB>answer.", file=place)
+        return place
+
+    train, test = at(named.train), at(named.test)
+    assert train is not None
+    tests = {} if test is None else {test.stem: test}
+    return QuestionFiles(train, at(named.validation), tests, nowhere=at(named.nowhere))
 
 
 def places_of(data: DataConfig) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The mathematics of attention as functions: scores, pattern, mixing. Used by the mixers and by attention by hand.
 
-These are the definitions. Fast paths stand beside them in the mixers and are held equal by tests. Shapes: B batch,
+These are the reference implementation. Fused paths stand beside it in the mixers and are held equal by tests. Shapes: B batch,
 H heads, T queries, S keys, E head width; every function also takes fewer leading dimensions.
 """
 
@@ -18,24 +18,24 @@ def attention_scores(q_HTE: Tensor, k_HSE: Tensor, *, scale: float | None = None
     return (q_HTE * factor) @ k_HSE.transpose(-1, -2)
 
 
-def causal_visibility(query_at: Tensor, num_keys: int) -> Tensor:
-    """True where a key may be seen: keys stand at 0, 1, ...; a query at t sees the keys up to and with t."""
-    return torch.arange(num_keys, device=query_at.device) <= query_at.unsqueeze(-1)
+def causal_mask(position_ids: Tensor, num_keys: int) -> Tensor:
+    """True where a query may attend: a query at position t sees the keys at 0 ... t."""
+    return torch.arange(num_keys, device=position_ids.device) <= position_ids.unsqueeze(-1)
 
 
-def attention_pattern(scores_HTS: Tensor, visible_HTS: Tensor | None = None) -> Tensor:
-    """Softmax over the visible keys. A query that may see nothing gets zeros, not NaN."""
-    if visible_HTS is None:
+def attention_pattern(scores_HTS: Tensor, mask_HTS: Tensor | None = None) -> Tensor:
+    """Softmax over the keys where the mask is True. A query that may see nothing gets zeros, not NaN."""
+    if mask_HTS is None:
         return torch.softmax(scores_HTS, dim=-1)
-    pattern_HTS = torch.softmax(scores_HTS.masked_fill(~visible_HTS, -torch.inf), dim=-1)
-    return pattern_HTS.masked_fill(~visible_HTS.any(dim=-1, keepdim=True), 0.0)
+    pattern_HTS = torch.softmax(scores_HTS.masked_fill(~mask_HTS, -torch.inf), dim=-1)
+    return pattern_HTS.masked_fill(~mask_HTS.any(dim=-1, keepdim=True), 0.0)
 
 
 def attend(
-    q_HTE: Tensor, k_HSE: Tensor, v_HSE: Tensor, visible_HTS: Tensor | None = None, *, scale: float | None = None
+    q_HTE: Tensor, k_HSE: Tensor, v_HSE: Tensor, mask_HTS: Tensor | None = None, *, scale: float | None = None
 ) -> Tensor:
     """Each query's mean of the visible values, weighted by the pattern."""
-    return attention_pattern(attention_scores(q_HTE, k_HSE, scale=scale), visible_HTS) @ v_HSE
+    return attention_pattern(attention_scores(q_HTE, k_HSE, scale=scale), mask_HTS) @ v_HSE
 
 
 def split_heads(x_BTD: Tensor, heads: int) -> Tensor:

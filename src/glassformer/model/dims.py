@@ -30,7 +30,7 @@ class Dims:
         return self.width // self.heads
 
     def linear_parameters(self, inputs: int, outputs: int) -> int:
-        """Numbers in one linear map, with its bias where the model has biases."""
+        """Numbers in one linear layer, with its bias where the model has biases."""
         return inputs * outputs + (outputs if self.bias else 0)
 
 

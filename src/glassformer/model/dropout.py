@@ -31,8 +31,8 @@ class Noise:
         self.drawn += 1
         start = _scrambled(self.seed ^ _wrapped(self.drawn * _GOLDEN))
         stride = _scrambled(start ^ _GOLDEN) | 1  # odd: no two elements meet
-        places = torch.arange(like.numel(), dtype=torch.int32, device=like.device).view(like.shape)
-        bits = _scrambled(places * stride + start) & 0xFFFFFF
+        indices = torch.arange(like.numel(), dtype=torch.int32, device=like.device).view(like.shape)
+        bits = _scrambled(indices * stride + start) & 0xFFFFFF
         return bits >= round(share * (1 << 24))
 
 

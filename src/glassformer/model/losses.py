@@ -33,7 +33,7 @@ class HasFeatures(Protocol):
 
 
 def summed_cross_entropy(logits_BTV: Tensor, targets_BT: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """The definition: nats, summed over every target that counts, in float32 or better.
+    """The reference implementation: nats, summed over every target that counts, in float32 or better.
 
     ``smoothing``: the share of each target that is spread evenly over the vocabulary (Szegedy et al. 2016).
     """

@@ -7,7 +7,7 @@ encoder is another. Nothing above asks which.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -15,7 +15,6 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.dims import Dims
 
 if TYPE_CHECKING:
-    from glassformer.data.tokenizers.base import Tokenizer
     from glassformer.model.accounting import Cost
 
 
@@ -26,8 +25,8 @@ class Network(nn.Module, ABC):
     head: nn.Module
 
     @abstractmethod
-    def features(self, ids_BT: Tensor, *, hidden_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        """The vectors the head reads, [B, T, D]. ``hidden_BS``: positions no query may see. ``noise``: see ``Transformer``."""
+    def features(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        """The vectors the head reads, [B, T, D]. The arguments: see ``Transformer``."""
 
 
 class NetworkConfig(VariantConfig):
@@ -40,7 +39,7 @@ class NetworkConfig(VariantConfig):
         """The network on the CPU in float32, initialised from ``seed``."""
         raise NotImplementedError
 
-    def tokenizer(self) -> Tokenizer | None:
+    def tokenizer(self) -> Any:
         """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""
         return None
 

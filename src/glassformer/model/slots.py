@@ -1,7 +1,7 @@
 """The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, head; and their slots.
 
 A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
-builds. FLOPs are those of matrix products in one forward pass of the definition, as torch's counter counts them.
+builds. FLOPs are those of matrix products in one forward pass of the reference implementation, as torch's counter counts them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache
 
 
 class PartConfig(VariantConfig):
@@ -49,23 +49,23 @@ class PartConfig(VariantConfig):
 
 
 class Positions(nn.Module):
-    """How a model tells places apart. Each way in is the identity unless the variant uses it."""
+    """How a model tells positions apart. Each way in is the identity unless the variant uses it."""
 
-    def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
         """Added to the token vectors (learned, sinusoidal)."""
         return x_BTD
 
-    def rotate(self, x_BHTE: Tensor, at_BT: Tensor) -> Tensor:
+    def rotate(self, x_BHTE: Tensor, position_ids_BT: Tensor) -> Tensor:
         """Applied to queries and keys (rotary)."""
         return x_BHTE
 
-    def bias(self, query_at_BT: Tensor, num_keys: int) -> Tensor | None:
+    def bias(self, position_ids_BT: Tensor, num_keys: int) -> Tensor | None:
         """Added to the scores, broadcastable to [B, H, T, S] (ALiBi, T5)."""
         return None
 
 
 class PositionsConfig(PartConfig):
-    """A way to tell places apart. ``enters`` says through which of the ways it acts."""
+    """A way to tell positions apart. ``enters`` says through which of the ways it acts."""
 
     enters: ClassVar[str] = "nothing"
     """"embedding", "rotation", "bias", or "nothing"; a mixer that cannot take it refuses the combination."""
@@ -78,8 +78,12 @@ class Mixer(nn.Module, ABC):
     """Moves information between positions: the only place in the model where tokens meet."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        """Per-head outputs [B, H, T, E]; merging them is not its business."""
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+        """Per-head outputs [B, H, T, E], not yet merged. ``cache``: None, or what ``new_cache`` made for this layer."""
+
+    def new_cache(self, placement: CachePlacement) -> LayerCache:
+        """An empty cache for generation: keys and values, unless a mixer keeps something else."""
+        return KVCache(placement)
 
 
 class MixerConfig(PartConfig):
@@ -131,7 +135,7 @@ class Block(nn.Module, ABC):
     """One layer: attention and feed-forward around the residual stream."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor: ...
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor: ...
 
 
 class BlockConfig(PartConfig):
@@ -153,7 +157,7 @@ class LinearHead(nn.Module):
         super().__init__()
         self.weight, self.bias = weight_VD, bias_V
 
-    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
         return F.linear(x_BTD, self.weight, self.bias)
 
     def padded(self, x_BTD: Tensor, *, unit: int) -> Tensor:
@@ -186,7 +190,7 @@ def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
     )
 
 
-POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how places are told apart", "glassformer.model.positions")
+POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are told apart", "glassformer.model.positions")
 MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens meet", "glassformer.model.mixers")
 MERGES: Slot[MergeConfig] = Slot("model.merge", "how heads are put together", "glassformer.model.merges")
 NORMS: Slot[NormConfig] = Slot("model.norm", "how vectors are normalised", "glassformer.model.norms")

@@ -1,7 +1,7 @@
-"""What mixers with a softmax over keys share: from scores or from queries and keys to mixed values, by definition or fused.
+"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values, plain or fused.
 
-Not a variant: the files in model/mixers say where the scores come from. The definition forms scores and pattern, which can
-be looked at; the fused kernel never forms them, so a look at either runs the definition.
+Not a variant: the files in model/mixers say where the scores come from. The reference implementation (``mix``)
+forms scores and pattern, which can be looked at; the fused kernel never does, so a hook on either runs the reference.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.model.attention import attention_pattern, attention_scores
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Mixer
 from glassformer.model.tap import Tap
 
@@ -32,12 +32,12 @@ class SoftmaxMixer(Mixer):
     def takes_fast_path(self) -> bool:
         return self.fused and not (self.scores.in_use or self.pattern.in_use)
 
-    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, scene: Scene, bias_BHTS: Tensor | None) -> Tensor:
-        """The definition: softmax over the visible scores, then the mean of the values."""
+    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
+        """The reference implementation: softmax over the visible keys, then the weighted mean of the values."""
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
-        visible = scene.visible(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
-        pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), visible))
+        mask = context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
+        pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), mask))
         return self.pattern_dropout(pattern_BHTS) @ v_BHSE
 
     def fused_mix(
@@ -45,35 +45,34 @@ class SoftmaxMixer(Mixer):
         q_BHTE: Tensor,
         k_BHSE: Tensor,
         v_BHSE: Tensor,
-        scene: Scene,
+        context: AttentionContext,
         bias_BHTS: Tensor | None,
         *,
         scale: float | None = None,
     ) -> Tensor:
         """The same by torch's kernel, for scores that are products of queries and keys."""
         drop = self.pattern_dropout.p if self.training else 0.0
-        masked = not scene.plain or bias_BHTS is not None
+        masked = not context.plain or bias_BHTS is not None
         if masked and q_BHTE.is_cuda and torch.is_grad_enabled():  # CUDA's kernel for masks has no deterministic backward pass
-            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, scene, bias_BHTS)
+            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, context, bias_BHTS)
         if q_BHTE.shape[-1] != v_BHSE.shape[-1]:
-            return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS, scale)
+            return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale)
         if not masked:
-            return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=scene.causal, scale=scale)
-        visible = scene.visible(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
-        mask = visible
+            return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=context.causal, scale=scale)
+        mask = context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
+        added = mask
         if bias_BHTS is not None:
-            mask = bias_BHTS if visible is None else torch.where(visible, bias_BHTS, -torch.inf)
-            mask = mask.to(q_BHTE.dtype)
-        z_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, attn_mask=mask, dropout_p=drop, scale=scale)
-        if scene.hidden_BS is None or visible is None:
+            added = (bias_BHTS if mask is None else torch.where(mask, bias_BHTS, -torch.inf)).to(q_BHTE.dtype)
+        z_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, attn_mask=added, dropout_p=drop, scale=scale)
+        if context.key_padding_mask_BS is None or mask is None:
             return z_BHTE
-        return z_BHTE.masked_fill(~visible.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
+        return z_BHTE.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
 
     def _of_one_width(
-        self, q: Tensor, k: Tensor, v: Tensor, scene: Scene, bias_BHTS: Tensor | None, scale: float | None
+        self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, bias_BHTS: Tensor | None, scale: float | None
     ) -> Tensor:
         """Torch's fastest kernels want one width: zeros add nothing to a product, and their mean is cut off again."""
         narrow, wide = v.shape[-1], max(q.shape[-1], v.shape[-1])
         factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
         q, k, v = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q, k, v))
-        return self.fused_mix(q, k, v, scene, bias_BHTS, scale=factor)[..., :narrow]
+        return self.fused_mix(q, k, v, context, bias_BHTS, scale=factor)[..., :narrow]

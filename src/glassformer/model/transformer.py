@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, Noise
+from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.lookup import Lookup
-from glassformer.model.memory import LayerMemory, Memory
 from glassformer.model.network import Network
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Block, Merge, Mixer, Positions
 from glassformer.model.tap import Tap
 
@@ -35,14 +35,14 @@ class Attention(nn.Module):
         self.heads, self.merged = Tap(), Tap()
         self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        z_BHTE = self.heads(self.mixer(x_BTD, scene, positions, memory))
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
+        z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
         return self.output(self.merged(self.merge(z_BHTE)))
 
 
 @final
 class Transformer(Network):
-    """Token ids -> scores of the next token at every place."""
+    """Token ids -> scores of the next token at every position."""
 
     def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
         super().__init__()
@@ -70,41 +70,49 @@ class Transformer(Network):
         self,
         ids_BT: Tensor,
         *,
-        at_BT: Tensor | None = None,
-        hidden_BS: Tensor | None = None,
-        memory: Memory | None = None,
+        position_ids_BT: Tensor | None = None,
+        key_padding_mask_BS: Tensor | None = None,
+        cache: ModelCache | None = None,
         segments_BT: Tensor | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
-        features_BTD = self.features(ids_BT, at_BT=at_BT, hidden_BS=hidden_BS, memory=memory, segments_BT=segments_BT)
-        return self.head(features_BTD, hidden_BS)
+        features_BTD = self.features(
+            ids_BT,
+            position_ids_BT=position_ids_BT,
+            key_padding_mask_BS=key_padding_mask_BS,
+            cache=cache,
+            segments_BT=segments_BT,
+        )
+        return self.head(features_BTD, key_padding_mask_BS)
 
     def features(
         self,
         ids_BT: Tensor,
         *,
-        at_BT: Tensor | None = None,
-        hidden_BS: Tensor | None = None,
-        memory: Memory | None = None,
+        position_ids_BT: Tensor | None = None,
+        key_padding_mask_BS: Tensor | None = None,
+        cache: ModelCache | None = None,
         noise: Tensor | None = None,
         segments_BT: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
-        ``at_BT``: where the tokens stand (0, 1, 2, ... unless told). ``hidden_BS``: places no query may see. ``memory``:
-        what was read before; the new tokens are added to it. ``noise``: a number from which dropout makes its masks, for
-        fused kernels; without it torch's generator draws them. ``segments_BT``: the segment of each token, for models with
-        ``model.segments`` (0 everywhere unless told).
+        ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
+        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: a number from which
+        dropout makes its masks, for fused kernels; without it torch's generator draws them. ``segments_BT``: the
+        segment of each token, for models with ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         masks = None if noise is None else Noise(noise)
-        scene = Scene(causal=self.dims.causal, at_BT=at_BT, hidden_BS=hidden_BS, noise=masks)
-        x_BTD = self.positions.embed(self.embedding(ids_BT), scene.query_positions(ids_BT.shape[1], ids_BT.device))
+        context = AttentionContext(
+            causal=self.dims.causal, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, noise=masks
+        )
+        x_BTD = self.positions.embed(self.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, scene, self.positions, None if memory is None else memory.layers[layer])
+            x_BTD = block(x_BTD, context, self.positions, None if cache is None else cache.layers[layer])
         return self.final(self.final_norm(x_BTD))
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
@@ -125,9 +133,11 @@ class Transformer(Network):
         if start is not None:
             start(counts_V)
 
-    def new_memory(self) -> Memory:
-        """An empty memory for a batch of rows."""
-        return Memory(layers=self.dims.layers, capacity=self.dims.context)
+    def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
+        """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
+        placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
+        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
+        return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:
@@ -147,14 +157,14 @@ def initialise(model: Transformer, seed: int) -> None:
     """Each module draws from a generator of its own, named after it, so that changing one part leaves the others' start alone.
 
     Weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
-    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``draw(generator)``.
+    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
     """
     residual_std = 0.02 / math.sqrt(2 * max(1, model.dims.layers))
     for name, module in model.named_modules():
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
-        if hasattr(module, "draw"):
+        if hasattr(module, "init_weights"):
             with torch.no_grad():
-                module.draw(generator)
+                module.init_weights(generator)
         elif isinstance(module, nn.Linear | nn.Embedding):
             writes_residual = name.endswith((".attention.output", ".feedforward.down"))
             nn.init.normal_(module.weight, std=residual_std if writes_residual else 0.02, generator=generator)

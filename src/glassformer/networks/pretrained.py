@@ -16,7 +16,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.network import MODELS, NetworkConfig
+from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.pretrained.encoders import LoadedEncoder, folder_tokenizer, load_encoder
 from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
 from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of
@@ -87,7 +87,7 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
 
 
 @final
-class PretrainedNetwork(nn.Module):
+class PretrainedNetwork(Network):
     """Token ids -> the encoder's vectors -> scores of labels."""
 
     takes_types = True
@@ -115,7 +115,7 @@ class PretrainedNetwork(nn.Module):
             dropout=dropout,
             virtual=self.reader.virtual,
         )
-        self.head.draw(torch.Generator().manual_seed(derive_seed(seed, "init", "head")))  # type: ignore[operator]
+        self.head.init_weights(torch.Generator().manual_seed(derive_seed(seed, "init", "head")))  # type: ignore[operator]
         self.base_sha256 = loaded.sha256 if config.tuning.frozen else None
         if self.base_sha256 is not None:
             self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
@@ -143,19 +143,21 @@ class PretrainedNetwork(nn.Module):
         self,
         ids_BT: Tensor,
         *,
-        hidden_BS: Tensor | None = None,
+        key_padding_mask_BS: Tensor | None = None,
         types_BT: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
         """The encoder's last vectors; with a prompt, its vectors stand before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
-        seen_BT = torch.ones_like(ids_BT) if hidden_BS is None else (~hidden_BS).long()
+        seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, types_BT)
 
-    def forward(self, ids_BT: Tensor, *, hidden_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any) -> Tensor:
+    def forward(
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any
+    ) -> Tensor:
         """Scores of the labels, [B, C]."""
-        return self.head(self.features(ids_BT, hidden_BS=hidden_BS, types_BT=types_BT), hidden_BS)
+        return self.head(self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT), key_padding_mask_BS)
 
     def trainable(self) -> int:
         """Numbers that are trained, counted one by one."""

@@ -17,7 +17,7 @@ from glassformer.data.questions import Questions
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.answers import Said
 from glassformer.foundation.errors import UsageError
-from glassformer.model.beams import BeamRule, Continuation, search, search_one
+from glassformer.generation.beams import BeamRule, Continuation, search, search_one
 from glassformer.objectives.spans import ANSWER, END
 
 LONGEST_ANSWER = 32

@@ -56,7 +56,7 @@ class LabelsConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         return label_outcomes(log_probabilities(network, items, tools), items)
 
-    def validate(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """Accuracy and loss, and the share of the class predicted most: 1 says that the classifier has collapsed."""
         found_NC = log_probabilities(network, items, tools)
         predicted_N = found_NC.argmax(axis=1)
@@ -137,9 +137,11 @@ def as_batch(rows: PaddedRows) -> Batch:
 
 def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None) -> Tensor:
     """Scores of the labels [B, C]; a network that tells the first text from the second is told which is which."""
-    hidden_BS = batch["hidden"]
+    key_padding_mask_BS = batch["hidden"]
     more = {"types_BT": batch["types"]} if "types" in batch.tensors and getattr(network, "takes_types", False) else {}
-    scores: Tensor = network.head(network.features(batch["ids"], hidden_BS=hidden_BS, noise=noise, **more), hidden_BS)
+    scores: Tensor = network.head(
+        network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, noise=noise, **more), key_padding_mask_BS
+    )
     if scores.ndim != 2:
         raise ConfigError(
             f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "

@@ -151,6 +151,9 @@ class MixtureConfig(ObjectiveConfig):
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
 
+    def require_answers(self) -> None:
+        self.judge.require_answers()
+
     def ask(
         self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
     ) -> list[Any]:

@@ -16,10 +16,10 @@ from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.metrics import Metric
+from glassformer.generation.texts import generate_texts
 from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.text_generation import generate_texts
 
 SAMPLE_TOKENS = 400
 """How long the sample of a report is."""

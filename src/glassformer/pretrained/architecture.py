@@ -13,7 +13,13 @@ from glassformer.model.dims import Dims
 from glassformer.model.slots import PartConfig
 from glassformer.pretrained.tensors import Rule
 
-BENDS = {"gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "relu": "relu"}
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "relu": "relu",
+}
 """Activations by their names there -> our feed-forwards."""
 NAMES_OF_BENDS = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
 
@@ -81,12 +87,12 @@ class Settings:
             raise self.refusal(name, "must be true or false")
         return value
 
-    def bend(self, name: str, default: str) -> str:
+    def activation(self, name: str, default: str) -> str:
         """One of our feed-forwards for the name of an activation."""
         value = self._or_default(name, default)
-        if not isinstance(value, str) or value not in BENDS:
-            raise self.refusal(name, f"is an activation that no part of ours has; it can be one of {', '.join(BENDS)}")
-        return BENDS[value]
+        if not isinstance(value, str) or value not in ACTIVATIONS:
+            raise self.refusal(name, f"is an activation that no part of ours has; it can be one of {', '.join(ACTIVATIONS)}")
+        return ACTIVATIONS[value]
 
     def must(self, name: str, *allowed: Any) -> None:
         """A setting that has to be absent or one of these."""

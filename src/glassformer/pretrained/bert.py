@@ -26,18 +26,22 @@ class Encoder(Architecture, ABC):
         """Rows of the table of positions before that of the first token."""
         return 0
 
-    def bend_of_head(self, bend: str) -> str:
-        return bend
+    def activation_of_head(self, activation: str) -> str:
+        return activation
 
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
         settings.must("position_embedding_type", "absolute")
         settings.must("is_decoder", False)
         settings.must("add_cross_attention", False)
         settings.must("tie_word_embeddings", True)
-        eps, bend, offset = settings.number("layer_norm_eps", 1e-12), settings.bend("hidden_act", "gelu"), self.offset(settings)
+        eps, activation, offset = (
+            settings.number("layer_norm_eps", 1e-12),
+            settings.activation("hidden_act", "gelu"),
+            self.offset(settings),
+        )
         head: dict[str, Any] = {"kind": "tied"}
         if f"{self.head_map}.weight" in tensors:
-            head = {"kind": "masked", "bend": self.bend_of_head(bend), "eps": eps}
+            head = {"kind": "masked", "activation": self.activation_of_head(activation), "eps": eps}
         elif "pooler.dense.weight" in tensors:
             head = {"kind": "pooled"}
         return {
@@ -51,7 +55,7 @@ class Encoder(Architecture, ABC):
             "embedding_norm": True,
             "positions": {"kind": "learned", "offset": offset},
             "norm": {"kind": "layer", "eps": eps},
-            "feedforward": {"kind": bend, "inner": settings.whole("intermediate_size", 3072)},
+            "feedforward": {"kind": activation, "inner": settings.whole("intermediate_size", 3072)},
             "block": "post",
             "head": head,
         }
@@ -100,12 +104,12 @@ class Encoder(Architecture, ABC):
         if not config.embedding_norm:
             wrong.append("model.embedding_norm=false")
         if config.head.kind == "masked" and not self._head_fits(config):
-            wrong.append("model.head has another bend or eps than model.feedforward and model.norm")
+            wrong.append("model.head has another activation or eps than model.feedforward and model.norm")
         return wrong
 
     def _head_fits(self, config: ModelConfig) -> bool:
         same_eps = config.norm.kind == "layer" and setting(config.head, "eps") == setting(config.norm, "eps")
-        return same_eps and setting(config.head, "bend") == self.bend_of_head(config.feedforward.kind)
+        return same_eps and setting(config.head, "activation") == self.activation_of_head(config.feedforward.kind)
 
     def class_of(self, config: ModelConfig) -> str:
         return self.name if config.head.kind == "masked" else self.bare
@@ -165,7 +169,7 @@ class RoBERTa(Encoder):
     def offset(self, settings: Settings) -> int:
         return settings.whole("pad_token_id", 1) + 1
 
-    def bend_of_head(self, bend: str) -> str:
+    def activation_of_head(self, activation: str) -> str:
         return "gelu"
 
     def objections(self, config: ModelConfig) -> list[str]:

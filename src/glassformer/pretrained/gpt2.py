@@ -37,7 +37,7 @@ class GPT2(Architecture):
             "positions": "learned",
             "norm": {"kind": "layer", "eps": settings.number("layer_norm_epsilon", 1e-5)},
             "feedforward": {
-                "kind": settings.bend("activation_function", "gelu_new"),
+                "kind": settings.activation("activation_function", "gelu_new"),
                 "inner": settings.whole("n_inner", 4 * width),
             },
             "head": "tied" if tied else "untied",

@@ -26,20 +26,20 @@ class LabelHead(nn.Module):
         self.pool, self.drop, self.virtual = pool, dropout, virtual
         self.classifier = nn.Linear(width, outputs)
 
-    def pooled(self, x_BTD: Tensor, hidden_BS: Tensor | None) -> Tensor:
+    def pooled(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         text_BTD = x_BTD[:, self.virtual :]
         if self.pool == "first":
             return text_BTD[:, 0]
-        if hidden_BS is None:
+        if key_padding_mask_BS is None:
             return text_BTD.mean(dim=1)
-        seen_BT1 = (~hidden_BS).unsqueeze(-1).to(x_BTD.dtype)
+        seen_BT1 = (~key_padding_mask_BS).unsqueeze(-1).to(x_BTD.dtype)
         return (text_BTD * seen_BT1).sum(dim=1) / seen_BT1.sum(dim=1).clamp(min=1.0)
 
-    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
-        pooled_BD = F.dropout(self.pooled(x_BTD, hidden_BS), self.drop, self.training)
+    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+        pooled_BD = F.dropout(self.pooled(x_BTD, key_padding_mask_BS), self.drop, self.training)
         return self.classifier(pooled_BD)
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         """transformers' start: small weights, no bias."""
         nn.init.normal_(self.classifier.weight, std=0.02, generator=generator)
         nn.init.zeros_(self.classifier.bias)
@@ -53,7 +53,7 @@ class BertHead(LabelHead):
         super().__init__(width, outputs, pool="first", dropout=dropout)
         self.pooler = pooler
 
-    def pooled(self, x_BTD: Tensor, hidden_BS: Tensor | None) -> Tensor:
+    def pooled(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         return self.pooler(x_BTD)  # its first vector, also where that is a prompt's: as peft has it
 
 
@@ -66,12 +66,12 @@ class RobertaHead(nn.Module):
         self.drop = dropout
         self.dense, self.out_proj = nn.Linear(width, width), nn.Linear(width, outputs)
 
-    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
         x_BD = F.dropout(x_BTD[:, 0], self.drop, self.training)
         x_BD = F.dropout(torch.tanh(self.dense(x_BD)), self.drop, self.training)
         return self.out_proj(x_BD)
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         for layer in (self.dense, self.out_proj):
             nn.init.normal_(layer.weight, std=0.02, generator=generator)
             nn.init.zeros_(layer.bias)

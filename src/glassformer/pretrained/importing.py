@@ -27,7 +27,7 @@ from glassformer.pretrained.folders import CONFIG, locate, read_config, read_ten
 from glassformer.pretrained.gpt2 import GPT2
 from glassformer.pretrained.llama import Llama
 from glassformer.pretrained.tensors import to_ours
-from glassformer.pretrained.vocabulary import tokenizer_in
+from glassformer.pretrained.vocabulary import TOKENIZER_FILES, tokenizer_in
 from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 
@@ -167,7 +167,7 @@ def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tu
 def kept_run(name: Path | str) -> RunDirectory:
     """The same in the cache, made once for the same bytes: how a folder is opened without naming a run."""
     folder = locate(name)
-    tokenizer = [sha256_of_file(file) for file in sorted(folder.glob("*.json")) if file.name.startswith("tokenizer")]
+    tokenizer = {name: sha256_of_file(folder / name) for name in TOKENIZER_FILES if (folder / name).is_file()}
     weights = [[file.name, sha256_of_file(file)] for file in weight_files(folder)]
     key = fingerprint([1, read_config(folder), weights, tokenizer, ModelConfig.model_json_schema()["properties"]])
 

@@ -18,6 +18,8 @@ from glassformer.data.tokenizers.word import PAD, START, STOP, UNK, WordTokenize
 from glassformer.foundation.errors import ConfigError, DataError
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, "vocab.json", "merges.txt", "vocab.txt")
+"""All that a folder's tokenizer may be made of."""
 ROLES = {
     "bos_token": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>", START),
     "eos_token": ("<|endoftext|>", "</s>", "<eos>", "<|end_of_text|>", STOP),

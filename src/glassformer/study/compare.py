@@ -17,6 +17,7 @@ from glassformer.foundation.runtime import choose_device
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
 from glassformer.study.conductor import Conductor
+from glassformer.study.confirm import confirmation
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Executor
 from glassformer.study.executors.inline import InlineExecutor
@@ -25,18 +26,20 @@ from glassformer.study.executors.machine import PER_GPU, cores
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
 from glassformer.study.preparing import refuse_metric
+from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
 
 
 def compare(
-    source: Source | StudyPlan,
+    source: Source | StudyPlan | None,
     vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
     *,
     cross: bool = False,
     set: Mapping[str, Any] | None = None,
     seeds: int | None = None,
+    first_seed: int | None = None,
     looks: Sequence[int] | None = None,
     max_seeds: int | None = None,
     metric: str | None = None,
@@ -52,6 +55,9 @@ def compare(
     address: str | None = None,
     gpu_share: float | None = None,
     plugins: Sequence[Path | str] = (),
+    store: bool = True,
+    confirm: Path | str | None = None,
+    baseline: Literal["auto", "paired", "bank"] = "auto",
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and gives its verdicts.
@@ -59,11 +65,14 @@ def compare(
     ``source``: a recipe, whose changes are in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, the name of
     one that comes with the package, an object), or the folder of a study, to go on with it. What is None is as the plan
     says, or as plans say by default: 8 seeds, loss, a margin of .01. ``on``: ``local`` (processes), ``ray`` (a cluster;
-    ``address``), ``inline`` (this process). The same call goes on with a study that was stopped.
+    ``address``), ``inline`` (this process). The same call goes on with a study that was stopped. ``store``: take trials that
+    were trained before, and keep new ones. ``baseline``: ``paired`` seeds, a ``bank`` of kept runs, or what fits (``auto``).
+    ``confirm``: a study whose winner is run once more, on fresh seeds and on the test text.
     """
     load_plugins(plugins)
     flags = {
         "seeds": seeds,
+        "first_seed": first_seed,
         "looks": None if looks is None else list(looks),
         "max_seeds": max_seeds,
         "metric": metric,
@@ -75,6 +84,13 @@ def compare(
         "allow_leaks": allow_leaks,
     }
     given = {name: value for name, value in flags.items() if value is not None}
+    if confirm is not None:
+        if source is not None or vary:
+            raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
+        source, out = confirmation(Study.load(confirm))
+        baseline = "paired"
+    elif source is None:
+        raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
     place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
@@ -85,7 +101,17 @@ def compare(
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.foresight()}")
         try:
-            return Conductor(plan, directory, resolve, place, plugins=plugins, watch=watch).run()
+            return Conductor(
+                plan,
+                directory,
+                resolve,
+                place,
+                plugins=plugins,
+                watch=watch,
+                named=out is not None,
+                store=TrialStore() if store and on != "ray" else None,
+                baseline=baseline,
+            ).run()
         except GlassformerError:
             if begins:
                 directory.forget_beginning()
@@ -118,6 +144,8 @@ def find_plan(
         return _with_metric(plan, resolve), resolve, notes
     if vary or cross:
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
+    if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", 0) > read.all_looks[-1]:
+        given = {**given, "looks": [], "max_seeds": None}  # more seeds than the plan's last look: all of them at once
     plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)

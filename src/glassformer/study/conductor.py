@@ -24,12 +24,16 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
 from glassformer.recipe import Recipe
+from glassformer.study.attempts import note_earlier, refuse_same_runs
+from glassformer.study.bank import choose_design
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
+from glassformer.study.keeping import Keeper
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
 from glassformer.study.preparing import prepared_facts
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.standing import Progress, duration
+from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.training.signals import StopSignal
@@ -48,13 +52,20 @@ class Conductor:
         *,
         plugins: Sequence[Path | str],
         watch: Watcher,
+        named: bool = True,
+        store: TrialStore | None = None,
+        baseline: str = "paired",
     ) -> None:
+        """``named``: the user named the folder, and so may have the same runs judged again, marked. ``store``: where finished
+        trials are kept and taken from; ``baseline``: how a study that begins is designed (auto, paired, bank)."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
+        self.named, self.store, self.baseline = named, store, baseline
         self.facts: dict[str, Facts] = {}
         self.failures: dict[tuple[str, int], str] = {}
         self._open = executor
         self._executor: Executor | None = None
+        self._keeper: Keeper | None = None
         self._stop = StopSignal()
         self._done: dict[str, TrialResult] = {}
         self._spent = 0.0
@@ -64,6 +75,8 @@ class Conductor:
         with self._stop:
             try:
                 self._know_the_variants()
+                self._choose_design()
+                self._know_what_came_before()
                 self._tune()
                 for number, seeds in enumerate(self.plan.all_looks):
                     going = self._going(number)
@@ -103,6 +116,27 @@ class Conductor:
                 if name == BASE:
                     raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
                 self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it all the same, marked as tainted.")
+
+    def _choose_design(self) -> None:
+        """Paired or against kept runs of the baseline: decided once, before the first trial, and written into the plan."""
+        self._keeper = Keeper(self.store, self.plan, self.directory, self.facts, self._recipe_of, self.watch)
+        if not self.directory.begun():
+            self.plan, why = choose_design(self.plan, self._keeper.seeds(BASE, self._recipe(BASE)), self.baseline)
+            self.directory.settle(self.plan)
+            self.watch.say(why)
+        foreseen = self._keeper.foreseen(self.plan, self._recipe(BASE))
+        if foreseen:
+            self.watch.say(foreseen)
+
+    def _know_what_came_before(self) -> None:
+        """Other studies of the same changes are counted, once, before anything is trained."""
+        begun = self.directory.earlier_file.is_file()
+        earlier = note_earlier(self.plan, VariantBook(self.facts), self.directory)
+        if not begun and not self.named:
+            refuse_same_runs(self.plan, earlier, self.plan.same_within)
+        for name, one in earlier.items():
+            for remark in one.remarks(self.plan.same_within):
+                self.watch.say(f"{name}: {remark}")
 
     def _write_book(self) -> None:
         VariantBook(self.facts, tuple(loaded_plugins())).write(self.directory.variants_file)
@@ -213,6 +247,9 @@ class Conductor:
         """Runs the trials that are not done, tells how it goes, and gives all their results."""
         standing = {trial.label: self._read(trial, repair=True) for trial in trials}
         left = [trial for trial in trials if not standing[trial.label].done]
+        taken = self._keeper.take(left) if self._keeper else []
+        standing.update({trial.label: self._read(trial, repair=True) for trial in taken})
+        left = [trial for trial in left if not standing[trial.label].done]
         if left:
             self._spent = self._spent_before()
             self._run(trials, left, {label: one.problem is None for label, one in standing.items() if one.done})
@@ -230,6 +267,8 @@ class Conductor:
         for task, answer in self._answers(tasks, progress, by_label):
             trial = by_label[task.label]
             usable = self._note(trial, answer)
+            if self._keeper is not None and self._read(trial).done:
+                self._keeper.keep(trial, self._read(trial))
             progress.end(trial, usable=usable, seconds=float(answer.get("seconds", 0.0)))
             self._spend(float(answer.get("seconds", 0.0)))
             if not usable and trial.variant == BASE and trial.area == "trials":
@@ -345,7 +384,7 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     report = CheckReport.from_plain(answer["check"])
     leak = None if report.passed else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
-    return replace(facts, leak=leak, **{key: answer[key] for key in kept})
+    return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
 
 
 def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, final
 
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import write_atomically
+from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.study.ledger import Earlier
 from glassformer.study.plan import Resolve, StudyPlan, Trial, compared
 
 
@@ -43,6 +44,16 @@ class StudyDirectory:
         return self.root / "results.json"
 
     @property
+    def values_file(self) -> Path:
+        """What the verdicts rest on, by seed and document."""
+        return self.root / "values.json"
+
+    @property
+    def earlier_file(self) -> Path:
+        """Other studies of the same changes on the same text, as the ledger had them when this one began."""
+        return self.root / "earlier.json"
+
+    @property
     def report_file(self) -> Path:
         return self.root / "report.html"
 
@@ -59,6 +70,15 @@ class StudyDirectory:
     def logs(self) -> Path:
         """What worker processes wrote to their standard error."""
         return self.root / "logs"
+
+    def read_earlier(self) -> dict[str, Earlier]:
+        """By change, what came before; empty for a study that began before there was a ledger."""
+        if not self.earlier_file.is_file():
+            return {}
+        try:
+            return {name: Earlier.from_plain(one) for name, one in read_json(self.earlier_file)["changes"].items()}
+        except (KeyError, TypeError) as error:
+            raise RunError(f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.") from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -108,10 +128,19 @@ class StudyDirectory:
             self._write(plan, {**recipes, **old_recipes})
         return plan, notes
 
+    def begun(self) -> bool:
+        """Whether a trial was begun: from then on nothing of the plan may change."""
+        return (self.root / "trials").exists() or (self.root / "tuning").exists()
+
+    def settle(self, plan: StudyPlan) -> None:
+        """Writes a plan whose design was chosen, before the first trial."""
+        assert not self.begun()
+        self._write(plan, self._read()[1])
+
     def forget_beginning(self) -> None:
         """Takes back a plan of which no trial was begun: what was refused at the start may be mended under the same name."""
-        if not (self.root / "trials").exists() and not (self.root / "tuning").exists():
-            for file in (self.plan_file, self.variants_file):
+        if not self.begun():
+            for file in (self.plan_file, self.variants_file, self.earlier_file):
                 file.unlink(missing_ok=True)
 
     def continues(self, plan: StudyPlan, resolve: Resolve) -> bool:
@@ -189,8 +218,10 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
     return old.model_copy(update={"changes": [*old.changes, *added], "budget_hours": new.budget_hours}), notes
 
 
+NOT_SETTLED = ("changes", "about", "base", "budget_hours", "measured", "design", "bank")
+"""The design is chosen from what is kept when a study begins, and stays as it is written."""
+
+
 def _settled(plan: StudyPlan) -> dict[str, Any]:
     """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
-    return {
-        key: value for key, value in plan.plain().items() if key not in ("changes", "about", "base", "budget_hours", "measured")
-    }
+    return {key: value for key, value in plan.plain().items() if key not in NOT_SETTLED}

@@ -11,21 +11,17 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
+from glassformer.study.counts import failures_not_excluded, hits_not_excluded, items_needed
+from glassformer.study.crossed import BADLY_HURT, Crossed, crossed, unpaired, without_each_seed
+from glassformer.study.ledger import Earlier
 from glassformer.study.power import SeedsNeeded
-from glassformer.study.statistics import (
-    Crossed,
-    SignFlip,
-    correlation_of,
-    crossed,
-    failures_not_excluded,
-    far_off,
-    sign_flip,
-)
+from glassformer.study.statistics import SignFlip, correlation_of, far_off, sign_flip
 
 
 class Problem(StrEnum):
@@ -38,27 +34,41 @@ class Problem(StrEnum):
     MISSING = "missing"
 
 
+UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.NOT_ABOVE_TRIVIAL)
+"""What a run does by itself: a change that does it more often than the baseline is unstable."""
+
+
 @dataclass(frozen=True)
 class Trials:
     """The metric of one variant: ``values[seed, document]``, in the plan's order of seeds.
 
     A run that gave no values is a row of NaN; seeds whose runs are still to come are not there yet. ``problems`` says, by
-    position of the seed, what is wrong with a run.
+    position of the seed, what is wrong with a run; ``leak``, in a few words, how a variant that leaks cheats. ``luck`` is the
+    variance that the choice of its tuned settings adds to its mean. ``earlier``: other studies of the same change.
     """
 
     name: str
     values: Floats
     problems: Mapping[int, Problem] = field(default_factory=dict)
     exploratory: bool = False
+    leak: str = ""
+    luck: float = 0.0
+    earlier: Earlier = field(default_factory=Earlier)
+    remarks: tuple[str, ...] = ()
 
     @property
     def seeds(self) -> int:
         return int(self.values.shape[0])
 
-    def all_problems(self) -> dict[int, Problem]:
-        """The problems given, and as missing every row that is not all numbers."""
+    def all_problems(self, seeds: int | None = None) -> dict[int, Problem]:
+        """The problems given, and as missing every row that is not all numbers; of the first ``seeds`` where told."""
         rows = {int(row): Problem.MISSING for row in np.flatnonzero(~np.isfinite(self.values).all(axis=1))}
-        return dict(sorted((rows | dict(self.problems)).items()))
+        every = dict(sorted((rows | dict(self.problems)).items()))
+        return {at: what for at, what in every.items() if seeds is None or at < seeds}
+
+    def unstable(self) -> int:
+        """How many of its runs failed in training, which a leak or a lost file is not."""
+        return sum(what in UNSTABLE for what in self.problems.values())
 
 
 @dataclass(frozen=True)
@@ -71,22 +81,31 @@ class Evidence:
     on_this_set: Estimate
     same_interval: Estimate
     any_look: Estimate | None
+    base_value: float
+    value: float
     p: float
     p_seed: float
     p_crossed: float
     p_same: float
+    p_same_here: float
+    p_beyond: float
     documents: int
+    documents_needed: int
     document_share: float
     seeds_better: int
-    flips: SignFlip
+    flips: SignFlip | None
     seeds_needed: SeedsNeeded
     seed_labels: tuple[int, ...]
     seed_differences: tuple[float, ...]
     far_off_seeds: tuple[int, ...]
     noise_floor: float | None
     correlation: float | None
+    blocks: bool = False
+    base_runs: int | None = None
+    """How many runs of the baseline a change without pairs was set against; None for pairs."""
     p_corrected: float | None = None
     p_seed_corrected: float | None = None
+    p_beyond_corrected: float | None = None
 
     @property
     def seeds(self) -> int:
@@ -103,16 +122,25 @@ class Evidence:
             "metric": self.metric.name,
             "unit": self.metric.unit,
             "margin": self.margin,
+            "baseline": self.base_value,
+            "value": self.value,
             "on_this_set": self.on_this_set.plain(),
             "same_interval": self.same_interval.plain(),
             "any_look": None if self.any_look is None else self.any_look.plain(),
             "p_seed": self.p_seed,
             "p_crossed": self.p_crossed,
             "p_same": self.p_same,
+            "p_same_on_documents_like_these": self.p_same_here,
+            "p_beyond_margin": self.p_beyond,
+            "p_beyond_margin_corrected": self.p_beyond_corrected,
             "documents": self.documents,
+            "documents_are": "blocks of one text" if self.blocks else "documents",
+            "documents_needed_for_same": self.documents_needed,
             "document_share": self.document_share,
+            "design": "paired" if self.base_runs is None else "bank",
+            "base_runs": self.seeds if self.base_runs is None else self.base_runs,
             "seeds_better": self.seeds_better,
-            "sign_flip": {"p": self.flips.p, "floor": self.flips.floor},
+            "sign_flip": None if self.flips is None else {"p": self.flips.p, "floor": self.flips.floor},
             "seed_differences": dict(zip(map(str, self.seed_labels), self.seed_differences)),
             "far_off_seeds": list(self.far_off_seeds),
             "noise_floor": self.noise_floor,
@@ -121,51 +149,61 @@ class Evidence:
         }
 
 
-def paired(base: Trials, change: Trials, seeds: int) -> Floats:
-    """variant minus baseline, for the first ``seeds`` seeds."""
-    if base.values.shape[1:] != change.values.shape[1:]:
-        raise ConfigError(
-            f"{change.name} was evaluated on {change.values.shape[1]} documents and {base.name} on {base.values.shape[1]}; "
-            "every variant must be evaluated on the same whole set."
-        )
-    return np.asarray(change.values[:seeds] - base.values[:seeds])
-
-
-def nothing_differs(found: Crossed, metric: Metric) -> bool:
-    """True when not one item was answered differently by any seed: then t has no variance to work with."""
-    return metric.answers and float(found.from_documents) == 0.0 and float(found.from_seeds) == 0.0 and float(found.mean) == 0.0
-
-
-def p_same(found: Crossed, margin: float, metric: Metric) -> float:
-    """p of "the difference reaches the margin"; if no answer differs, the chance of that with a share ``margin`` differing."""
-    if nothing_differs(found, metric):
-        return float((1.0 - margin) ** found.documents)
-    return float(found.p_same(margin))
-
-
 def interval(found: Crossed, confidence: float, metric: Metric) -> Estimate:
-    """The wider interval; if no answer differs, what ``documents`` equal answers in a row leave possible."""
-    if nothing_differs(found, metric):
-        bound = failures_not_excluded(0, found.documents, 0.5 + confidence / 2)
-        return Estimate(0.0, -bound, bound, found.seeds)
-    return found.estimate(confidence)
+    """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible."""
+    t = found.estimate(confidence)
+    if not metric.answers or t.low is None or t.high is None:
+        return t
+    mean, items = float(found.mean), found.effective_documents
+    reach = hits_not_excluded(abs(mean) * items, items, 0.5 + confidence / 2)
+    low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
+    return Estimate(t.value, low, high, t.n)
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What the plan fixed before the first run, and the set everything was evaluated on."""
+    """What the plan fixed before the first run, and the set everything was evaluated on.
+
+    ``blocks``: the documents are stretches of one text. ``by_pairs``: seed against seed; else against all runs of the baseline.
+    """
 
     metric: Metric
     margin: float
     labels: tuple[int, ...]
     weights: Floats
+    blocks: bool = False
+    by_pairs: bool = True
 
-    def seed_means(self, trials: Trials, seeds: int) -> Floats:
+    def seed_means(self, trials: Trials, seeds: int | None = None) -> Floats:
         kept = self.weights > 0.0
         return np.asarray(trials.values[:seeds, kept] @ (self.weights[kept] / self.weights.sum()))
 
     def analyse(self, base: Trials, change: Trials, seeds: int) -> Crossed:
-        return crossed(paired(base, change, seeds), self.weights)
+        _same_set(base, change)
+        return self._analyse(base, change, np.arange(seeds))
+
+    def without_each_seed(self, base: Trials, change: Trials, seeds: int) -> Crossed:
+        return without_each_seed(seeds, lambda kept: self._analyse(base, change, kept))
+
+    def _analyse(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> Crossed:
+        if self.by_pairs:
+            found = crossed(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
+        else:
+            found = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
+        return found.with_luck(base.luck + change.luck)
+
+    def p_same(self, found: Crossed, before: float | None = None) -> Floats:
+        """``before``: a margin that the same runs were judged with; the smaller one stands."""
+        margin = self.margin if before is None else min(self.margin, before)
+        return found.p_same(margin, answers=self.metric.answers)
+
+
+def _same_set(base: Trials, change: Trials) -> None:
+    if base.values.shape[1:] != change.values.shape[1:]:
+        raise ConfigError(
+            f"{change.name} was evaluated on {change.values.shape[1]} documents and {base.name} on {base.values.shape[1]}; "
+            "every variant must be evaluated on the same whole set."
+        )
 
 
 def gather(
@@ -181,7 +219,8 @@ def gather(
     """All numbers of one change from its analysis. ``any_look_level`` is the nominal p of one change at a planned look."""
     n, metric = found.seeds, yardstick.metric
     means = tuple(float(mean) for mean in found.seed_means)
-    base_means = yardstick.seed_means(base, n)
+    base_means, own_means = yardstick.seed_means(base, n if yardstick.by_pairs else None), yardstick.seed_means(change, n)
+    worst = max(float(found.largest), BADLY_HURT)
     return Evidence(
         metric=metric,
         margin=yardstick.margin,
@@ -189,18 +228,25 @@ def gather(
         on_this_set=found.estimate(on_this_set=True),
         same_interval=interval(found, 1.0 - 2.0 * same_level, metric),
         any_look=None if any_look_level is None else interval(found, 1.0 - any_look_level, metric),
+        base_value=float(base_means.mean()),
+        value=float(own_means.mean()),
         p=float(found.p),
         p_seed=float(found.p_seed),
         p_crossed=float(found.p_crossed),
-        p_same=p_same(found, yardstick.margin, metric),
+        p_same=float(yardstick.p_same(found, change.earlier.margin)),
+        p_same_here=float(found.p_same_here(yardstick.margin)),
+        p_beyond=float(found.p_beyond(yardstick.margin)),
         documents=found.documents,
+        documents_needed=items_needed(yardstick.margin / worst, same_level),
         document_share=float(found.document_share),
         seeds_better=sum(metric.better(mean) for mean in means),
-        flips=sign_flip(means),
+        flips=sign_flip(means) if yardstick.by_pairs else None,
         seeds_needed=needed,
         seed_labels=yardstick.labels[:n],
         seed_differences=means,
         far_off_seeds=tuple(yardstick.labels[position] for position in far_off(means)),
-        noise_floor=float(base_means.std(ddof=1)) if n > 1 else None,
-        correlation=correlation_of(base_means, yardstick.seed_means(change, n)),
+        noise_floor=float(base_means.std(ddof=1)) if len(base_means) > 1 else None,
+        correlation=correlation_of(base_means, own_means) if yardstick.by_pairs else None,
+        blocks=yardstick.blocks,
+        base_runs=None if yardstick.by_pairs else base.seeds,
     )

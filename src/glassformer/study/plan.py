@@ -67,7 +67,8 @@ class Tuning(Config):
     """A small grid that every variant, the baseline too, may choose its settings from, on seeds of its own."""
 
     grid: dict[str, list[Any]] = Field(min_length=1)
-    seeds: int = Field(default=2, ge=1)
+    seeds: int = Field(default=4, ge=1)
+    """With fewer than 4 the choice is mostly luck, which the interval then has to hold."""
 
     @model_validator(mode="after")
     def _has_choices(self) -> Self:
@@ -85,7 +86,7 @@ def grid_size(grid: Mapping[str, Sequence[Any]]) -> int:
 class StudyPlan(Config):
     """What is compared, on what, with how many seeds, and what will count as a difference."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split", "design", "bank", "confirms"})
 
     about: str = ""
     base: str | dict[str, Any]
@@ -114,6 +115,11 @@ class StudyPlan(Config):
     match: Literal["parameters", "flops"] | None = None
     """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
     tune: Tuning | None = None
+    design: Literal["paired", "bank"] = "paired"
+    """Seed against seed; or every change against kept runs of the baseline, those with the seeds in ``bank``."""
+    bank: Annotated[tuple[int, ...], Strict(False)] = ()
+    confirms: str | None = None
+    """The study whose winner this one runs once more, on text that study never saw."""
     budget_hours: float | None = Field(default=None, gt=0)
     """The most hours of training, all trials added up. No seed is added that would go beyond it."""
 
@@ -187,7 +193,8 @@ class StudyPlan(Config):
 
     def rules(self) -> Rules:
         """What the verdict needs of this plan."""
-        return Rules(self.all_looks, self.judged, self.same_within, self.alpha, self.planned_effect)
+        by_pairs = self.design == "paired"
+        return Rules(self.all_looks, self.judged, self.same_within, self.alpha, self.planned_effect, by_pairs)
 
     @property
     def judged(self) -> Metric:
@@ -215,9 +222,14 @@ class StudyPlan(Config):
     def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
         """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.
 
+        Against a bank the baseline has the bank's seeds, all of them at every look.
+
         ``adapted``: by variant, what matching and tuning set beside the plan's own settings.
         """
         folders, more = folder_names(self.variants), adapted or {}
+        asked = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
+        if self.design == "bank":
+            asked = [*((seed, BASE) for seed in self.bank), *(one for one in asked if one[1] != BASE)]
         return [
             Trial(
                 variant,
@@ -225,8 +237,7 @@ class StudyPlan(Config):
                 {**self.settings(variant), **more.get(variant, {}), "seed": seed},
                 f"{folders[variant]}/seed-{seed}",
             )
-            for seed in self.seed_numbers[:seeds]
-            for variant in self.variants
+            for seed, variant in asked
         ]
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:

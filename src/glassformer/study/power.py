@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.foundation.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
-from glassformer.study.statistics import Crossed
+from glassformer.study.crossed import Crossed
 
 ALPHA = 0.05
 POWER = 0.8
@@ -87,7 +87,8 @@ MORE_DOCUMENTS = "more documents are needed; no number of seeds is enough"
 def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
     """Seeds that would find ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
 
-    The range multiplies the seeds' variance by the two ends of its own 80 % interval.
+    The seeds' variance is known from few seeds only. The number is large enough that, over all that it may be, the power
+    averages 80 %; the range multiplies the variance by the two ends of its own 80 % interval.
     """
     n = found.seeds
     if n < 2:
@@ -99,6 +100,19 @@ def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: flo
         return SeedsNeeded(None, reason=MORE_DOCUMENTS)
     low, value, high = (
         max(FEWEST_SEEDS, math.ceil(float(found.seed_variance) * factor / room + z**2 / 2))
-        for factor in (low_factor, 1.0, high_factor)
+        for factor in (low_factor, _for_unknown_noise(n - 1, z), high_factor)
     )
     return SeedsNeeded(value, low, high)
+
+
+@lru_cache(maxsize=256)
+def _for_unknown_noise(df: int, z: float) -> float:
+    """How much more than the estimated variance to plan for, so that the power averages 80 % over what the noise may be."""
+    spread, weight = _spreads(df)
+    low, high = 0.0, 1.0
+    while float(normal_cdf(high * spread - z) @ weight) < POWER:
+        high *= 2.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if float(normal_cdf(middle * spread - z) @ weight) < POWER else (low, middle)
+    return (high / (z + normal_quantile(POWER))) ** 2

@@ -75,7 +75,19 @@ def _verdicts(study: Study) -> list[Block]:
     for one in study.verdicts:
         before, after = one.around_name()
         items.append(Verdict(one.variant, one.verdict, after, before))
-    return [Heading("Verdicts"), Verdicts(items), *_what_would_change_it(study), *(Paragraph(note) for note in study.notes)]
+    return [
+        Heading("Verdicts"),
+        Verdicts(items),
+        *_behind(study),
+        *_what_would_change_it(study),
+        *(Paragraph(note) for note in study.notes),
+    ]
+
+
+def _behind(study: Study) -> list[Block]:
+    """Sign flips, this set alone, the noise: for whoever wants to know why."""
+    rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
+    return [Fold("What stands behind each verdict", [Table(["change", "details"], rows)])] if rows else []
 
 
 def _what_would_change_it(study: Study) -> list[Block]:

@@ -7,6 +7,8 @@ same as one that was not.
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,26 +19,26 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from glassformer.evaluation.results import text_table
-from glassformer.foundation.config import diff
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Cell, cell_text
-from glassformer.runs.directory import RunDirectory
+from glassformer.study.attempts import attempts_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem, Trials
-from glassformer.study.plan import BASE, StudyPlan
+from glassformer.study.ledger import Attempt, Earlier, Ledger
+from glassformer.study.notes import notes_of, remarks_of, share_spent
+from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
+from glassformer.study.tuning import luck_of_choice
+from glassformer.study.values import read_values, write_values
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
 
 if TYPE_CHECKING:
     from glassformer.run import Run
-
-SAME_MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
-"""What two trials must share to give the same bits."""
 
 
 @final
@@ -89,6 +91,9 @@ class Study:
 
     @cached_property
     def _gathered(self) -> tuple[dict[str, Trials], Floats]:
+        if self._without_trials:
+            trials, weights, _ = read_values(self.directory.values_file)
+            return trials, weights
         leaks = {
             name: self.plan.all_looks[0]
             for name, facts in self.book.variants.items()
@@ -101,8 +106,69 @@ class Study:
     def verdicts(self) -> list[Verdict]:
         """One per change, in the plan's order."""
         trials, weights = self._gathered
-        base, *changes = (trials[name] for name in self.plan.variants)
-        return decide(base, changes, self.plan.rules(), weights=weights, labels=self.plan.seed_numbers)
+        base, *changes = (self._told(trials[name]) for name in self.plan.variants)
+        rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=remarks_of(self))
+        return decide(base, changes, rules, weights=weights, labels=self.plan.seed_numbers, blocks=self._blocks)
+
+    def _told(self, trials: Trials) -> Trials:
+        """With how it cheats, the luck of its tuning, and what other studies of it there were."""
+        facts = self.book.variants.get(trials.name)
+        return replace(
+            trials,
+            leak=facts.cheats.rstrip(".") if facts else "",
+            luck=self._luck(trials.name),
+            earlier=self.earlier.get(trials.name, Earlier()),
+        )
+
+    @cached_property
+    def earlier(self) -> dict[str, Earlier]:
+        """By change, the other studies of it that the ledger knew when this one began."""
+        return self.directory.read_earlier()
+
+    def attempts(self) -> list[Attempt]:
+        """What this study adds to the ledger; nothing for what was not run."""
+        return attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+
+    def _luck(self, variant: str) -> float:
+        """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
+        if self.plan.tune is None:
+            return 0.0
+        own = [trial for trial in self.plan.tuning_trials(self._matched()) if trial.variant == variant]
+        grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
+        for trial in own:
+            try:
+                units = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split).units
+            except RunError:
+                units = None
+            if units is not None:
+                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(units, self.metric)
+        values = self.seed_values(variant)
+        noise = float(values.var(ddof=1)) if len(values) > 1 else None
+        return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
+
+    def _matched(self) -> dict[str, dict[str, Any]]:
+        return {name: facts.matched for name, facts in self.book.variants.items()}
+
+    @property
+    def _without_trials(self) -> bool:
+        """Whether the trials were removed and what they gave was kept."""
+        return self.directory.values_file.is_file() and not self.directory.begun()
+
+    @property
+    def _blocks(self) -> bool:
+        """Whether the documents are stretches of one text."""
+        if self._without_trials:
+            return read_values(self.directory.values_file)[2]
+        return any(
+            one.evaluation.unit == "block" for rows in self.results.values() for one in rows if one.evaluation is not None
+        )
+
+    def _fresh_seeds(self) -> str:
+        """The command for a study of the same changes on seeds that this one did not use."""
+        first = self.plan.seed_numbers[-1] + 1
+        name = re.sub(r"-seeds-\d+$", "", str(self.folder))
+        words = ["glassformer", "compare", str(self.directory.plan_file), "--first-seed", str(first)]
+        return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
 
     def verdict(self, variant: str) -> Verdict:
         for verdict in self.verdicts:
@@ -142,9 +208,9 @@ class Study:
                     "failed": sum(one.problem is not None for one in self.results[name]),
                     self.metric.name: over_seeds(self.seed_values(name)).plain(),
                     "difference": Estimate(0.0).plain() if name == BASE else self.verdict(name).difference.plain(),
-                    **_cost(facts),
+                    **_cost(facts, share_spent(self, name)),
                     "tokens_per_second": rate,
-                    "seconds": facts.tokens / rate if facts and rate else None,
+                    "seconds": share_spent(self, name) * facts.tokens / rate if facts and rate else None,
                 }
             )
         return rows
@@ -152,42 +218,7 @@ class Study:
     @cached_property
     def notes(self) -> list[str]:
         """What must be known to read the table."""
-        notes = [note for facts in self.book.variants.values() for note in facts.notes]
-        base = self.book.variants.get(BASE)
-        for name, facts in self.book.variants.items():
-            if base is not None and facts.tokens != base.tokens:
-                notes.append(f"{name} is trained on {facts.tokens:,} tokens and the baseline on {base.tokens:,}.")
-            if facts.leak is not None:
-                notes.append(f"{name}: {facts.leak}")
-        for rows in self.results.values():
-            notes += [f"{one.trial.label}: {one.reason}" for one in rows if one.reason]
-        return [*notes, *self._below_bigram(), *self._unlike_machines()]
-
-    def _below_bigram(self) -> list[str]:
-        notes = []
-        for name in self.plan.variants:
-            bigrams = [one.evaluation.baselines.get("bigram", {}).get("loss") for one in self.finished(name) if one.evaluation]
-            own = [one.evaluation.metrics["loss"].value for one in self.finished(name) if one.evaluation]
-            pairs = [(a, b.value) for a, b in zip(own, bigrams) if a is not None and b is not None and b.value is not None]
-            if pairs and np.mean([a for a, _ in pairs]) >= np.mean([b for _, b in pairs]):
-                notes.append(f"{name} is not better than a table of pairs of tokens (bigram): it has learned little.")
-        return notes
-
-    def _unlike_machines(self) -> list[str]:
-        """Trials made by other builds or on other machines do not differ by seed alone."""
-        seen: dict[str, dict[str, Any]] = {}
-        for rows in self.results.values():
-            for one in rows:
-                if one.status == "finished":
-                    environment = RunDirectory(self.directory.trial(one.trial)).read_environment()
-                    seen[one.trial.label] = {key: environment.get(key) for key in SAME_MACHINE}
-        first = next(iter(seen.items()), None)
-        for label, environment in seen.items():
-            differing = diff(first[1], environment) if first else {}
-            if first and differing:
-                key, (was, now) = next(iter(differing.items()))
-                return [f"Not all trials were made alike: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
-        return []
+        return notes_of(self)
 
     def plain(self) -> dict[str, Any]:
         """The JSON of the contract: verdicts, and what they rest on."""
@@ -206,6 +237,10 @@ class Study:
     def write(self) -> None:
         """Keeps the results beside the plan, for other tools."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.plain()})
+        if not self._without_trials:
+            trials, weights = self._gathered
+            write_values(self.directory.values_file, trials, weights, blocks=self._blocks, metric=self.metric.name)
+        Ledger.beside(self.folder).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with its pictures); gives its place."""
@@ -235,8 +270,14 @@ class Study:
 
     def __str__(self) -> str:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]
-        sentences = [f"[{verdict.verdict}] {verdict.sentence}" for verdict in self.verdicts]
-        return "\n".join([text_table(rows), "", *sentences, *(["", *self.notes] if self.notes else [])])
+        return "\n".join([text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
+
+    def sentences(self, *, details: bool = False) -> list[str]:
+        """The verdicts, a line each; with ``details`` what stands behind each of them below it."""
+        lines = []
+        for one in self.verdicts:
+            lines += [f"[{one.verdict}] {one.sentence}", *(f"    {detail}" for detail in one.details if details)]
+        return lines
 
     def __repr__(self) -> str:
         words = ", ".join(f"{verdict.variant}: {verdict.verdict}" for verdict in self.verdicts)
@@ -247,7 +288,9 @@ class Study:
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
         )
-        items = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
+        items = "".join(
+            f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_folded(one.details)}</li>" for one in self.verdicts
+        )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{notes}"
 
@@ -264,14 +307,20 @@ def over_seeds(values: Sequence[float] | Floats) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
-def _cost(facts: Facts | None) -> dict[str, Any]:
+def _folded(details: Sequence[str]) -> str:
+    """What stands behind a sentence, for whoever opens it."""
+    return f"<details><summary>Details</summary>{escape(' '.join(details))}</details>" if details else ""
+
+
+def _cost(facts: Facts | None, spent: float) -> dict[str, Any]:
+    """``spent``: the part of the planned steps that was taken."""
     if facts is None:
         return dict.fromkeys(("parameters", "flops", "memory_bytes", "tokens"))
     return {
         "parameters": facts.parameters,
-        "flops": facts.flops,
+        "flops": round(spent * facts.flops),
         "memory_bytes": facts.memory_bytes,
-        "tokens": facts.tokens,
+        "tokens": round(spent * facts.tokens),
     }
 
 

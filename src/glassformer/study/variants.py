@@ -11,6 +11,12 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
 
 SCHEMA = 1
+_LAWS = {
+    "causality": "a later token",
+    "batch": "other rows of the batch",
+    "padding": "tokens that are hidden",
+    "cache": "pieces read with a cache",
+}
 
 
 @dataclass(frozen=True)
@@ -33,11 +39,24 @@ class Facts:
     matched: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    machine: dict[str, Any] = field(default_factory=dict)
+    """What it is trained with and on, as far as it can change a bit; empty where that is not known."""
 
     @property
     def adapted(self) -> dict[str, Any]:
         """The settings beside the plan's own."""
         return {**self.matched, **self.tuned}
+
+    @property
+    def cheats(self) -> str:
+        """How a variant that fails its check cheats, in a few words; a leak found in training in its own words."""
+        findings = (self.check or {}).get("findings", ())
+        if self.leak is None or not findings:
+            return self.leak or ""
+        who = [_LAWS[law] for law in dict.fromkeys(finding["law"] for finding in findings)]
+        where = ", ".join(dict.fromkeys(finding["where"] for finding in findings))
+        verb = "changes" if len(who) == 1 and who[0] == _LAWS["causality"] else "change"
+        return f"{' and '.join(who)} {verb} its predictions (at {where})"
 
     @property
     def flops(self) -> int:

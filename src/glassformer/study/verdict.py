@@ -1,8 +1,9 @@
 """All trials of a study -> one verdict per change: better, worse, same, not decided or invalid, in one fixed order.
 
 A study of n seeds is a study with one look. With planned looks, each change is judged at every look its seeds have reached
-and leaves once it is decided; the answer depends on the trials alone, so a study that was interrupted ends with the same
-verdicts. Pairs are never dropped, and a change that fails still counts among the planned ones. Imports no torch.
+and leaves once it is decided; what was decided is never taken back, whatever fails later. The answer depends on the trials
+alone, so a study that was interrupted ends with the same verdicts. Pairs are never dropped, and a change that fails still
+counts among the planned ones. Imports no torch.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study import wording
-from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather, nothing_differs, p_same, paired
+from glassformer.study.counts import Rate
+from glassformer.study.crossed import Crossed
+from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
+from glassformer.study.ledger import Earlier
 from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
-from glassformer.study.statistics import Crossed, holm, without_each_seed
+from glassformer.study.statistics import holm
+from glassformer.study.story import Story
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
 DEFAULT_MARGIN = 0.01  # of a metric that states none
@@ -29,13 +34,20 @@ DEFAULT_MARGIN = 0.01  # of a metric that states none
 
 @dataclass(frozen=True)
 class Rules:
-    """What the plan wrote down before the first run. ``looks`` has one entry, n, for a study without looks."""
+    """What the plan wrote down before the first run. ``looks`` has one entry, n, for a study without looks.
+
+    ``by_pairs``: seed against seed; else every change against all runs of the baseline, by Welch's test. ``command``: how to
+    ask for a study on fresh seeds, with ``{seeds}`` where their number goes. ``remarks``: what every sentence has to say too.
+    """
 
     looks: tuple[int, ...]
     metric: Metric
     margin: float = DEFAULT_MARGIN
     alpha: float = ALPHA
     planned_effect: float | None = None
+    by_pairs: bool = True
+    command: str | None = None
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.margin > 0.0:
@@ -44,18 +56,23 @@ class Rules:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One word about one change, why, and the evidence. ``sentence`` is the headline and what belongs to it."""
+    """One word about one change, why, and the evidence.
+
+    ``headline`` is the shortest form; ``sentence`` adds what bites; ``details`` is everything else, a sentence each.
+    """
 
     variant: str
     verdict: Word
     reason: str
     headline: str
     sentence: str
+    details: tuple[str, ...] = ()
     evidence: Evidence | None = None
     exploratory: bool = False
     decided_alone_by: Mapping[int, str] | None = None
     failed_seeds: tuple[int, ...] = ()
     seeds_run: int = 0
+    rates: Mapping[str, Rate] | None = None
 
     @property
     def difference(self) -> Estimate:
@@ -78,9 +95,11 @@ class Verdict:
             "reason": self.reason,
             "sentence": self.sentence,
             "headline": self.headline,
+            "details": list(self.details),
             "exploratory": self.exploratory,
             "decided_alone_by": {str(seed): word for seed, word in (self.decided_alone_by or {}).items()},
             "failed_seeds": list(self.failed_seeds),
+            "failure_rates": {name: rate.plain() for name, rate in (self.rates or {}).items()},
         }
 
 
@@ -92,6 +111,7 @@ class _Judged:
     found: Crossed
     corrected: float
     seed_corrected: float
+    beyond_corrected: float
     steps: int
     word: Word
 
@@ -103,28 +123,33 @@ def decide(
     *,
     weights: npt.ArrayLike | None = None,
     labels: Sequence[int] | None = None,
+    blocks: bool = False,
 ) -> list[Verdict]:
-    """A verdict per change, in the order given. ``weights`` are the documents' tokens, ``labels`` the names of the seeds."""
+    """A verdict per change, in the order given. ``weights`` are the documents' tokens, ``labels`` the names of the seeds.
+
+    ``blocks``: the documents are consecutive stretches of one text.
+    """
     seeds = max(rules.looks[-1], base.seeds, *(change.seeds for change in changes))
     yardstick = Yardstick(
         rules.metric,
         rules.margin,
         tuple(range(seeds)) if labels is None else tuple(labels),
         np.ones(base.values.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64),
+        blocks,
+        rules.by_pairs,
     )
-    broken = base.all_problems()
-    if broken:
-        return [_invalid(yardstick, base, change, broken, of_baseline=True) for change in changes]
     planned = _walk(yardstick, base, [change for change in changes if not change.exploratory], rules)
     # A change thought of later is judged as one of all that were tried, and never makes it harder for the planned ones.
     everything = _walk(yardstick, base, changes, rules) if any(change.exploratory for change in changes) else planned
     verdicts = []
     for change in changes:
-        problems = change.all_problems()
-        if problems:
-            verdicts.append(_invalid(yardstick, base, change, problems))
+        judged = (everything if change.exploratory else planned)[change.name]
+        settled = judged is not None and judged.word != "not decided"
+        if not settled and base.all_problems():
+            verdicts.append(_baseline_broke(yardstick, base, change))
+        elif not settled and change.all_problems():
+            verdicts.append(_invalid(yardstick, base, change))
         else:
-            judged = (everything if change.exploratory else planned)[change.name]
             verdicts.append(_verdict(yardstick, base, change, judged, rules, _counted(changes, change)))
     return verdicts
 
@@ -142,10 +167,10 @@ def _walk(yardstick: Yardstick, base: Trials, changes: Sequence[Trials], rules: 
     """
     looks = Looks(rules.looks, rules.alpha, max(1, len(changes)))
     judged: dict[str, _Judged | None] = {change.name: None for change in changes}
-    going = [change for change in changes if not change.all_problems()]
+    going = list(changes)
     left = len(changes)
     for look, seeds in enumerate(looks.seeds):
-        ready = [change for change in going if min(change.seeds, base.seeds) >= seeds]
+        ready = [change for change in going if _usable(base, change, seeds, rules.by_pairs)]
         for change, now in zip(ready, _judge(yardstick, base, ready, looks, look, left)):
             judged[change.name] = now
             if now.word != "not decided":
@@ -154,27 +179,50 @@ def _walk(yardstick: Yardstick, base: Trials, changes: Sequence[Trials], rules: 
     return judged
 
 
+def _usable(base: Trials, change: Trials, seeds: int, by_pairs: bool) -> bool:
+    """Whether this look's runs are all there, on both sides, and none of them failed."""
+    needed = seeds if by_pairs else base.seeds
+    there = change.seeds >= seeds and base.seeds >= needed >= 2
+    return there and not change.all_problems(seeds) and not base.all_problems(needed)
+
+
 def _judge(yardstick: Yardstick, base: Trials, ready: Sequence[Trials], looks: Looks, look: int, left: int) -> list[_Judged]:
-    """The changes that have reached this look, corrected for ``left`` that were not found before it."""
+    """The changes that have reached this look, corrected for ``left`` that were not found before it.
+
+    "By more than the margin" is a claim of its own, so it is corrected on its own, over all changes: what was found before
+    may or may not have been beyond the margin.
+    """
     if not ready:
         return []
     found = [yardstick.analyse(base, change, looks.seeds[look]) for change in ready]
-    others = np.ones(left - len(ready))  # planned and not found, but without a p here
-    levels = np.concatenate([looks.level([float(one.p) for one in found], look), others])
-    seed_levels = np.concatenate([looks.level([float(one.p_seed) for one in found], look), others])
-    corrected, seed_corrected = holm(levels), holm(seed_levels)
-    steps = left - np.argsort(np.argsort(levels, kind="stable"), kind="stable")
+
+    def levels(p: Sequence[float], count: int) -> npt.NDArray[np.float64]:
+        return np.concatenate([looks.level(p, look), np.ones(count - len(ready))])  # the others: planned, but without a p here
+
+    all_levels = levels([float(one.p) for one in found], left)
+    corrected, seed_corrected = holm(all_levels), holm(levels([float(one.p_seed) for one in found], left))
+    beyond = holm(levels([float(one.p_beyond(yardstick.margin)) for one in found], looks.changes))
+    steps = left - np.argsort(np.argsort(all_levels, kind="stable"), kind="stable")
+    all_p, all_p_seed, all_p_beyond = (
+        [over_studies(change.earlier, float(p)) for change, p in zip(ready, row)] for row in (corrected, seed_corrected, beyond)
+    )
     return [
-        _Judged(look, one, p, p_seed, int(step), _word(yardstick, one, looks, look, p))
-        for one, p, p_seed, step in zip(found, map(float, corrected), map(float, seed_corrected), steps)
+        _Judged(look, one, p, p_seed, p_beyond, int(step), _word(yardstick, change, one, looks, look, p))
+        for change, one, p, p_seed, p_beyond, step in zip(ready, found, all_p, all_p_seed, all_p_beyond, steps)
     ]
 
 
-def _word(yardstick: Yardstick, found: Crossed, looks: Looks, look: int, corrected: float) -> Word:
+def over_studies(earlier: Earlier, p: float) -> float:
+    """A corrected p, corrected once more for the other studies of this change on this text."""
+    p = max(p, earlier.floor)
+    return float(holm([p, *earlier.p])[0]) if earlier.p else p
+
+
+def _word(yardstick: Yardstick, change: Trials, found: Crossed, looks: Looks, look: int, corrected: float) -> Word:
     """Rows 2, 3, 4 and 6 of the table (row 5 has the word of row 6)."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
-    same = p_same(found, yardstick.margin, yardstick.metric) < looks.same(look)
+    same = float(yardstick.p_same(found, change.earlier.margin)) < looks.same(look)
     return _word_of(yardstick, float(found.mean), same, corrected <= looks.alpha)
 
 
@@ -188,11 +236,14 @@ def _word_of(yardstick: Yardstick, mean: float, is_same: bool, is_found: bool) -
 
 def _alone(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged, looks: Looks) -> dict[int, str]:
     """The seeds without which the word would be another, each with that word."""
-    if judged.found.seeds < FEWEST_SEEDS or nothing_differs(judged.found, yardstick.metric):
+    found = judged.found
+    nothing_differs = float(found.mean) == float(found.from_seeds) == float(found.from_documents) == 0.0
+    if found.seeds < FEWEST_SEEDS or nothing_differs:
         return {}
-    without = without_each_seed(paired(base, change, judged.found.seeds), yardstick.weights)
-    is_found = looks.level(without.p, judged.look) * judged.steps <= looks.alpha
-    is_same = without.p_same(yardstick.margin) < looks.same(judged.look)
+    without = yardstick.without_each_seed(base, change, found.seeds)
+    levels = np.minimum(looks.level(without.p, judged.look) * judged.steps, 1.0)
+    is_found = np.array([over_studies(change.earlier, float(p)) for p in levels]) <= looks.alpha
+    is_same = yardstick.p_same(without, change.earlier.margin) < looks.same(judged.look)
     words = [_word_of(yardstick, float(mean), bool(s), bool(f)) for mean, s, f in zip(without.mean, is_same, is_found)]
     return {label: word for label, word in zip(yardstick.labels, words) if word != judged.word}
 
@@ -200,10 +251,10 @@ def _alone(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged, 
 def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged | None, rules: Rules, changes: int) -> Verdict:
     looks = Looks(rules.looks, rules.alpha, max(1, changes))
     if judged is None:
-        run = min(change.seeds, base.seeds)
+        run = min(change.seeds, base.seeds) if rules.by_pairs else change.seeds
         reason = wording.waiting(run, rules.looks)
         headline = wording.headline(change.name, "not decided", reason)
-        return Verdict(change.name, "not decided", reason, headline, headline, None, change.exploratory, seeds_run=run)
+        return Verdict(change.name, "not decided", reason, headline, headline, (), None, change.exploratory, seeds_run=run)
     effect = rules.planned_effect or rules.margin
     evidence = replace(
         gather(
@@ -217,35 +268,75 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
         ),
         p_corrected=judged.corrected,
         p_seed_corrected=judged.seed_corrected,
+        p_beyond_corrected=judged.beyond_corrected,
     )
     alone = _alone(yardstick, base, change, judged, looks)
-    story = wording.Story(change.name, judged.word, evidence, looks, judged.look, effect, alone, change.exploratory)
+    story = Story(
+        change.name,
+        judged.word,
+        evidence,
+        looks,
+        judged.look,
+        effect,
+        alone,
+        change.exploratory,
+        rules.command,
+        (*change.earlier.remarks(rules.margin), *change.remarks, *rules.remarks),
+        len(change.earlier.others) + 1,
+    )
     return Verdict(
         variant=change.name,
         verdict=judged.word,
         reason=story.reason(),
         headline=story.headline(),
         sentence=story.sentence(),
+        details=tuple(story.details()),
         evidence=evidence,
         exploratory=change.exploratory,
         decided_alone_by=alone,
+        seeds_run=evidence.seeds,
     )
 
 
-def _invalid(
-    yardstick: Yardstick, base: Trials, change: Trials, problems: Mapping[int, Problem], of_baseline: bool = False
-) -> Verdict:
+def _baseline_broke(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
+    """Row 1, by the baseline: what was still open cannot be compared any more."""
+    problems = base.all_problems()
+    reason = wording.problem(problems, yardstick.labels, base.seeds, "the baseline")
+    headline = wording.headline(change.name, "invalid", reason)
+    failed = tuple(yardstick.labels[position] for position in problems)
+    run = min(base.seeds, change.seeds)
+    return Verdict(change.name, "invalid", reason, headline, headline, (), None, change.exploratory, None, failed, run)
+
+
+def _invalid(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
     """Row 1. Where every number is there (a leak trained all the same), what one would have believed is told too."""
+    problems = change.all_problems()
     seeds = min(base.seeds, change.seeds)
     complete = seeds > 1 and np.isfinite(change.values[:seeds]).all() and np.isfinite(base.values[:seeds]).all()
     evidence = None
-    if complete and not of_baseline:
+    if complete:
         found = yardstick.analyse(base, change, seeds)
         evidence = gather(yardstick, base, change, found, same_level=ALPHA, any_look_level=None, needed=SeedsNeeded(None))
-    failed = tuple(yardstick.labels[position] for position in problems)
-    total = base.seeds if of_baseline else change.seeds
-    reason = wording.problem(problems, yardstick.labels, total, "the baseline" if of_baseline else "it")
-    headline = wording.headline(change.name, "invalid", reason)
+    rates = {"change": Rate(change.unstable(), change.seeds), "baseline": Rate(base.unstable(), base.seeds)}
+    unstable = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
     only_leaks = set(problems.values()) == {Problem.LEAK}
-    sentence = f"{headline} {wording.believed(evidence)}" if evidence is not None and only_leaks else headline
-    return Verdict(change.name, "invalid", reason, headline, sentence, evidence, change.exploratory, None, failed, seeds)
+    reason = "unstable" if unstable else wording.problem(problems, yardstick.labels, change.seeds, "it")
+    if only_leaks and change.leak:
+        headline = wording.cheats(change.name, change.leak, trained=evidence is not None)
+    elif unstable:
+        headline = wording.unstable(change.name, problems, yardstick.labels, rates["change"], rates["baseline"])
+    else:
+        headline = wording.headline(change.name, "invalid", reason)
+    believed = f" {wording.believed(evidence)}" if evidence is not None and only_leaks else ""
+    return Verdict(
+        variant=change.name,
+        verdict="invalid",
+        reason=reason,
+        headline=headline,
+        sentence=headline + believed,
+        evidence=evidence,
+        exploratory=change.exploratory,
+        failed_seeds=tuple(yardstick.labels[position] for position in problems),
+        seeds_run=seeds,
+        rates=rates if unstable else None,
+    )

@@ -36,13 +36,14 @@ from glassformer.foundation.errors import (
 )
 from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.runtime import choose_runtime
+from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.planning import plan_with
 from glassformer.recipe import Recipe, is_run
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.executors.base import Task
+from glassformer.study.store import machine_of
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
 STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
@@ -116,6 +117,7 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
         "status": "finished",
         "check": report.plain(),
         "device": runtime.device.type,
+        "machine": machine_of(environment(runtime)),
         "parameters": cost.cost.parameters,
         "step_flops": cost.cost.step_flops * recipe.training.accumulate,
         "memory_bytes": cost.total_bytes,

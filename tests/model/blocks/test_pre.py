@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.pre import PreConfig
 from glassformer.model.dims import Dims
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
@@ -16,7 +16,7 @@ DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
 class TimesThree(nn.Module):
     """Stands for attention."""
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: object) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: object) -> Tensor:
         return 3 * x_BTD
 
 
@@ -38,7 +38,7 @@ def test_by_hand() -> None:
     # 8 -> 8 + 3 * 4 = 20 -> 20 + (10 + 1) = 31
     block = PreConfig().build(DIMS, TimesThree(), PlusOne(), Half)
     x_BTD = torch.full((1, 5, 2), 8.0)
-    torch.testing.assert_close(block(x_BTD, Scene(causal=True), Positions(), None), torch.full((1, 5, 2), 31.0))
+    torch.testing.assert_close(block(x_BTD, AttentionContext(causal=True), Positions(), None), torch.full((1, 5, 2), 31.0))
     assert (PreConfig.norms, PreConfig.norm_at_end) == (2, True)
 
 
@@ -48,6 +48,6 @@ def test_dropout_is_on_both_parts_and_not_on_the_stream() -> None:
     )
     torch.manual_seed(0)
     x_BTD = torch.full((1, 5, 2), 8.0)
-    dropped = block.train()(x_BTD, Scene(causal=True), Positions(), None)
+    dropped = block.train()(x_BTD, AttentionContext(causal=True), Positions(), None)
     torch.testing.assert_close(dropped, x_BTD)  # with this seed both parts are dropped everywhere
-    assert not torch.allclose(block.eval()(x_BTD, Scene(causal=True), Positions(), None), x_BTD)
+    assert not torch.allclose(block.eval()(x_BTD, AttentionContext(causal=True), Positions(), None), x_BTD)

@@ -1,4 +1,4 @@
-"""Linear, a bend, linear: by hand, and the inner width people ask for."""
+"""Linear, an activation, linear: by hand, and the inner width people ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BERT's masked head: a map, a bend, a norm, then the embedding's own matrix and a bias."""
+"""BERT's masked head: a linear layer, an activation, a norm, then the embedding's own matrix and a bias."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from glassformer.model.heads.masked import MaskedConfig
 DIMS = Dims(width=3, heads=1, layers=1, context=5, vocabulary=7)
 
 
-@pytest.mark.parametrize(("bend", "function"), [("gelu", F.gelu), ("relu", F.relu)])
-def test_by_its_definition(bend: str, function) -> None:
+@pytest.mark.parametrize(("activation", "function"), [("gelu", F.gelu), ("relu", F.relu)])
+def test_by_its_definition(activation: str, function) -> None:
     embedding = nn.Embedding(7, 3)
-    head = MaskedConfig(bend=bend, eps=1e-3).build(DIMS, embedding)
+    head = MaskedConfig(activation=activation, eps=1e-3).build(DIMS, embedding)
     with torch.no_grad():
         for parameter in head.parameters():
             parameter.copy_(torch.randn(parameter.shape))

@@ -60,7 +60,7 @@ assert float(losses[0][3]) == 0.0 and not gradients[0][3].any()
     [
         (11, 11, 11, 11),  # one past the vocabulary: spare columns
         (15, 16, 15, 15),  # the last spare column, and the next row's first
-        (1 << 40, 1 << 33, 1 << 62, 1 << 40),  # memory that is nobody's: reading it would end the process
+        (1 << 40, 1 << 33, 1 << 62, 1 << 40),  # cache that is nobody's: reading it would end the process
     ],
 )
 def test_a_target_beyond_the_vocabulary_is_not_a_number_and_nothing_is_read_for_it(run_with_kernels, beyond) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.argmax import Argmax, ArgmaxConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=6, heads=2, layers=1, context=5, vocabulary=7)
@@ -41,7 +41,7 @@ def test_of_equals_the_earliest_and_never_a_hidden_one() -> None:
 
 def gradient_of(mixer: Argmax) -> torch.Tensor:
     x_BTD = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(1))
-    mixer(x_BTD, Scene(causal=True), Positions(), None).square().sum().backward()
+    mixer(x_BTD, AttentionContext(causal=True), Positions(), None).square().sum().backward()
     assert mixer.qkv.weight.grad is not None
     return mixer.qkv.weight.grad
 
@@ -55,7 +55,7 @@ def test_no_gradient_reaches_queries_and_keys() -> None:
 def test_straight_through_gives_the_same_output_and_a_gradient() -> None:
     hard, through = built(), built(straight_through=True)
     x_BTD = torch.randn(3, 4, 6)
-    outputs = [mixer(x_BTD, Scene(causal=True), Positions(), None) for mixer in (hard, through)]
+    outputs = [mixer(x_BTD, AttentionContext(causal=True), Positions(), None) for mixer in (hard, through)]
     torch.testing.assert_close(outputs[0], outputs[1])
     gradient = gradient_of(through)
     assert gradient[:6].abs().max() > 0.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.average import Average, AverageConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=2, heads=2, layers=1, context=5, vocabulary=7)
@@ -21,18 +21,18 @@ def identity_values() -> Average:
     return mixer
 
 
-def mixed(scene: Scene) -> list[list[float]]:
-    return identity_values()(X_BTD, scene, Positions(), None).squeeze(-1).squeeze(0).tolist()
+def mixed(context: AttentionContext) -> list[list[float]]:
+    return identity_values()(X_BTD, context, Positions(), None).squeeze(-1).squeeze(0).tolist()
 
 
 def test_causal_mean_of_what_came_so_far() -> None:
-    assert mixed(Scene(causal=True)) == [[6.0, 3.0, 3.0], [1.0, 2.0, 3.0]]
+    assert mixed(AttentionContext(causal=True)) == [[6.0, 3.0, 3.0], [1.0, 2.0, 3.0]]
 
 
 def test_encoder_mean_of_everything() -> None:
-    assert mixed(Scene(causal=False)) == [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
+    assert mixed(AttentionContext(causal=False)) == [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
 
 
 def test_hidden_places_count_for_nothing_and_who_sees_nothing_gets_zeros() -> None:
-    hidden_BS = torch.tensor([[True, False, False]])
-    assert mixed(Scene(causal=True, hidden_BS=hidden_BS)) == [[0.0, 0.0, 1.5], [0.0, 3.0, 4.0]]
+    key_padding_mask_BS = torch.tensor([[True, False, False]])
+    assert mixed(AttentionContext(causal=True, key_padding_mask_BS=key_padding_mask_BS)) == [[0.0, 0.0, 1.5], [0.0, 3.0, 4.0]]

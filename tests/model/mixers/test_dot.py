@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.dot import Dot, DotConfig
 from glassformer.model.positions.alibi import AlibiConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 B, T, D, H, E, S = 2, 5, 12, 3, 4, 7
@@ -26,26 +26,28 @@ class Biased(Positions):
         super().__init__()
         self.slopes = torch.nn.Parameter(torch.tensor([0.5, 1.0, 2.0], dtype=dtype))
 
-    def bias(self, query_at_BT: Tensor, num_keys: int) -> Tensor:
-        distance_BTS = query_at_BT.unsqueeze(-1) - torch.arange(num_keys)
+    def bias(self, position_ids_BT: Tensor, num_keys: int) -> Tensor:
+        distance_BTS = position_ids_BT.unsqueeze(-1) - torch.arange(num_keys)
         return -self.slopes.view(1, H, 1, 1) * distance_BTS.abs().unsqueeze(1)
 
 
-def scenes() -> dict[str, Scene]:
+def contexts() -> dict[str, AttentionContext]:
     hidden = torch.zeros(B, T, dtype=torch.bool)
     hidden[0, 2] = hidden[1, 0] = True  # the first query of the second row sees nothing
     return {
-        "plain": Scene(causal=True),
-        "open": Scene(causal=False),
-        "hidden": Scene(causal=True, hidden_BS=hidden),
-        "hidden, open": Scene(causal=False, hidden_BS=hidden),
-        "all hidden": Scene(causal=False, hidden_BS=torch.ones(B, T, dtype=torch.bool)),
-        "places": Scene(causal=True, at_BT=torch.arange(T).expand(B, T)),
-        "hidden places": Scene(causal=True, at_BT=torch.arange(T).expand(B, T), hidden_BS=hidden),
+        "plain": AttentionContext(causal=True),
+        "open": AttentionContext(causal=False),
+        "hidden": AttentionContext(causal=True, key_padding_mask_BS=hidden),
+        "hidden, open": AttentionContext(causal=False, key_padding_mask_BS=hidden),
+        "all hidden": AttentionContext(causal=False, key_padding_mask_BS=torch.ones(B, T, dtype=torch.bool)),
+        "places": AttentionContext(causal=True, position_ids_BT=torch.arange(T).expand(B, T)),
+        "hidden places": AttentionContext(
+            causal=True, position_ids_BT=torch.arange(T).expand(B, T), key_padding_mask_BS=hidden
+        ),
     }
 
 
-def both_ways(dtype: torch.dtype, positions: Positions, scene: Scene, rng) -> list[list[Tensor]]:
+def both_ways(dtype: torch.dtype, positions: Positions, context: AttentionContext, rng) -> list[list[Tensor]]:
     """Output and gradients of the definition and of the kernel."""
     x_BTD = torch.randn(B, T, D, generator=rng, dtype=dtype)
     weight = torch.randn(B, H, T, E, generator=rng, dtype=dtype)
@@ -56,7 +58,7 @@ def both_ways(dtype: torch.dtype, positions: Positions, scene: Scene, rng) -> li
         fused.zero_grad()
         positions.zero_grad()
         x = x_BTD.clone().requires_grad_()
-        z_BHTE = fused(x, scene, positions, None)
+        z_BHTE = fused(x, context, positions, None)
         assert z_BHTE.shape == (B, H, T, E)
         (z_BHTE * weight).sum().backward()
         gradients = [parameter.grad.clone() for parameter in (*fused.parameters(), *positions.parameters())]
@@ -66,11 +68,11 @@ def both_ways(dtype: torch.dtype, positions: Positions, scene: Scene, rng) -> li
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("scene", scenes())
-def test_the_kernel_is_the_definition(scene: str, biased: bool, dtype: torch.dtype, rng) -> None:
+@pytest.mark.parametrize("context", contexts())
+def test_the_kernel_is_the_definition(context: str, biased: bool, dtype: torch.dtype, rng) -> None:
     positions = Biased(dtype) if biased else Positions()
     tolerance = {"rtol": 1e-9, "atol": 1e-11} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 2e-6}
-    for defined, fused in zip(*both_ways(dtype, positions, scenes()[scene], rng)):
+    for defined, fused in zip(*both_ways(dtype, positions, contexts()[context], rng)):
         assert defined.isfinite().all()
         torch.testing.assert_close(fused, defined, **tolerance)
 
@@ -78,7 +80,7 @@ def test_the_kernel_is_the_definition(scene: str, biased: bool, dtype: torch.dty
 @pytest.mark.parametrize("fused", [False, True])
 def test_nothing_to_see_gives_zeros(fused: bool, rng) -> None:
     mixer = Dot(DIMS, fused=fused)
-    z_BHTE = mixer(torch.randn(B, T, D, generator=rng), scenes()["hidden"], Positions(), None)
+    z_BHTE = mixer(torch.randn(B, T, D, generator=rng), contexts()["hidden"], Positions(), None)
     assert (z_BHTE[1, :, 0] == 0).all()
     assert (z_BHTE[0] != 0).all()
 
@@ -89,7 +91,7 @@ def test_by_hand() -> None:
     with torch.no_grad():
         mixer.qkv.weight.copy_(torch.tensor([[0.0, 0], [0, 0], [0, 0], [0, 0], [1, 0], [0, 1]]))
     x_BTD = torch.tensor([[[2.0, 0.0], [4.0, 2.0], [0.0, 1.0]]])
-    z_BHTE = mixer(x_BTD, Scene(causal=True), Positions(), None)
+    z_BHTE = mixer(x_BTD, AttentionContext(causal=True), Positions(), None)
     torch.testing.assert_close(z_BHTE, torch.tensor([[[[2.0, 0.0], [3.0, 1.0], [2.0, 1.0]]]]))
 
 
@@ -106,7 +108,7 @@ def test_second_token_by_hand(fused: bool) -> None:
     """Scores 0 and 1/sqrt(2): weights 1/(1+r) and r/(1+r) with r = exp(1/sqrt 2)."""
     x_BTD = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
     ratio = math.exp(1 / math.sqrt(2))
-    z_BHTE = identity_maps(fused=fused)(x_BTD, Scene(causal=True), Positions(), None)
+    z_BHTE = identity_maps(fused=fused)(x_BTD, AttentionContext(causal=True), Positions(), None)
     expected = torch.tensor([[1.0, 0.0], [1 / (1 + ratio), ratio / (1 + ratio)]])
     torch.testing.assert_close(z_BHTE[0, 0], expected)
 
@@ -117,7 +119,7 @@ def test_bias_of_positions_is_added_to_scores(fused: bool) -> None:
     x_BTD = torch.zeros(1, 2, 2)
     x_BTD[0, 0, 0] = 1.0
     positions = AlibiConfig(slope=math.log(3)).build(SMALL)
-    z_BHTE = identity_maps(fused=fused)(x_BTD, Scene(causal=True), positions, None)
+    z_BHTE = identity_maps(fused=fused)(x_BTD, AttentionContext(causal=True), positions, None)
     torch.testing.assert_close(z_BHTE[0, 0, 1], torch.tensor([0.25, 0.0]))
 
 
@@ -125,9 +127,9 @@ def test_bias_of_positions_is_added_to_scores(fused: bool) -> None:
 def test_somebody_who_looks_sees_what_the_kernel_never_forms(place: str, rng) -> None:
     mixer, seen = Dot(DIMS, fused=True), []
     x_BTD = torch.randn(B, T, D, generator=rng)
-    unseen = mixer(x_BTD, Scene(causal=True), Positions(), None)
+    unseen = mixer(x_BTD, AttentionContext(causal=True), Positions(), None)
     getattr(mixer, place).register_forward_hook(lambda module, inputs, output: seen.append(output))
-    torch.testing.assert_close(mixer(x_BTD, Scene(causal=True), Positions(), None), unseen)
+    torch.testing.assert_close(mixer(x_BTD, AttentionContext(causal=True), Positions(), None), unseen)
     assert seen[0].shape == (B, H, T, T)
     if place == "pattern":
         torch.testing.assert_close(seen[0].sum(-1), torch.ones(B, H, T))
@@ -139,7 +141,7 @@ def test_dropout_acts_only_while_training(fused: bool, rng) -> None:
     x_BTD = torch.randn(B, T, D, generator=rng)
 
     def twice() -> tuple[Tensor, Tensor]:
-        return tuple(mixer(x_BTD, Scene(causal=True), Positions(), None) for _ in range(2))
+        return tuple(mixer(x_BTD, AttentionContext(causal=True), Positions(), None) for _ in range(2))
 
     mixer.train()
     assert not torch.equal(*twice())

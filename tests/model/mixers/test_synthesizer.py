@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import ConfigError
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.mixers.synthesizer import Synthesizer, SynthesizerConfig
-from glassformer.model.scene import Scene
 from glassformer.model.slots import Positions
 
 DIMS = Dims(width=6, heads=2, layers=1, context=5, vocabulary=7)
@@ -38,7 +38,7 @@ def test_is_the_published_equation_written_out_head_by_head(shared: bool, fused:
         scores = hidden @ mixer.places_HSE[table].T[:, :T] + mixer.places_bias_HS[table, :T]
         later = torch.ones(T, T).triu(1).bool()
         expected.append(torch.softmax(scores.masked_fill(later, -torch.inf), dim=-1) @ value)
-    actual = mixer(x_BTD, Scene(causal=True), Positions(), None)
+    actual = mixer(x_BTD, AttentionContext(causal=True), Positions(), None)
     torch.testing.assert_close(actual, torch.stack(expected, dim=1))
 
 
@@ -50,7 +50,7 @@ def test_scores_come_from_each_token_alone() -> None:
     changed = x_BTD.clone()
     changed[:, 0] += 1.0
     for x in (x_BTD, changed):
-        mixer(x, Scene(causal=True), Positions(), None)
+        mixer(x, AttentionContext(causal=True), Positions(), None)
     torch.testing.assert_close(seen[0][:, :, 1:], seen[1][:, :, 1:], rtol=0, atol=0)
     assert not torch.equal(seen[0][:, :, 0], seen[1][:, :, 0])
 

@@ -10,8 +10,8 @@ from glassformer.model.positions.learned import LearnedConfig
 
 def test_adds_the_row_of_each_place() -> None:
     positions = LearnedConfig().build(Dims(width=6, heads=2, layers=1, context=5, vocabulary=7))
-    at_BT = torch.tensor([[4, 0], [1, 1]])
-    added = positions.embed(torch.zeros(2, 2, 6), at_BT)
+    position_ids_BT = torch.tensor([[4, 0], [1, 1]])
+    added = positions.embed(torch.zeros(2, 2, 6), position_ids_BT)
     torch.testing.assert_close(added[0, 0], positions.table.weight[4])
     torch.testing.assert_close(added[1, 0], added[1, 1], rtol=0, atol=0)
 

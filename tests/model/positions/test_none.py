@@ -10,7 +10,7 @@ from glassformer.model.positions.none import NoneConfig
 
 def test_every_way_in_is_the_identity() -> None:
     positions = NoneConfig().build(Dims(width=6, heads=2, layers=1, context=5, vocabulary=7))
-    x, at_BT = torch.randn(3, 4, 6), torch.arange(4).unsqueeze(0)
-    assert positions.embed(x, at_BT) is x
-    assert positions.rotate(x, at_BT) is x
-    assert positions.bias(at_BT, 4) is None
+    x, position_ids_BT = torch.randn(3, 4, 6), torch.arange(4).unsqueeze(0)
+    assert positions.embed(x, position_ids_BT) is x
+    assert positions.rotate(x, position_ids_BT) is x
+    assert positions.bias(position_ids_BT, 4) is None

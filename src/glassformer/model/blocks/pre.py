@@ -7,10 +7,10 @@ from typing import ClassVar, final
 
 from torch import Tensor, nn
 
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import LayerCache
 from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
 from glassformer.model.tap import Tap
 
@@ -36,9 +36,9 @@ class PreBlock(Block):
         self.feedforward_norm, self.feedforward = make_norm(), feedforward
         self.dropout = Dropout(dims.dropout)
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
         x_BTD = self.before(x_BTD)
-        mixed_BTD = self.attention(self.attention_norm(x_BTD), scene, positions, memory)
-        x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD, scene.noise))
+        mixed_BTD = self.attention(self.attention_norm(x_BTD), context, positions, cache)
+        x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD, context.noise))
         changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
-        return self.after(x_BTD + self.dropout(changed_BTD, scene.noise))
+        return self.after(x_BTD + self.dropout(changed_BTD, context.noise))

@@ -1,4 +1,4 @@
-"""A gated feed-forward: one linear map opens and closes another."""
+"""A gated feed-forward: one linear layer opens and closes another."""
 
 from __future__ import annotations
 

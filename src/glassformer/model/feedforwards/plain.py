@@ -1,4 +1,4 @@
-"""Two linear maps with ReLU, GELU or its tanh form between them, for each token alone."""
+"""Two linear layers with ReLU, GELU or its tanh form between them, for each token alone."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import ClassVar, final
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.model import kernels
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
 from glassformer.model.tap import Tap
 
-if kernels.AVAILABLE:
-    from glassformer.model.kernels.gelu import gelu
-
 
 class PlainConfig(FeedforwardConfig):
-    """Linear, a bend, linear; the inner width is ``expansion`` times the width, or ``inner`` exactly."""
+    """Linear, an activation, linear; the inner width is ``expansion`` times the width, or ``inner`` exactly."""
 
-    bend: ClassVar[str]
+    activation: ClassVar[str]
 
     expansion: float = Field(default=4.0, gt=0)
     inner: int | None = Field(default=None, gt=0)
@@ -28,7 +24,7 @@ class PlainConfig(FeedforwardConfig):
         return self.inner or max(1, round(self.expansion * dims.width))
 
     def build(self, dims: Dims) -> Plain:
-        return Plain(dims, self.inner_width(dims), bend=type(self).bend)
+        return Plain(dims, self.inner_width(dims), activation=type(self).activation)
 
     def parameters(self, dims: Dims) -> int:
         inner = self.inner_width(dims)
@@ -43,7 +39,7 @@ class PlainConfig(FeedforwardConfig):
 class ReLUConfig(PlainConfig):
     """Linear, ReLU, linear, as in the original Transformer (Vaswani et al. 2017)."""
 
-    bend: ClassVar[str] = "relu"
+    activation: ClassVar[str] = "relu"
 
 
 @FEEDFORWARDS.variant("gelu")
@@ -51,7 +47,7 @@ class ReLUConfig(PlainConfig):
 class GELUConfig(PlainConfig):
     """Linear, GELU, linear (Hendrycks and Gimpel 2016; GPT-2)."""
 
-    bend: ClassVar[str] = "gelu"
+    activation: ClassVar[str] = "gelu"
 
 
 @FEEDFORWARDS.variant("gelu-tanh")
@@ -59,15 +55,7 @@ class GELUConfig(PlainConfig):
 class GELUTanhConfig(PlainConfig):
     """Linear, GELU approximated by a tanh, linear: what GPT-2's published weights were trained with."""
 
-    bend: ClassVar[str] = "gelu-tanh"
-
-
-@final
-class GELU(nn.GELU):
-    """Torch's, with a kernel of ours where it is faster."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return gelu(x) if kernels.usable(x) else super().forward(x)
+    activation: ClassVar[str] = "gelu-tanh"
 
 
 @final
@@ -80,12 +68,12 @@ class GELUTanh(nn.GELU):
 
 @final
 class Plain(nn.Module):
-    def __init__(self, dims: Dims, inner: int, *, bend: str) -> None:
+    def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.bend = {"relu": nn.ReLU, "gelu": GELU, "gelu-tanh": GELUTanh}[bend]()
+        self.activation = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu-tanh": GELUTanh}[activation]()
         self.neurons = Tap()
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.down(self.neurons(self.bend(self.up(x_BTD))))
+        return self.down(self.neurons(self.activation(self.up(x_BTD))))

@@ -17,13 +17,13 @@ from glassformer.model.slots import HEADS, HeadConfig
 PoolKind = Literal["mean", "first"]
 
 
-def pool(x_BTD: Tensor, hidden_BS: Tensor | None, kind: PoolKind) -> Tensor:
+def pool(x_BTD: Tensor, key_padding_mask_BS: Tensor | None, kind: PoolKind) -> Tensor:
     """One vector per text [B, D]: the mean of the vectors where something stands, or the first of them."""
     if kind == "first":
         return x_BTD[:, 0]
-    if hidden_BS is None:
+    if key_padding_mask_BS is None:
         return x_BTD.mean(dim=1)
-    seen_BT1 = (~hidden_BS).unsqueeze(-1).to(x_BTD.dtype)
+    seen_BT1 = (~key_padding_mask_BS).unsqueeze(-1).to(x_BTD.dtype)
     return (x_BTD * seen_BT1).sum(dim=1) / seen_BT1.sum(dim=1).clamp(min=1.0)
 
 
@@ -67,14 +67,14 @@ class Classifier(nn.Module):
         self.dropout = Dropout(dims.dropout)
         self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(config.sizes(dims)))
 
-    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
-        x_BD = self.dropout(pool(x_BTD, hidden_BS, self.pool_kind), None)
+    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+        x_BD = self.dropout(pool(x_BTD, key_padding_mask_BS, self.pool_kind), None)
         *inner, last = self.layers
         for layer in inner:
             x_BD = F.relu(layer(x_BD))
         return last(x_BD)
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         """Weights that keep the size of what passes (He et al. 2015): there is no norm in between."""
         for layer in self.layers:
             assert isinstance(layer, nn.Linear)

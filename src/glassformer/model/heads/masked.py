@@ -1,4 +1,4 @@
-"""BERT's head of the masked language model: one more map, a bend and a norm before the embedding's own matrix."""
+"""BERT's head of the masked language model: a linear layer, an activation and a norm before the embedding's own matrix."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.feedforwards.plain import GELU, GELUTanh
+from glassformer.model.feedforwards.plain import GELUTanh
 from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
-BENDS: dict[str, type[nn.Module]] = {"gelu": GELU, "gelu-tanh": GELUTanh, "relu": nn.ReLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "gelu-tanh": GELUTanh, "relu": nn.ReLU}
 
 
 @HEADS.variant("masked")
 @final
 class MaskedConfig(HeadConfig):
-    """Linear, bend, norm, then the embedding's own matrix and a bias: BERT's masked language model (Devlin et al. 2018)."""
+    """Linear, activation, norm, then the embedding's own matrix and a bias (BERT; Devlin et al. 2018)."""
 
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"bend": "gelu-tanh"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"activation": "gelu-tanh"})
 
-    bend: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
+    activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"
     eps: float = Field(default=1e-5, gt=0)
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Masked:
-        return Masked(dims, embedding, bend=self.bend, eps=self.eps)
+        return Masked(dims, embedding, activation=self.activation, eps=self.eps)
 
     def objection(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
@@ -42,12 +42,12 @@ class MaskedConfig(HeadConfig):
 
 @final
 class Masked(nn.Module):
-    def __init__(self, dims: Dims, embedding: nn.Embedding, *, bend: str, eps: float) -> None:
+    def __init__(self, dims: Dims, embedding: nn.Embedding, *, activation: str, eps: float) -> None:
         super().__init__()
         self.dense = nn.Linear(dims.width, dims.width)
-        self.bend = BENDS[bend]()
+        self.activation = ACTIVATIONS[activation]()
         self.norm = LayerNorm(dims.width, eps=eps)
         self.scores = LinearHead(embedding.weight, nn.Parameter(torch.zeros(dims.vocabulary)))
 
-    def forward(self, x_BTD: Tensor, hidden_BS: Tensor | None = None) -> Tensor:
-        return self.scores(self.norm(self.bend(self.dense(x_BTD))))
+    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+        return self.scores(self.norm(self.activation(self.dense(x_BTD))))

@@ -34,7 +34,7 @@ class Untied(LinearHead):
         weight_VD = nn.Parameter(torch.empty(dims.num_outputs, dims.width))
         super().__init__(weight_VD, nn.Parameter(torch.empty(dims.num_outputs)) if bias else None)
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.weight, std=0.02, generator=generator)
         if self.bias is not None:
             nn.init.zeros_(self.bias)

@@ -39,12 +39,6 @@ def _read_triton() -> None:
         triton_key()
 
 
-def wants_operators() -> bool:
-    """Whether a kernel must be called as an operator of torch, which knows its gradient and its place in compiled code. The
-    first such call imports torch's compiler, seconds that a process which only writes or measures need not wait."""
-    return torch.is_grad_enabled() or torch.compiler.is_compiling()
-
-
 def usable(x: Tensor) -> bool:
     """Whether ``x`` is what the kernels are for."""
     return AVAILABLE and x.is_cuda and x.dtype == torch.bfloat16

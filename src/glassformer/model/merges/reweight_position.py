@@ -1,4 +1,4 @@
-"""Heads scaled by the norm of their vector at each place: the honest form of re-weighting."""
+"""Heads scaled by the norm of their vector at each position: the honest form of re-weighting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig
 @MERGES.variant("reweight_position")
 @final
 class ReweightPositionConfig(MergeConfig):
-    """Each head times the norm of its own vector at each place: re-weighting that sees no other token (honest form)."""
+    """Each head times the norm of its own vector at each position: re-weighting that sees no other token (honest form)."""
 
     def build(self, dims: Dims, layer: int) -> ReweightPosition:
         return ReweightPosition()

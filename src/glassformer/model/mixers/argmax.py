@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.model.attention import attention_pattern, attention_scores, split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import Tap
 
@@ -65,35 +65,37 @@ class Argmax(Mixer):
         self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
         self.query, self.key, self.value, self.scores, self.pattern = Tap(), Tap(), Tap(), Tap(), Tap()
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        at_BT = scene.query_positions(x_BTD.shape[1], x_BTD.device)
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
-        q_BHTE = self.query(positions.rotate(q_BHTE, at_BT))
-        k_BHSE = self.key(positions.rotate(k_BHSE, at_BT))
+        q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
+        k_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT))
         v_BHSE = self.value(v_BHSE)
-        if memory is not None:
-            k_BHSE, v_BHSE = memory.extend("key", k_BHSE), memory.extend("value", v_BHSE)
-        scores_BHTS, bias_BHTS = attention_scores(q_BHTE, k_BHSE), positions.bias(at_BT, k_BHSE.shape[2])
+        if cache is not None:
+            k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
+        scores_BHTS, bias_BHTS = attention_scores(q_BHTE, k_BHSE), positions.bias(position_ids_BT, k_BHSE.shape[2])
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
-        return self.mix(self.scores(scores_BHTS), v_BHSE, scene.visible(q_BHTE.shape[2], k_BHSE.shape[2], x_BTD.device))
+        return self.mix(
+            self.scores(scores_BHTS), v_BHSE, context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], x_BTD.device)
+        )
 
-    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, visible: Tensor | None) -> Tensor:
-        masked_BHTS = scores_BHTS if visible is None else scores_BHTS.masked_fill(~visible, -torch.inf)
+    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, mask: Tensor | None) -> Tensor:
+        masked_BHTS = scores_BHTS if mask is None else scores_BHTS.masked_fill(~mask, -torch.inf)
         best_BHT1 = masked_BHTS.argmax(dim=-1, keepdim=True)  # of equals the earliest
-        nothing = None if visible is None else ~visible.any(dim=-1, keepdim=True)
+        nothing = None if mask is None else ~mask.any(dim=-1, keepdim=True)
         if self.straight_through or self.pattern.in_use:
-            pattern_BHTS = self.pattern(self.one_hot(best_BHT1, scores_BHTS, visible, nothing))
+            pattern_BHTS = self.pattern(self.one_hot(best_BHT1, scores_BHTS, mask, nothing))
             return pattern_BHTS @ v_BHSE
         z_BHTE = v_BHSE.gather(2, best_BHT1.expand(-1, -1, -1, v_BHSE.shape[-1]))  # the fast path: no products with zeros
         return z_BHTE if nothing is None else z_BHTE.masked_fill(nothing, 0.0)
 
-    def one_hot(self, best_BHT1: Tensor, scores_BHTS: Tensor, visible: Tensor | None, nothing: Tensor | None) -> Tensor:
-        """The definition: a pattern with a single one in each row that sees anything."""
+    def one_hot(self, best_BHT1: Tensor, scores_BHTS: Tensor, mask: Tensor | None, nothing: Tensor | None) -> Tensor:
+        """The reference implementation: a pattern with a single one in each row that sees anything."""
         hard_BHTS = F.one_hot(best_BHT1.squeeze(-1), scores_BHTS.shape[-1]).to(scores_BHTS.dtype)
         if nothing is not None:
             hard_BHTS = hard_BHTS.masked_fill(nothing, 0.0)
         if not self.straight_through:
             return hard_BHTS
-        soft_BHTS = attention_pattern(scores_BHTS, visible)
+        soft_BHTS = attention_pattern(scores_BHTS, mask)
         return hard_BHTS + (soft_BHTS - soft_BHTS.detach())  # the bracket is zero, its gradient is the softmax's

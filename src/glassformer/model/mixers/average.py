@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import Tap
 
@@ -44,23 +44,23 @@ class Average(Mixer):
         self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
         self.value, self.pattern = Tap(), Tap()
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
-        if memory is not None:
-            v_BHSE = memory.extend("value", v_BHSE)
+        if cache is not None:
+            v_BHSE = cache.extend("value", v_BHSE)
         # The fast path is linear in the length. A running sum on a GPU has no deterministic kernel, and torch would refuse it.
         refused = v_BHSE.is_cuda and torch.are_deterministic_algorithms_enabled()
-        if scene.plain and scene.causal and not self.pattern.in_use and not refused:
+        if context.plain and context.causal and not self.pattern.in_use and not refused:
             count_T1 = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device).unsqueeze(-1)
             return v_BHSE.cumsum(dim=2) / count_T1
-        return self.mix(v_BHSE, x_BTD.shape[1], scene)
+        return self.mix(v_BHSE, x_BTD.shape[1], context)
 
-    def mix(self, v_BHSE: Tensor, num_queries: int, scene: Scene) -> Tensor:
-        """The definition: a pattern with the same weight for every visible key."""
+    def mix(self, v_BHSE: Tensor, num_queries: int, context: AttentionContext) -> Tensor:
+        """The reference implementation: a pattern with the same weight for every visible key."""
         batch, heads, num_keys, _ = v_BHSE.shape
-        visible = scene.visible(num_queries, num_keys, v_BHSE.device)
-        if visible is None:
-            visible = torch.ones(num_queries, num_keys, dtype=torch.bool, device=v_BHSE.device)
-        weight_BHTS = visible.to(v_BHSE.dtype).expand(batch, heads, num_queries, num_keys)
+        mask = context.attention_mask(num_queries, num_keys, v_BHSE.device)
+        if mask is None:
+            mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=v_BHSE.device)
+        weight_BHTS = mask.to(v_BHSE.dtype).expand(batch, heads, num_queries, num_keys)
         pattern_BHTS = weight_BHTS / weight_BHTS.sum(dim=-1, keepdim=True).clamp(min=1.0)  # who sees nothing gets zeros
         return self.pattern(pattern_BHTS) @ v_BHSE

@@ -1,4 +1,4 @@
-"""Softmax dot-product attention: the definition, and the fused kernel beside it."""
+"""Softmax dot-product attention: vectors -> queries, keys, values -> outputs per head. Equations: model/attention.py."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from glassformer.model.attention import attention_scores, split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 from glassformer.model.tap import Tap
@@ -24,7 +24,7 @@ class DotConfig(MixerConfig):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False})
 
     fused: bool = True
-    """Use torch's fused kernel; False runs the definition."""
+    """Use torch's fused kernel; False runs the reference implementation."""
 
     def build(self, dims: Dims) -> Dot:
         return Dot(dims, fused=self.fused)
@@ -45,15 +45,15 @@ class Dot(SoftmaxMixer):
         self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
         self.query, self.key = Tap(), Tap()
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        at_BT = scene.query_positions(x_BTD.shape[1], x_BTD.device)
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
-        q_BHTE = self.query(positions.rotate(q_BHTE, at_BT))
-        k_BHSE = self.key(positions.rotate(k_BHSE, at_BT))
+        q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
+        k_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT))
         v_BHSE = self.value(v_BHSE)
-        if memory is not None:
-            k_BHSE, v_BHSE = memory.extend("key", k_BHSE), memory.extend("value", v_BHSE)
-        bias_BHTS = positions.bias(at_BT, k_BHSE.shape[2])
+        if cache is not None:
+            k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
+        bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
         if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS)
-        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, scene, bias_BHTS)
+            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS)
+        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, context, bias_BHTS)

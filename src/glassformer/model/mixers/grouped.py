@@ -8,9 +8,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.attention import attention_scores, split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 from glassformer.model.tap import Tap
@@ -29,7 +29,7 @@ class GroupedConfig(MixerConfig):
     bias: bool | None = None
     """Whether queries, keys and values have biases; None: as the model has."""
     fused: bool = True
-    """Use torch's fused kernel; False runs the definition."""
+    """Use torch's fused kernel; False runs the reference implementation."""
 
     def objection(self, dims: Dims) -> str | None:
         if dims.heads % self.kv_heads == 0:
@@ -61,17 +61,17 @@ class Grouped(SoftmaxMixer):
         self.qkv = nn.Linear(dims.width, sum(self.sizes), bias=bias)
         self.query, self.key = Tap(), Tap()
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        at_BT = scene.query_positions(x_BTD.shape[1], x_BTD.device)
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BTD, k_BTG, v_BTG = self.qkv(x_BTD).split(self.sizes, dim=-1)
-        q_BHTE = self.query(positions.rotate(split_heads(q_BTD, self.heads), at_BT))
-        k_BGSE = self.key(positions.rotate(split_heads(k_BTG, self.kv_heads), at_BT))
+        q_BHTE = self.query(positions.rotate(split_heads(q_BTD, self.heads), position_ids_BT))
+        k_BGSE = self.key(positions.rotate(split_heads(k_BTG, self.kv_heads), position_ids_BT))
         v_BGSE = self.value(split_heads(v_BTG, self.kv_heads))
-        if memory is not None:
-            k_BGSE, v_BGSE = memory.extend("key", k_BGSE), memory.extend("value", v_BGSE)
+        if cache is not None:
+            k_BGSE, v_BGSE = cache.extend("key", k_BGSE), cache.extend("value", v_BGSE)
         group = self.heads // self.kv_heads
         k_BHSE, v_BHSE = (shared.repeat_interleave(group, dim=1) for shared in (k_BGSE, v_BGSE))
-        bias_BHTS = positions.bias(at_BT, k_BHSE.shape[2])
+        bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
         if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, scene, bias_BHTS)
-        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, scene, bias_BHTS)
+            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS)
+        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, context, bias_BHTS)

@@ -7,9 +7,9 @@ from typing import final
 from torch import Tensor
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 
 
@@ -28,5 +28,5 @@ class NoMixer(Mixer):
         super().__init__()
         self.heads = dims.heads
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         return split_heads(x_BTD, self.heads)

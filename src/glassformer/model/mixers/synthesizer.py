@@ -1,4 +1,4 @@
-"""The dense synthesizer: each token writes its own scores of all places, without looking at any other token."""
+"""The dense synthesizer: each token makes its own scores of all positions, without looking at any other token."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 
@@ -30,7 +30,7 @@ class SynthesizerConfig(MixerConfig):
     shared: bool = False
     """One B for all heads of a layer instead of one per head."""
     fused: bool = True
-    """Use torch's fused kernel (the columns of B play the keys); False runs the definition."""
+    """Use torch's fused kernel (the columns of B play the keys); False runs the reference implementation."""
 
     def build(self, dims: Dims) -> Synthesizer:
         return Synthesizer(dims, shared=self.shared, fused=self.fused)
@@ -56,32 +56,32 @@ class Synthesizer(SoftmaxMixer):
         self.places_HSE = nn.Parameter(torch.empty(tables, dims.context, dims.head_width))  # B, transposed
         self.places_bias_HS = nn.Parameter(torch.empty(tables, dims.context)) if dims.bias else None
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.places_HSE, std=0.02, generator=generator)
         if self.places_bias_HS is not None:
             nn.init.zeros_(self.places_bias_HS)
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         hidden_BHTE, v_BHSE = (split_heads(part, self.heads) for part in self.hidden_and_value(x_BTD).chunk(2, dim=-1))
         hidden_BHTE, v_BHSE = F.relu(hidden_BHTE), self.value(v_BHSE)
-        if memory is not None:
-            v_BHSE = memory.extend("value", v_BHSE)
+        if cache is not None:
+            v_BHSE = cache.extend("value", v_BHSE)
         num_keys = v_BHSE.shape[2]
-        bias_BHTS = positions.bias(scene.query_positions(x_BTD.shape[1], x_BTD.device), num_keys)
+        bias_BHTS = positions.bias(context.query_position_ids(x_BTD.shape[1], x_BTD.device), num_keys)
         places_HSE = self.places_HSE[:, :num_keys]
         if self.takes_fast_path:
-            return self.kernel_mix(hidden_BHTE, places_HSE, v_BHSE, scene, bias_BHTS)
+            return self.kernel_mix(hidden_BHTE, places_HSE, v_BHSE, context, bias_BHTS)
         scores_BHTS = hidden_BHTE @ places_HSE.transpose(-1, -2)
         if self.places_bias_HS is not None:
             scores_BHTS = scores_BHTS + self.places_bias_HS[:, None, :num_keys]
-        return self.mix(scores_BHTS, v_BHSE, scene, bias_BHTS)
+        return self.mix(scores_BHTS, v_BHSE, context, bias_BHTS)
 
     def kernel_mix(
-        self, hidden_BHTE: Tensor, places_HSE: Tensor, v_BHSE: Tensor, scene: Scene, bias_BHTS: Tensor | None
+        self, hidden_BHTE: Tensor, places_HSE: Tensor, v_BHSE: Tensor, context: AttentionContext, bias_BHTS: Tensor | None
     ) -> Tensor:
         """The columns of B play the keys; b2 is one number more in each, met by a hidden number that is always 1."""
         if self.places_bias_HS is not None:
             hidden_BHTE = F.pad(hidden_BHTE, (0, 1), value=1.0)
             places_HSE = torch.cat([places_HSE, self.places_bias_HS[:, : places_HSE.shape[1], None]], dim=-1)
         places_BHSE = places_HSE.expand(len(hidden_BHTE), self.heads, -1, -1)
-        return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, scene, bias_BHTS, scale=1.0)
+        return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, context, bias_BHTS, scale=1.0)

@@ -9,9 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 
@@ -27,7 +27,7 @@ class SynthesizerFactorisedConfig(MixerConfig):
     rank: int = Field(default=8, ge=1)
     """Columns of each of the two tables (8 as published)."""
     fused: bool = True
-    """Use torch's fused kernel (the two tables play queries and keys); False runs the definition."""
+    """Use torch's fused kernel (the two tables play queries and keys); False runs the reference implementation."""
 
     def build(self, dims: Dims) -> SynthesizerFactorised:
         return SynthesizerFactorised(dims, rank=self.rank, fused=self.fused)
@@ -48,20 +48,20 @@ class SynthesizerFactorised(SoftmaxMixer):
         self.queries_HTR = nn.Parameter(torch.empty(dims.heads, dims.context, rank))
         self.keys_HSR = nn.Parameter(torch.empty(dims.heads, dims.context, rank))
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         std = self.keys_HSR.shape[-1] ** -0.25  # so that the products start with variance one, like the full table's
         nn.init.normal_(self.queries_HTR, std=std, generator=generator)
         nn.init.normal_(self.keys_HSR, std=std, generator=generator)
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        at_BT = scene.query_positions(x_BTD.shape[1], x_BTD.device)
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
-        if memory is not None:
-            v_BHSE = memory.extend("value", v_BHSE)
+        if cache is not None:
+            v_BHSE = cache.extend("value", v_BHSE)
         batch, num_keys = x_BTD.shape[0], v_BHSE.shape[2]
-        bias_BHTS = positions.bias(at_BT, num_keys)
-        q_BHTR, k_HSR = self.queries_HTR[:, at_BT].transpose(0, 1), self.keys_HSR[:, :num_keys]
+        bias_BHTS = positions.bias(position_ids_BT, num_keys)
+        q_BHTR, k_HSR = self.queries_HTR[:, position_ids_BT].transpose(0, 1), self.keys_HSR[:, :num_keys]
         if self.takes_fast_path:
             q_BHTR, k_BHSR = q_BHTR.expand(batch, -1, -1, -1), k_HSR.expand(batch, -1, -1, -1)
-            return self.fused_mix(q_BHTR, k_BHSR, v_BHSE, scene, bias_BHTS, scale=1.0)
-        return self.mix(q_BHTR @ k_HSR.transpose(-1, -2), v_BHSE, scene, bias_BHTS)
+            return self.fused_mix(q_BHTR, k_BHSR, v_BHSE, context, bias_BHTS, scale=1.0)
+        return self.mix(q_BHTR @ k_HSR.transpose(-1, -2), v_BHSE, context, bias_BHTS)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.memory import LayerMemory
-from glassformer.model.scene import Scene
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 
@@ -54,14 +54,14 @@ class SynthesizerRandom(SoftmaxMixer):
         else:
             self.register_buffer("table_HTS", table_HTS)
 
-    def draw(self, generator: torch.Generator) -> None:
+    def init_weights(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.table_HTS, generator=generator)
 
-    def forward(self, x_BTD: Tensor, scene: Scene, positions: Positions, memory: LayerMemory | None) -> Tensor:
-        at_BT = scene.query_positions(x_BTD.shape[1], x_BTD.device)
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
-        if memory is not None:
-            v_BHSE = memory.extend("value", v_BHSE)
+        if cache is not None:
+            v_BHSE = cache.extend("value", v_BHSE)
         num_keys = v_BHSE.shape[2]
-        scores_BHTS = self.table_HTS[:, at_BT, :num_keys].transpose(0, 1)
-        return self.mix(scores_BHTS, v_BHSE, scene, positions.bias(at_BT, num_keys))
+        scores_BHTS = self.table_HTS[:, position_ids_BT, :num_keys].transpose(0, 1)
+        return self.mix(scores_BHTS, v_BHSE, context, positions.bias(position_ids_BT, num_keys))

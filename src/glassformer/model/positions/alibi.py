@@ -40,9 +40,9 @@ class Alibi(Positions):
         super().__init__()
         self.register_buffer("slope_H", torch.tensor(slopes), persistent=False)
 
-    def bias(self, query_at_BT: Tensor, num_keys: int) -> Tensor:
-        key_S = torch.arange(num_keys, device=query_at_BT.device)
-        distance_B1TS = (query_at_BT[:, None, :, None] - key_S).abs()
+    def bias(self, position_ids_BT: Tensor, num_keys: int) -> Tensor:
+        key_S = torch.arange(num_keys, device=position_ids_BT.device)
+        distance_B1TS = (position_ids_BT[:, None, :, None] - key_S).abs()
         return -self.slope_H[:, None, None] * distance_B1TS
 
 

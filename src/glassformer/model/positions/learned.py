@@ -1,4 +1,4 @@
-"""Learned positions: one trained vector per place."""
+"""Learned positions: one trained vector per position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 @POSITIONS.variant("learned")
 @final
 class LearnedConfig(PositionsConfig):
-    """One trained vector per place, added to the token's (Gehring et al. 2017; GPT-2)."""
+    """One trained vector per position, added to the token's (Gehring et al. 2017; GPT-2)."""
 
     enters: ClassVar[str] = "embedding"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"offset": 2})
@@ -40,5 +40,5 @@ class Learned(Positions):
         self.offset = offset
         self.table = Lookup(offset + dims.context, dims.width)
 
-    def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
-        return x_BTD + self.table(at_BT + self.offset if self.offset else at_BT)
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
+        return x_BTD + self.table(position_ids_BT + self.offset if self.offset else position_ids_BT)

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by an angle that grows with the place."""
+"""Rotary positions: queries and keys are turned by an angle that grows with the position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 @POSITIONS.variant("rotary")
 @final
 class RotaryConfig(PositionsConfig):
-    """Queries and keys turned by an angle that grows with the place, so scores know distances (RoPE, Su et al. 2021).
+    """Queries and keys turned by an angle that grows with the position, so scores know distances (RoPE, Su et al. 2021).
 
     Number i of a head is paired with number i + E/2 (the layout of GPT-NeoX and Llama); pair i turns by base^(-2i/E).
     """
@@ -50,8 +50,8 @@ class Rotary(Positions):
         self.register_buffer("cos_TE", angle_TE.cos().to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("sin_TE", angle_TE.sin().to(torch.get_default_dtype()), persistent=False)
 
-    def rotate(self, x_BHTE: Tensor, at_BT: Tensor) -> Tensor:
+    def rotate(self, x_BHTE: Tensor, position_ids_BT: Tensor) -> Tensor:
         first, second = x_BHTE.chunk(2, dim=-1)
         turned_BHTE = torch.cat([-second, first], dim=-1)  # a quarter turn of every pair
-        cos_B1TE, sin_B1TE = self.cos_TE[at_BT].unsqueeze(1), self.sin_TE[at_BT].unsqueeze(1)
+        cos_B1TE, sin_B1TE = self.cos_TE[position_ids_BT].unsqueeze(1), self.sin_TE[position_ids_BT].unsqueeze(1)
         return (x_BHTE * cos_B1TE + turned_BHTE * sin_B1TE).to(x_BHTE.dtype)

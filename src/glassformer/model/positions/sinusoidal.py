@@ -17,7 +17,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 class SinusoidalConfig(PositionsConfig):
     """Fixed sines and cosines of geometric wavelengths, added to the token's vector (Vaswani et al. 2017).
 
-    Number i of place k is sin(k / base^(i/d)) for even i; the odd number after it is the cosine of the same angle.
+    Number i of position k is sin(k / base^(i/d)) for even i; the odd number after it is the cosine of the same angle.
     """
 
     enters: ClassVar[str] = "embedding"
@@ -40,8 +40,8 @@ class Sinusoidal(Positions):
         table_TD = scale * sinusoids(dims.context, dims.width, base=base)
         self.register_buffer("table_TD", table_TD.to(torch.get_default_dtype()), persistent=False)
 
-    def embed(self, x_BTD: Tensor, at_BT: Tensor) -> Tensor:
-        return x_BTD + self.table_TD[at_BT]
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
+        return x_BTD + self.table_TD[position_ids_BT]
 
 
 def sinusoids(length: int, width: int, *, base: float) -> Tensor:

@@ -51,9 +51,9 @@ class T5(Positions):
         self.causal, self.buckets, self.reach = dims.causal, buckets, reach
         self.table = nn.Embedding(buckets, dims.heads)
 
-    def bias(self, query_at_BT: Tensor, num_keys: int) -> Tensor:
-        key_S = torch.arange(num_keys, device=query_at_BT.device)
-        distance_BTS = query_at_BT.unsqueeze(-1) - key_S
+    def bias(self, position_ids_BT: Tensor, num_keys: int) -> Tensor:
+        key_S = torch.arange(num_keys, device=position_ids_BT.device)
+        distance_BTS = position_ids_BT.unsqueeze(-1) - key_S
         bucket_BTS = bucket_of(distance_BTS, buckets=self.buckets, reach=self.reach, causal=self.causal)
         bias_BTSH: Tensor = self.table(bucket_BTS)
         return bias_BTSH.permute(0, 3, 1, 2)

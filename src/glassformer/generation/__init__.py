@@ -1,0 +1,1 @@
+"""Generation: prompts (ids) -> new ids. ``generate.generate`` is the front door."""

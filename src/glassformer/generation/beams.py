@@ -1,0 +1,187 @@
+"""Prompts (ids) -> the most probable continuations with their probabilities, many prompts at once, by beam search.
+
+One beam is greedy decoding. ``search_one`` is the definition: one prompt, no KV cache. ``search`` keeps all beams of many
+prompts in one batch with a KV cache; a test holds the two equal. A continuation ends with ``end_id``, and its probability
+includes that end. Knows no tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
+
+CACHE_BYTES = {"cpu": 1 << 30, "cuda": 8 << 30}
+"""The most that keys and values of one batch may take."""
+
+
+class Continuation(NamedTuple):
+    """New ids without their end, the log probability of all of them and the end, and whether the end came."""
+
+    ids: tuple[int, ...]
+    log_probability: float
+    ended: bool
+
+
+@dataclass(frozen=True)
+class BeamRule:
+    """``banned``: ids that no continuation may hold; probabilities are not rescaled for them."""
+
+    end_id: int
+    max_new_tokens: int
+    beams: int = 1
+    banned: Collection[int] = ()
+
+    def __post_init__(self) -> None:
+        if self.beams < 1:
+            raise UsageError(f"beams={self.beams} cannot be used: it must be 1 or greater.")
+
+
+@torch.no_grad()
+def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Continuation]:
+    """The definition: every step reads the whole text of every beam anew. The best first, at most ``rule.beams``."""
+    device = next(model.parameters()).device
+    live, done = [Continuation((), 0.0, False)], list[Continuation]()
+    room = _room(model, [prompt], rule)
+    for _ in range(room):
+        found = []
+        for beam in live:
+            ids_1T = torch.tensor([[*prompt, *beam.ids]], device=device)
+            scores_V = _log_probabilities(model.head(model.features(ids_1T)[:, -1:])[:, -1], rule)[0]
+            best = scores_V.topk(min(2 * rule.beams, len(scores_V)))
+            found += [(beam, token, beam.log_probability + step) for step, token in zip(*(x.tolist() for x in best))]
+        found.sort(key=lambda one: -one[2])
+        done += [Continuation(beam.ids, total, True) for beam, token, total in found[: rule.beams] if token == rule.end_id]
+        going = [Continuation((*beam.ids, token), total, False) for beam, token, total in found if token != rule.end_id]
+        live, done = going[: rule.beams], sorted(done, key=lambda one: -one.log_probability)[: rule.beams]
+        if len(done) == rule.beams and done[-1].log_probability >= live[0].log_probability:
+            break
+    return (done + live)[: rule.beams] if done else live
+
+
+@torch.no_grad()
+def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batch_size: int = 512) -> list[list[Continuation]]:
+    """The same for many prompts, ``batch_size`` at a time (fewer where the KV cache would be too large)."""
+    if not prompts:
+        return []
+    _room(model, prompts, rule)
+    order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))
+    rows = max(1, min(batch_size, _rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
+    found: list[list[Continuation]] = [[] for _ in prompts]
+    training = model.training
+    model.eval()
+    try:
+        for begin in range(0, len(order), rows):
+            together = order[begin : begin + rows]
+            for at, result in zip(together, _search_batch(model, [prompts[at] for at in together], rule)):
+                found[at] = result
+    finally:
+        model.train(training)
+    return found
+
+
+def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list[list[Continuation]]:
+    device, beams = next(model.parameters()).device, rule.beams
+    rows, room = len(prompts), _room(model, prompts, rule)
+    lengths_B = torch.tensor([len(prompt) for prompt in prompts], device=device)
+    cache, scores_BV = _read(model, prompts, rows * beams, lengths_B)
+    scores_NV = _log_probabilities(scores_BV, rule).repeat_interleave(beams, dim=0)
+    first_N = torch.arange(rows, device=device).repeat_interleave(beams)
+    cache.keep_rows(first_N)
+    total_BK = torch.full((rows, beams), -torch.inf, device=device)
+    total_BK[:, 0] = 0.0  # all beams are one text still: only the first counts
+    tokens_BKT = torch.zeros(rows, beams, room, dtype=torch.long, device=device)
+    done = [list[Continuation]() for _ in prompts]
+    open_B = torch.ones(rows, dtype=torch.bool, device=device)
+    for step in range(room):
+        many = min(2 * beams, scores_NV.shape[1])
+        step_BKM, token_BKM = (x.view(rows, beams, many) for x in scores_NV.topk(many, dim=1))
+        best = (total_BK[:, :, None] + step_BKM).flatten(1).topk(min(2 * beams, beams * many), dim=1)
+        from_BC, total_BC = best.indices // many, best.values
+        token_BC = token_BKM.flatten(1).gather(1, best.indices)
+        ends_BC = token_BC == rule.end_id
+        _keep_ended(done, tokens_BKT, from_BC, total_BC, ends_BC & open_B[:, None], step, beams)
+        # The best that go on, in order: ended ones are sorted behind all others.
+        chosen_BK = torch.argsort(ends_BC.int(), dim=1, stable=True)[:, :beams]
+        parent_BK, total_BK = from_BC.gather(1, chosen_BK), total_BC.gather(1, chosen_BK)
+        tokens_BKT = tokens_BKT.gather(1, parent_BK[:, :, None].expand_as(tokens_BKT))
+        tokens_BKT[:, :, step] = token_BC.gather(1, chosen_BK)
+        lowest = [row[-1].log_probability if len(row) == beams else -torch.inf for row in done]
+        open_B = torch.tensor(lowest, device=device) < total_BK[:, 0]
+        if step + 1 == room or not open_B.any():
+            break
+        if beams > 1:
+            cache.keep_rows((torch.arange(rows, device=device)[:, None] * beams + parent_BK).flatten())
+        at_N1 = (lengths_B.repeat_interleave(beams) + step).unsqueeze(1)
+        cache.place(at_N1, int(lengths_B.max()) + step + 1)
+        features_N1D = model.features(tokens_BKT[:, :, step].reshape(-1, 1), position_ids_BT=at_N1, cache=cache)
+        scores_NV = _log_probabilities(model.head(features_N1D)[:, -1], rule)
+    live = [
+        [Continuation(tuple(ids[: step + 1]), total, False) for ids, total in zip(texts, totals)]
+        for texts, totals in zip(tokens_BKT.tolist(), total_BK.tolist())
+    ]
+    return [(ended + going)[:beams] if ended else going for ended, going in zip(done, live)]
+
+
+def _keep_ended(
+    done: list[list[Continuation]],
+    tokens_BKT: Tensor,
+    from_BC: Tensor,
+    total_BC: Tensor,
+    ends_BC: Tensor,
+    step: int,
+    beams: int,
+) -> None:
+    """Adds the candidates that ended among the ``beams`` best of their prompt."""
+    rows_N, places_N = ends_BC[:, :beams].nonzero(as_tuple=True)
+    if not len(rows_N):
+        return
+    texts = tokens_BKT[rows_N, from_BC[rows_N, places_N], :step].tolist()
+    for row, ids, total in zip(rows_N.tolist(), texts, total_BC[rows_N, places_N].tolist()):
+        done[row].append(Continuation(tuple(ids), total, True))
+        done[row].sort(key=lambda one: -one.log_probability)
+        del done[row][beams:]
+
+
+def _read(model: Any, prompts: Sequence[Sequence[int]], rows: int, lengths_B: Tensor) -> tuple[Any, Tensor]:
+    """The KV cache of all prompts, with room for ``rows`` rows, and the scores after each prompt, [B, V]."""
+    longest = int(lengths_B.max())
+    ids_BT = torch.zeros(len(prompts), longest, dtype=torch.long)
+    for row, prompt in enumerate(prompts):
+        ids_BT[row, : len(prompt)] = torch.tensor(prompt)
+    cache = model.new_cache(rows=rows)
+    cache.place_whole(slice(len(prompts)))
+    features_BTD = model.features(ids_BT.to(lengths_B.device), cache=cache)
+    last_B1D = features_BTD[torch.arange(len(prompts), device=lengths_B.device), lengths_B - 1].unsqueeze(1)
+    return cache, model.head(last_B1D)[:, -1]
+
+
+def _log_probabilities(scores_NV: Tensor, rule: BeamRule) -> Tensor:
+    scores_NV = torch.log_softmax(scores_NV.float(), dim=-1)
+    if rule.banned:
+        scores_NV[:, list(rule.banned)] = -torch.inf
+    return scores_NV
+
+
+def _room(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> int:
+    """How many ids can follow the longest prompt; a prompt that leaves no room is a sentence."""
+    if not model.dims.causal:
+        raise ConfigError("model.causal=false cannot answer: each token would see the ones after it.")
+    longest = max(map(len, prompts))
+    if min(map(len, prompts)) < 1 or longest > model.dims.context:
+        at = next(row for row, prompt in enumerate(prompts) if not 0 < len(prompt) <= model.dims.context)
+        raise DataError(
+            f"Prompt {at + 1} has {len(prompts[at])} tokens, but the model reads 1 to {model.dims.context}; shorten it."
+        )
+    return max(1, min(rule.max_new_tokens, model.dims.context - longest + 1))
+
+
+def _rows_that_fit(model: Any, length: int) -> int:
+    weight, dims = next(model.parameters()), model.dims
+    row_bytes = 2 * dims.layers * min(dims.context, length) * dims.width * weight.element_size()
+    return max(1, CACHE_BYTES.get(weight.device.type, 1 << 30) // max(1, row_bytes))

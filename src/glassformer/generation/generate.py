@@ -1,0 +1,162 @@
+"""Prompts (ids) -> new ids, greedy or sampled: the front door of generation.
+
+``use_cache=False`` is the reference implementation (reference.py): one prompt at a time, the whole window for every token.
+With a KV cache many prompts are run at once (batch.py), on a GPU by CUDA graphs and kernels (cuda/); the ids are the same.
+How a token is chosen is in sampling.py, what the model sees of a sequence and when it ends in sequence.py. Knows no
+tokenizer: a sequence that should end at a string ends through the ``stop`` callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
+from glassformer.foundation.seeds import derive_seed
+from glassformer.generation.batch import BatchDecoder, Decoder, rounds_as_float32
+from glassformer.generation.cuda.graphs import can_capture, modules_of
+from glassformer.generation.reference import next_token
+from glassformer.generation.sampling import Sampling
+from glassformer.generation.sequence import Generated, OnToken, Stop, TokenSequence
+from glassformer.model.transformer import Transformer
+
+__all__ = ["Generated", "OnToken", "Stop", "generate"]
+
+CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+"""The most that keys and values of one batch may take."""
+
+
+def generate(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seeds: Sequence[int] | None = None,
+    stop_ids: Collection[int] = (),
+    stop: Stop | None = None,
+    on_token: OnToken | None = None,
+    start_id: int | None = None,
+    use_cache: bool = True,
+    batch_size: int = 64,
+) -> list[Generated]:
+    """Continues every prompt by up to ``max_new_tokens`` ids.
+
+    ``seeds``: one per prompt (0, 1, 2, ... unless told); the same prompt with the same seed gives the same ids, whatever
+    stands beside it. ``start_id``: what an empty prompt starts with. ``use_cache=False`` is the reference implementation,
+    one prompt at a time; with a KV cache up to ``batch_size`` prompts are run at once.
+    """
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty)
+    _check(model, max_new_tokens, batch_size, len(prompts), seeds)
+    rules: dict[str, Any] = {"context": model.dims.context, "max_new_tokens": max_new_tokens}
+    rules |= {"stop_ids": frozenset(stop_ids), "stop": stop, "on_token": on_token}
+    sequences = [
+        TokenSequence(row=row, ids=_prompt_ids(prompt, row, model, start_id), seed=derive_seed(seed, "generate"), **rules)
+        for row, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
+    ]
+    training = [module for module in modules_of(model) if module.training]
+    _set_training(training, False)
+    try:
+        with torch.no_grad(), _generation_modes(model):
+            _run(model, sequences, sampling, use_cache=use_cache, batch_size=batch_size)
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(
+            f"Out of memory while generating {len(sequences)} sequences; use a smaller batch_size than {batch_size}."
+        ) from error
+    finally:
+        _set_training(training, True)
+    return [Generated(sequence.new_ids, sequence.reason or "length") for sequence in sequences]
+
+
+def _set_training(modules: list[nn.Module], training: bool) -> None:
+    for module in modules:
+        module.training = training
+
+
+def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling, *, use_cache: bool, batch_size: int) -> None:
+    if not use_cache or (_cache_misleads(model) and not rounds_as_float32(model)):
+        for sequence in sequences:
+            while sequence.reason is None:
+                sequence.accept(next_token(model, sequence, sampling))
+    elif sequences:
+        longest = max(len(sequence.ids) + sequence.remaining for sequence in sequences)
+        capacity = min(model.dims.context, longest)
+        rows = min(batch_size, len(sequences), rows_that_fit(model, capacity))
+        _decoder(model, sampling, rows=rows, capacity=capacity).run(sequences)
+
+
+def _decoder(model: Transformer, sampling: Sampling, *, rows: int, capacity: int) -> Decoder:
+    if can_capture(model) and model.new_cache().rewinds:
+        from glassformer.generation.cuda.kept import KeptDecoder  # its kernels import Triton
+
+        return KeptDecoder(model, sampling, rows=rows, capacity=capacity)
+    return BatchDecoder(model, sampling, rows=rows, capacity=capacity)
+
+
+def _cache_misleads(model: Transformer) -> bool:
+    """Whether a part is known to give other scores with a cache. In float32 the comparison with the reference notices."""
+    return any("cache" in part.breaks for part in model.config.parts)
+
+
+def rows_that_fit(model: Transformer, capacity: int) -> int:
+    """How many rows of keys and values the cache may hold; how many sequences run at once changes none of them."""
+    weight, dims = model.embedding.weight, model.dims
+    row_bytes = 2 * dims.layers * capacity * dims.width * weight.element_size()
+    return max(1, CACHE_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
+
+
+@contextmanager
+def _generation_modes(model: Transformer) -> Iterator[None]:
+    """Modes of torch that are wrong for generation on a GPU are off inside.
+
+    The deterministic mode sorts the positions of every indexed write, which costs more than the step; the positions written
+    in the cache are distinct, so no order can matter. cuDNN's attention makes a plan for every new shape, which takes as long
+    as reading thousands of tokens, and the shapes of sequences keep changing.
+    """
+    if model.embedding.weight.device.type != "cuda":
+        yield
+        return
+    mode, plans = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
+    torch.set_deterministic_debug_mode("default")
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+        torch.backends.cuda.enable_cudnn_sdp(plans)
+
+
+def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: int | None) -> list[int]:
+    ids = list(prompt)
+    if not ids:
+        if start_id is None:
+            raise DataError(
+                f"Prompt {row + 1} is empty, and this model has no start mark to begin from; give at least one token."
+            )
+        ids = [start_id]
+    vocabulary = model.dims.vocabulary
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        unknown = next(token for token in ids if not 0 <= token < vocabulary)
+        known = f"the ids 0 to {vocabulary - 1}"
+        raise DataError(f"Prompt {row + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer.")
+    return ids
+
+
+def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: int, seeds: Sequence[int] | None) -> None:
+    if not model.dims.causal:
+        raise ConfigError(
+            "model.causal=false cannot generate: each token would see the ones after it; train with model.causal=true."
+        )
+    if max_new_tokens < 0:
+        raise UsageError(f"max_new_tokens={max_new_tokens} cannot be used: it must be 0 or greater.")
+    if batch_size < 1:
+        raise UsageError(f"batch_size={batch_size} cannot be used: it must be 1 or greater.")
+    if seeds is not None and len(seeds) != prompts:
+        raise UsageError(f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.")

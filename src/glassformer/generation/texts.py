@@ -1,0 +1,70 @@
+"""Prompts as text -> texts that continue them: the tokenizer around the generation of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.data.stop_strings import StopStrings
+from glassformer.data.streams import PiecesOfText
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.seeds import derive_seed
+from glassformer.generation.generate import generate
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One generated text."""
+
+    prompt: str
+    text: str
+    tokens: int
+    ended: str
+
+    def plain(self) -> dict[str, Any]:
+        return {"prompt": self.prompt, "text": self.text, "tokens": self.tokens, "ended": self.ended}
+
+
+def generate_texts(
+    model: Any,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    *,
+    seed: int,
+    stop: Sequence[str] = (),
+    on_text: Callable[[str], None] | None = None,
+    **how: Any,
+) -> list[Sample]:
+    """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come."""
+
+    def decode(ids: Sequence[int]) -> str:
+        """Without ids that no token has: some published models have more rows than their tokenizer has tokens."""
+        return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
+
+    ending = StopStrings(decode, stop)
+    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending)
+    results = generate(
+        model,
+        [prompt_ids(tokenizer, prompt) for prompt in prompts],
+        seeds=[derive_seed(seed, "prompt", row) for row in range(len(prompts))],
+        stop_ids=[] if tokenizer.stop_id is None else [tokenizer.stop_id],
+        stop=ending if stop else None,
+        on_token=pieces,
+        start_id=tokenizer.start_id,
+        **how,
+    )
+    if pieces is not None:
+        pieces.finish()
+    return [
+        Sample(prompt, ending.cut(decode(result.ids)), len(result.ids), result.reason)
+        for prompt, result in zip(prompts, results)
+    ]
+
+
+def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """An empty prompt begins like a document: with the start mark, or else with a line break."""
+    if prompt or tokenizer.start_id is not None:
+        start = [] if tokenizer.start_id is None else [tokenizer.start_id]
+        return [*start, *tokenizer.encode(prompt)]
+    return tokenizer.encode("\n")

@@ -1,0 +1,45 @@
+"""Positions of the queries and which keys they may attend to: handed to every mixer beside the vectors.
+
+A key's index is its position; queries stand at ``position_ids_BT``. The causal mask (a query sees the keys up to its own
+position) then also hides the unused part of a KV cache, whatever each row's length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.model.attention import causal_mask
+from glassformer.model.dropout import Noise
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionContext:
+    """One forward pass as the mixers see it. ``position_ids_BT`` None: whole rows, the queries are the keys."""
+
+    causal: bool
+    position_ids_BT: Tensor | None = None
+    key_padding_mask_BS: Tensor | None = None
+    noise: Noise | None = None
+    """Where the blocks' dropout draws its masks from; None: torch's generator."""
+
+    @property
+    def plain(self) -> bool:
+        """Whole rows with nothing further hidden: the case that fused kernels know by themselves."""
+        return self.position_ids_BT is None and self.key_padding_mask_BS is None
+
+    def query_position_ids(self, length: int, device: torch.device) -> Tensor:
+        """The position of each query, [B, T] or [1, T]."""
+        return torch.arange(length, device=device).unsqueeze(0) if self.position_ids_BT is None else self.position_ids_BT
+
+    def attention_mask(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
+        """bool, True where a query may attend, broadcastable to [B, H, T, S]; None when every query sees every key."""
+        mask_BTS: Tensor | None = None
+        if self.causal:
+            mask_BTS = causal_mask(self.query_position_ids(num_queries, device), num_keys)
+        if self.key_padding_mask_BS is not None:
+            kept_B1S = ~self.key_padding_mask_BS[:, None, :num_keys]
+            mask_BTS = kept_B1S if mask_BTS is None else mask_BTS & kept_B1S
+        return None if mask_BTS is None else mask_BTS.unsqueeze(1)

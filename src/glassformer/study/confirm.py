@@ -1,0 +1,48 @@
+"""A finished study -> the plan that runs its winner once more, on fresh seeds and on text that the study never saw.
+
+The best of several changes looks better than it is, on the text it was found on. A confirmation is planned before its first
+run like any study, and there is one for each study. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.study.plan import BASE, StudyPlan
+from glassformer.study.study import Study
+from glassformer.study.verdict import Verdict
+
+UNSEEN_SPLIT = "test"
+
+
+def winner(study: Study) -> Verdict:
+    """The change that was found better by most; refuses a study that has none."""
+    better = [one for one in study.verdicts if one.verdict == "better" and not one.exploratory]
+    if not better:
+        raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.")
+    return max(better, key=lambda one: abs(one.difference.value or 0.0))
+
+
+def confirmation(study: Study) -> tuple[StudyPlan, Path]:
+    """The plan, and the one folder it may be run in."""
+    if study.plan.split != "validation":
+        raise ConfigError(f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.")
+    name = winner(study).variant
+    adapted = {variant: dict(facts.adapted) for variant, facts in study.book.variants.items()}
+    own = next(change for change in study.plan.changes if change.name == name)
+    values: dict[str, Any] = {
+        **study.plan.plain(),
+        "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
+        "set": {**study.plan.set, **adapted.get(BASE, {})},
+        "changes": [{"name": name, "set": {**own.set, **adapted.get(name, {})}}],
+        "first_seed": study.plan.seed_numbers[-1] + 1,
+        "split": UNSEEN_SPLIT,
+        "confirms": str(study.folder),
+        "tune": None,
+        "match": None,
+        "design": "paired",
+        "bank": [],
+    }
+    return StudyPlan.parse(values), study.folder.with_name(f"{study.folder.name}-confirmed")

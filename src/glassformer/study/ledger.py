@@ -1,0 +1,145 @@
+"""Every study of a folder -> how often a change was tried on a text, so that trying again does not look like finding.
+
+One file beside the studies, ``.ledger.json``: a line per study and change, by what the baseline, the change and the text are,
+never by their names. A study keeps a copy of what came before it, so its verdicts do not depend on where it lies. A study
+that was removed stays in the ledger. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.locks import locked
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One change in one study. ``plan``, ``base``, ``change`` and ``text`` are fingerprints; ``p`` is the corrected one."""
+
+    study: str
+    plan: str
+    base: str
+    change: str
+    text: str
+    name: str
+    rules: str
+    """Metric, split, looks and level in a fingerprint: what decides when p is small."""
+    margin: float
+    first_seed: int
+    seeds: int
+    verdict: str
+    p: float | None
+
+    def same_question(self, other: Attempt) -> bool:
+        return (self.base, self.change, self.text) == (other.base, other.change, other.text)
+
+    def overlaps(self, other: Attempt) -> bool:
+        """Whether both used a seed: then they looked at the same run."""
+        return self.first_seed < other.first_seed + other.seeds and other.first_seed < self.first_seed + self.seeds
+
+    def same_runs(self, other: Attempt) -> bool:
+        """The very same runs, asked the same: no second chance, but whatever was corrected for then stays corrected for."""
+        return (self.rules, self.first_seed, self.seeds) == (other.rules, other.first_seed, other.seeds)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What came before a study for one of its changes: ``p`` of other attempts, and what judging the same runs once gave."""
+
+    others: tuple[Attempt, ...] = ()
+    same_runs: tuple[Attempt, ...] = ()
+    overlapping: tuple[Attempt, ...] = ()
+
+    @classmethod
+    def of(cls, own: Attempt, attempts: Sequence[Attempt]) -> Earlier:
+        """Sorts the attempts at the same question; the same plan is the same study, whichever folder it was run in."""
+        asked = [one for one in attempts if one.same_question(own) and one.plan != own.plan]
+        return cls(
+            others=tuple(one for one in asked if not one.same_runs(own)),
+            same_runs=tuple(one for one in asked if one.same_runs(own)),
+            overlapping=tuple(one for one in asked if one.overlaps(own)),
+        )
+
+    @property
+    def p(self) -> tuple[float, ...]:
+        """Of the other attempts; one without a p was an attempt too."""
+        return tuple(1.0 if one.p is None else one.p for one in self.others)
+
+    @property
+    def floor(self) -> float:
+        """The corrected p that the same runs had before: leaving other changes out cannot lower it."""
+        return max((one.p for one in self.same_runs if one.p is not None), default=0.0)
+
+    @property
+    def margin(self) -> float | None:
+        """The smallest margin these runs were judged with: a wider one was chosen after they were seen."""
+        return min((one.margin for one in self.overlapping), default=None)
+
+    def remarks(self, margin: float) -> list[str]:
+        """What the sentence has to say about it."""
+        told = []
+        if self.others:
+            number = len(self.others) + 1
+            names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
+            told.append(
+                f"{_ordinal(number)} study of this change on this text, after {names}: p is corrected over all {number}."
+            )
+        again = [one for one in self.overlapping if one in self.others]
+        if again:
+            told.append(f"Some of these runs were judged before in {', '.join(dict.fromkeys(one.study for one in again))}.")
+        if self.margin is not None and self.margin < margin:
+            told.append(
+                f"The runs were judged before with a margin of {self.margin:g}, which stands: this one was chosen after them."
+            )
+        return told
+
+    def plain(self) -> dict[str, Any]:
+        return {key: [asdict(one) for one in getattr(self, key)] for key in ("others", "same_runs", "overlapping")}
+
+    @classmethod
+    def from_plain(cls, document: Mapping[str, Any]) -> Earlier:
+        return cls(**{key: tuple(Attempt(**one) for one in rows) for key, rows in document.items()})
+
+
+def _ordinal(number: int) -> str:
+    words = {2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth"}
+    return words.get(number, f"Number {number} of the")
+
+
+@final
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger of one folder of studies."""
+
+    file: Path
+
+    @classmethod
+    def beside(cls, study: Path) -> Ledger:
+        return cls(study.resolve().parent / ".ledger.json")
+
+    def attempts(self) -> list[Attempt]:
+        if not self.file.is_file():
+            return []
+        document = read_json(self.file)
+        try:
+            if document["schema"] != SCHEMA:
+                raise RunError(f"{self.file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+            return [Attempt(**one) for one in document["attempts"]]
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.file} is damaged ({error}); it counts studies: restore it, or begin in another folder."
+            ) from error
+
+    def record(self, attempts: Sequence[Attempt]) -> None:
+        """Writes these down; what the same plan said before about the same change is replaced."""
+        with locked(self.file.with_suffix(".lock"), wait=True):
+            keys = {(one.plan, one.change) for one in attempts}
+            kept = [one for one in self.attempts() if (one.plan, one.change) not in keys]
+            write_json(self.file, {"schema": SCHEMA, "attempts": [asdict(one) for one in (*kept, *attempts)]})

@@ -1,0 +1,172 @@
+"""Finished trials kept by what made them -> no trial is trained twice, whichever study asks for it.
+
+A trial is a function of its recipe with its seed, the data, the plugins, the parent's weights, the code and the machine: the
+same of all that gives the same bits, so a kept one stands for a new one. Kept in the cache folder under ``trials/``; files
+are linked where the file system can, and their sums are checked when they are taken. It can be emptied at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, final
+
+import glassformer
+from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import GlassformerError, RunError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.plan import compared
+
+AREA = "trials"
+MANIFEST = "kept.json"
+SCHEMA = 1
+MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
+"""What two trials must share, beside the code, to give the same bits."""
+
+
+@lru_cache(maxsize=1)
+def code_sha256() -> str:
+    """A sum of all our source files: another line of code may be another model."""
+    root, total = Path(glassformer.__file__).parent, hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return total.hexdigest()
+
+
+def machine_of(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: environment.get(key) for key in MACHINE}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What makes a trial, its seed apart: two origins that are equal give the same run for the same seed."""
+
+    recipe: str
+    data: str
+    plugins: tuple[str, ...]
+    parent: str
+    machine: str
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Mapping[str, Any],
+        *,
+        data: str,
+        plugins: Sequence[Mapping[str, str]],
+        machine: Mapping[str, Any],
+    ) -> Origin | None:
+        """None where a parent cannot be told by its weights, so that nothing kept could stand for it."""
+        parent = _parent(recipe.get("init_from"))
+        if parent is None or not machine:
+            return None
+        sums = tuple(sorted(plugin["sha256"] for plugin in plugins))
+        return cls(compared(recipe), data, sums, parent, fingerprint([code_sha256(), dict(machine)]))
+
+    @property
+    def group(self) -> str:
+        return fingerprint([self.recipe, self.data, list(self.plugins), self.parent, self.machine])[:40]
+
+
+def _parent(init_from: Any) -> str | None:
+    if init_from is None:
+        return ""
+    run = RunDirectory(Path(str(init_from)))
+    if not run.exists() or not run.steps():
+        return None
+    return fingerprint(_sums(run.checkpoint(run.steps()[-1])))
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """sha256 by file, locks and drafts left out."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(folder)): _sha256(path) for path in files if path.name != MANIFEST}
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@final
+class TrialStore:
+    """The kept trials of this user on this machine."""
+
+    @property
+    def root(self) -> Path:
+        return cache_folder() / AREA
+
+    def place(self, origin: Origin, seed: int) -> Path:
+        return self.root / f"{origin.group}-{seed}"
+
+    def seeds(self, origin: Origin) -> list[int]:
+        """Of which seeds a trial of this origin is kept."""
+        found = (path.name.rpartition("-")[2] for path in self.root.glob(f"{origin.group}-*") if (path / MANIFEST).is_file())
+        return sorted(int(seed) for seed in found if seed.isdigit())
+
+    def keep(self, origin: Origin, seed: int, folder: Path) -> None:
+        """Keeps a trial that is done. Without room, or on a system that refuses, nothing is kept: no study needs it."""
+
+        def make(draft: Path) -> None:
+            _linked(folder, draft)
+            write_json(draft / MANIFEST, {"schema": SCHEMA, "files": _sums(draft), "seed": seed, "group": origin.group})
+
+        try:
+            kept_folder(AREA, self.place(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
+        except (OSError, GlassformerError):
+            return
+
+    def take(self, origin: Origin, seed: int, folder: Path) -> bool:
+        """Puts a kept trial into a study's folder; False where none is kept. One with wrong sums raises, and is removed."""
+        place = self.place(origin, seed)
+        if not (place / MANIFEST).is_file() or folder.exists():
+            return False
+        try:
+            wanted = dict(read_json(place / MANIFEST)["files"])
+        except (RunError, KeyError, TypeError):
+            wanted = {}
+        if not wanted or _sums(place) != wanted:
+            shutil.rmtree(place, ignore_errors=True)
+            raise RunError(f"The kept trial {place} is damaged and was removed.")
+        draft = folder.with_name(f".{folder.name}.taken")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        _linked(place, draft)
+        os.rename(draft, folder)
+        return True
+
+    def entries(self) -> list[dict[str, Any]]:
+        """One plain row per kept trial: where it is, its seed, its size."""
+        rows = []
+        for manifest in sorted(self.root.glob(f"*/{MANIFEST}")):
+            files = [path for path in manifest.parent.rglob("*") if path.is_file()]
+            size = sum(path.stat().st_size for path in files)
+            rows.append({"folder": str(manifest.parent), "seed": int(manifest.parent.name.rpartition("-")[2]), "bytes": size})
+        return rows
+
+    def empty(self) -> int:
+        """Removes everything kept; how many trials that were. Studies keep their own copies."""
+        count = len(self.entries())
+        shutil.rmtree(self.root, ignore_errors=True)
+        return count
+
+
+def _linked(source: Path, target: Path) -> None:
+    """The files of a finished run under another name; a copy where links are not possible. Finished files are only replaced
+    whole, never written into, so a link cannot change."""
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        if file.name == MANIFEST or file.name.startswith("."):
+            continue
+        there = target / file.relative_to(source)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file, there)
+        except OSError:
+            shutil.copy2(file, there)

@@ -1,0 +1,84 @@
+"""The documents of a set, or the blocks of its one text -> how much another choice of them would move a mean.
+
+Documents are weighed by their tokens. Blocks are neighbours, and neighbours are alike. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.foundation.distributions import Floats
+
+
+@dataclass(frozen=True)
+class Units:
+    """The documents, or the blocks of one text: their weights (sum 1) and how much the choice of them moves a mean."""
+
+    weights: Floats
+    blocks: bool
+
+    @property
+    def effective(self) -> float:
+        return float(1.0 / (self.weights**2).sum())
+
+    @property
+    def df(self) -> float:
+        if len(self.weights) < 2:
+            return 0.0
+        return float(waves(len(self.weights))) if self.blocks else self.effective - 1.0
+
+    def variance(self, spread: Floats) -> Floats:
+        """The variance of the weighted mean from ``spread[..., document]``, each document's distance from that mean.
+
+        Documents: the jackknife, which leaves each out in turn; it stays honest where few hold most of the tokens. Blocks:
+        the slow waves along the text, because the mean moves with what lasts longer than a block.
+        """
+        m = len(self.weights)
+        if m < 2:
+            return np.full(spread.shape[:-1], np.inf)
+        if self.blocks:
+            return np.asarray(m * ((spread @ (self.weights[:, None] * slow_waves(m))) ** 2).mean(axis=-1))
+        return np.asarray((m - 1) / m * (spread**2 @ (self.weights / (1.0 - self.weights)) ** 2))
+
+    def rest(self, d: Floats, seed_means: Floats, spread: Floats) -> Floats:
+        """What the noise of single cells makes of the variance over documents."""
+        n = d.shape[-2]
+        cells = d - seed_means[..., None] - spread[..., None, :]
+        return np.asarray(self.variance(cells).sum(axis=-1) / (n * (n - 1)))
+
+    def described(self, document_means: Floats) -> dict[str, Any]:
+        """What an analysis says of its documents."""
+        return {
+            "documents": len(self.weights),
+            "effective_documents": self.effective,
+            "documents_df": self.df,
+            "largest": np.max(self.effective * self.weights * np.abs(document_means), axis=-1),
+        }
+
+
+def units_of(d: Floats, weights: npt.ArrayLike | None, blocks: bool) -> tuple[Floats, Units]:
+    w = np.ones(d.shape[-1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    assert w.shape == d.shape[-1:]
+    assert np.all(w >= 0.0)
+    return d[..., w > 0.0], Units(w[w > 0.0] / w.sum(), blocks)
+
+
+def waves(blocks: int) -> int:
+    """How many slow waves the variance along a text is taken from: few, so that neighbours that are alike do not fool it.
+
+    A quarter of blocks^(2/3), judged by simulation: 5 to 6 % false alarms for lag-1 correlations of 0, .3 and .6.
+    """
+    return max(1, round(0.25 * blocks ** (2.0 / 3.0)))
+
+
+@lru_cache(maxsize=64)
+def slow_waves(blocks: int) -> Floats:
+    """[block, wave]: the first cosines along the text, of length 1 each and orthogonal to a constant."""
+    place = (np.arange(blocks) + 0.5) / blocks
+    return np.asarray(math.sqrt(2.0 / blocks) * np.cos(np.pi * place[:, None] * np.arange(1, waves(blocks) + 1)))

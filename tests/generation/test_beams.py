@@ -1,0 +1,80 @@
+"""Beam search: the batch with a KV cache against the definition, and probabilities by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import DataError, UsageError
+from glassformer.generation.beams import BeamRule, search, search_one
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import build_model
+
+V, END, PAD = 11, 9, 10
+
+
+def model(positions: str = "rotary", mixer: str = "dot", context: int = 17):
+    config = {"width": 12, "layers": 2, "heads": 3, "context": context, "positions": positions, "mixer": mixer}
+    made = build_model(ModelConfig.parse(config), V, seed=3)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(4.0)  # an untrained model is too even for its choices to differ
+    return made.eval()
+
+
+PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 1, 2], [3, 3], [8, 1, 4, 2, 7]]
+
+
+@pytest.mark.parametrize("beams", [1, 2, 5])
+@pytest.mark.parametrize(("positions", "mixer"), [("rotary", "dot"), ("learned", "dot"), ("learned", "synthesizer")])
+def test_a_batch_with_a_cache_gives_what_the_definition_gives(beams, positions, mixer):
+    made, rule = model(positions, mixer), BeamRule(end_id=END, max_new_tokens=6, beams=beams, banned=[PAD])
+    together = search(made, PROMPTS, rule, batch_size=3)
+    for prompt, found in zip(PROMPTS, together):
+        wanted = search_one(made, prompt, rule)
+        assert [(one.ids, one.ended) for one in found] == [(one.ids, one.ended) for one in wanted]
+        torch.testing.assert_close(
+            torch.tensor([one.log_probability for one in found]), torch.tensor([one.log_probability for one in wanted])
+        )
+
+
+def test_the_probability_is_that_of_the_whole_answer_with_its_end():
+    made, rule = model(), BeamRule(end_id=END, max_new_tokens=8, beams=4, banned=[PAD])
+    ended = [one for found in search(made, PROMPTS, rule) for one in found if one.ended]
+    assert ended
+    for prompt, one in ((p, o) for p, found in zip(PROMPTS, search(made, PROMPTS, rule)) for o in found if o.ended):
+        text = [*prompt, *one.ids, END]
+        scores = torch.log_softmax(made(torch.tensor([text[:-1]])), dim=-1)[0].detach()
+        by_hand = sum(float(scores[at - 1, text[at]]) for at in range(len(prompt), len(text)))
+        assert one.log_probability == pytest.approx(by_hand, abs=1e-4)
+        assert PAD not in one.ids
+
+
+def test_one_beam_is_greedy_and_more_beams_never_find_less_probable_answers():
+    made = model()
+    one, many = (search(made, PROMPTS, BeamRule(end_id=END, max_new_tokens=8, beams=n, banned=[PAD])) for n in (1, 6))
+    for prompt, greedy, best in zip(PROMPTS, one, many):
+        text = list(prompt)
+        for token in greedy[0].ids:
+            assert int(made(torch.tensor([text]))[0, -1, :PAD].argmax()) == token
+            text.append(token)
+        if greedy[0].ended and best[0].ended:
+            assert best[0].log_probability >= greedy[0].log_probability - 1e-6
+        assert sum(math.exp(c.log_probability) for c in best if c.ended) <= 1 + 1e-6
+
+
+def test_answers_end_where_the_context_ends():
+    made = model(context=7)
+    found = search(made, PROMPTS, BeamRule(end_id=PAD, max_new_tokens=30, banned=range(END, V)))
+    assert all(len(one[0].ids) <= 2 and not one[0].ended for one in found)  # the longest prompt has 6 of 7 places
+
+
+def test_what_cannot_be_searched_is_a_sentence():
+    made = model(context=5)
+    with pytest.raises(DataError, match="Prompt 3 has 6 tokens, but the model reads 1 to 5"):
+        search(made, PROMPTS, BeamRule(end_id=END, max_new_tokens=2))
+    with pytest.raises(UsageError, match="beams=0"):
+        BeamRule(end_id=END, max_new_tokens=2, beams=0)
+    assert search(made, [], BeamRule(end_id=END, max_new_tokens=2)) == []

@@ -1,0 +1,37 @@
+"""The choice of a tuned setting, and its luck."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glassformer.study.tuning import best_point, luck_of_choice
+
+GRID = np.array([[3.0, 3.2], [2.1, 2.3], [2.2, 2.0], [np.nan, 0.1]])
+
+
+def test_the_best_mean_is_chosen_and_a_failed_point_never():
+    assert best_point(GRID[:, :1]) == 1
+    assert best_point(GRID[[0, 2, 3]]) == 1
+    assert best_point(GRID, lower_is_better=False) == 0
+    assert best_point(np.full((2, 3), np.nan)) is None
+
+
+def test_a_choice_without_rivals_has_no_luck():
+    clear = np.array([[1.0, 1.01], [9.0, 9.01], [8.0, 8.02]])
+    assert luck_of_choice(clear) == pytest.approx(0.0, abs=1e-9)
+    assert luck_of_choice(clear[:1]) == 0.0
+    assert luck_of_choice(np.ones((3, 2))) == 0.0
+
+
+def test_a_close_race_has_and_its_sign_does_not_matter():
+    close = np.array([[1.0, 1.4], [1.3, 1.5], [2.4, 2.0]])
+    luck = luck_of_choice(close)
+    assert 0.0 < luck < close.mean(axis=1).var(ddof=1)
+    assert luck_of_choice(-close, lower_is_better=False) == pytest.approx(luck, rel=0.05)
+
+
+def test_one_tuning_seed_needs_the_noise_from_elsewhere():
+    single = np.array([[1.0], [1.1], [1.6]])
+    assert luck_of_choice(single) == 0.0
+    assert luck_of_choice(single, noise=0.04) > 0.0
