@@ -17,6 +17,7 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.proportions import TwoCheckpoints
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
@@ -223,6 +224,20 @@ class Run:
             result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
             write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
         return Evaluation.from_plain(read_json(file))
+
+    def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
+        """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
+        metric = chosen_metric(self.recipe)
+        if not metric.answers:
+            raise UsageError(
+                f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other."
+            )
+        first, second = (run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        assert first is not None
+        assert second is not None
+        if first.ids is None or first.ids != second.ids or metric.name not in second.units:
+            raise RunError(f"{self.folder} and {other.folder} were not asked the same items, so they cannot be paired.")
+        return TwoCheckpoints.of(first.units[metric.name].sums, second.units[metric.name].sums)
 
     def evaluate_texts(
         self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT

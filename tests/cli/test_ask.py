@@ -112,3 +112,11 @@ def test_from_one_run_to_the_next(cli, world_run, tmp_path):
     assert answer.code == 0, answer.err
     (parent,) = RunDirectory(out).read_environment()["ancestry"]
     assert parent["run"] == str(world_run)
+
+
+def test_two_runs_on_the_same_people(cli, world_run, trained):
+    found = cli("evaluate", world_run, "--against", world_run, "--json").json["against"]
+    assert (found["only_first"], found["only_second"], found["p"]) == (0, 0, 1.0)
+    assert found["both"] + found["neither"] == 15
+    assert "these two checkpoints" in cli("evaluate", world_run, "--against", world_run).out
+    assert "not a count of right answers" in cli("evaluate", trained, "--against", trained).sentence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from glassformer.evaluation.proportions import mcnemar_mid_p, wilson
+from glassformer.evaluation.proportions import TwoCheckpoints, mcnemar_mid_p, wilson
 
 
 @pytest.mark.parametrize(("right", "items"), [(0, 8), (7, 10), (10, 10), (333, 1000)])
@@ -29,3 +30,9 @@ def test_mcnemar_is_the_exact_p_less_half_a_point(b, c):
     if b != c:
         exact = stats.binomtest(b, b + c).pvalue
         assert mcnemar_mid_p(b, c) == pytest.approx(exact - stats.binom.pmf(b, b + c, 0.5), rel=1e-9, abs=1e-15)
+
+
+def test_two_checkpoints_by_hand():
+    found = TwoCheckpoints.of(np.array([1, 1, 1, 0, 0.0]), np.array([1, 0, 0, 1, 0.0]))
+    assert found.plain() == {"both": 1, "only_first": 2, "only_second": 1, "neither": 1, "p": mcnemar_mid_p(2, 1)}
+    assert "only the second on 1" in str(found)
