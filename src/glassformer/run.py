@@ -20,7 +20,7 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.proportions import TwoCheckpoints
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -288,10 +288,23 @@ class Run:
             tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
+            parent=self._parent_for(device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
+
+    def _parent_for(self, device: torch.device) -> Any:
+        """The model of the run this one started from; None where it is not here any more, or gives other numbers."""
+        folder = Path(self.ancestry[0]["run"]) if self.ancestry else None
+        if folder is None or not RunDirectory(folder).exists():
+            return None
+        try:
+            network = load(folder).model
+        except GlassformerError:
+            return None
+        same = network.dims.num_outputs == self.untrained().dims.num_outputs
+        return network.to(device) if same else None
 
     def _untrained_for(self, device: torch.device) -> Any:
         """The untrained model; None (and said) where it needs training data that are not here."""

@@ -112,6 +112,7 @@ def test_from_one_run_to_the_next(cli, world_run, tmp_path):
     assert answer.code == 0, answer.err
     (parent,) = RunDirectory(out).read_environment()["ancestry"]
     assert parent["run"] == str(world_run)
+    assert "parent" in cli("evaluate", out, "--json").json["baselines"]
 
 
 def test_two_runs_on_the_same_people(cli, world_run, trained):

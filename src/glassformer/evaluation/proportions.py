@@ -52,8 +52,8 @@ class TwoCheckpoints:
     def __str__(self) -> str:
         return (
             f"Of these two checkpoints, only the first is right on {self.only_first} items, only the second on "
-            f"{self.only_second}, both on {self.both}, neither on {self.neither}; McNemar's mid-p {self.p:.4f}. Other seeds may "
-            "differ more than that: `glassformer compare` decides about recipes."
+            f"{self.only_second}, both on {self.both}, neither on {self.neither}; McNemar's mid-p {self.p:.4f}. Other seeds "
+            "may differ more than that: `glassformer compare` decides about recipes."
         )
 
 
