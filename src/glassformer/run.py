@@ -200,6 +200,8 @@ class Run:
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
+            if checkpoint == "best" and split == "validation":
+                notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
