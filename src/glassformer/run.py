@@ -11,7 +11,7 @@ from typing import Any, final
 
 import torch
 
-from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
+from glassformer.assembly import build_network, chosen_metric, prepare_data, put_back, restored_network, text_ids, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
@@ -26,6 +26,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import Sample, generate_texts
+from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
@@ -376,6 +377,44 @@ class Run:
             model = self._fresh_model(found).to(device, torch.bfloat16 if kind == "bf16" else torch.float32)
             kept = self._kept_generator = ((found.step, kind), model)
         return kept[1]
+
+    def look(
+        self,
+        text: str,
+        *,
+        checkpoint: str | int = "last",
+        hide: Sequence[int] = (),
+        model: Network | None = None,
+    ) -> Look:
+        """A text seen from inside: attention maps, what each layer would say, losses, head scores. It changes nothing.
+
+        ``checkpoint``: also ``untrained``, ``0`` (what the first step began with: a parent's weights, where there is one) and
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
+        """
+        network = self.network_at(checkpoint) if model is None else model
+        name = str(checkpoint) if str(checkpoint) in ("untrained", "best", "last") else f"step {checkpoint}"
+        return Look(
+            network,
+            self.tokenizer,
+            text_ids(self.recipe, self.tokenizer, text, self._data_record),
+            hide=hide,
+            name=name if model is None else "altered",
+        )
+
+    def network_at(self, which: str | int = "last") -> Any:
+        """The network of a checkpoint, of a snapshot of the film, ``untrained``, or ``0``: before the first step."""
+        if which == "untrained":
+            return self.untrained()
+        if not str(which).isdigit() or int(which) in self.directory.steps():
+            return self._fresh_model(self.checkpoint(which))
+        return put_back(self.directory, self.untrained(), int(which))
+
+    def film(self) -> list[int]:
+        """The steps that can be looked at one after another: the film's snapshots and the last checkpoint."""
+        found = self.directory.film()
+        if not found:
+            raise RunError(f"{self.folder} has no film; train with --set checkpoint.film=12 to keep twelve snapshots.")
+        return sorted({*found, *self.directory.steps()[-1:]})
 
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
