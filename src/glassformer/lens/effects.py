@@ -88,9 +88,7 @@ def patching_effects(places: Places, from_T: Tensor, into_T: Tensor, *, target: 
     second text's, 1 the first one's.
     """
     if len(from_T) != len(into_T):
-        raise UsageError(
-            f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many."
-        )
+        raise UsageError(f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many.")
     names = places.streams
     first = capture(places, from_T[None], names)
 

@@ -17,7 +17,7 @@ from glassformer.lens.readouts import Floats
 
 @dataclass(frozen=True)
 class LogitLens:
-    """Scores by layer [L, T, V], or [L, 1, C] for a network that scores whole texts. Row 0: the embedding, where it has a tap."""
+    """Scores by layer [L, T, V], or [L, 1, C] for a network that scores whole texts. Row 0: the embedding, if tapped."""
 
     scores: Tensor
     names: tuple[str, ...]
