@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -25,7 +27,7 @@ def test_lightness_goes_one_way(dark: bool, sign: int) -> None:
 def test_neighbours_differ_without_red_and_green(colours) -> None:
     """Seen by someone who cannot tell red from green (their mean is seen instead), every step is still a visible one."""
     seen = [(sum(to_rgb(colour)[:2]) / 2, to_rgb(colour)[2]) for colour in colours]
-    assert all(np.hypot(*np.subtract(a, b)) > 0.1 for a, b in zip(seen, seen[1:]))
+    assert all(np.hypot(*np.subtract(a, b)) > 0.1 for a, b in itertools.pairwise(seen))
 
 
 def test_a_map() -> None:
@@ -34,7 +36,7 @@ def test_a_map() -> None:
     np.testing.assert_allclose(axes.images[0].get_array(), np.sqrt([[1, 0, 0], [0.25, 0.75, 0]]))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["$x", "b↵", "a very long…"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "␣"]
-    assert to_bytes(figure) == to_bytes(figure)
+    assert b"very long" in to_bytes(figure)
 
 
 def test_many_tokens_get_some_labels() -> None:

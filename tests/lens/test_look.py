@@ -88,7 +88,7 @@ def test_bad_input(look_of) -> None:
     look = look_of(mixer="none", positions="none")
     assert look.losses is not None
     assert look.logit_lens is not None
-    with pytest.raises(UsageError, match="model.mixer=none forms no attention pattern in layer 0"):
+    with pytest.raises(UsageError, match=r"model\.mixer=none forms no attention pattern in layer 0"):
         look.attention  # noqa: B018
     with pytest.raises(UsageError, match="There is no layer 5"):
         look_of().figure(layer=5)
@@ -104,7 +104,7 @@ def test_a_notebook_shows_it_in_a_frame(look_of) -> None:
 
 def small_gpt2(transformers: Any) -> Any:
     config = transformers.GPT2Config(
-        n_embd=24, n_layer=3, n_head=4, n_positions=19, vocab_size=256, bos_token_id=None, eos_token_id=None
+        n_embd=24, n_layer=3, n_head=4, n_positions=19, vocab_size=260, bos_token_id=None, eos_token_id=None
     )
     torch.manual_seed(0)
     model = transformers.GPT2LMHeadModel(config)
@@ -123,7 +123,7 @@ def test_maps_of_an_imported_model_are_those_of_transformers(tmp_path: Path) -> 
     theirs.save_pretrained(tmp_path)
     from glassformer.data.tokenizers.bpe import BPETokenizerConfig
 
-    BPETokenizerConfig(vocab=256, min_count=1).train(lambda: ["seven"]).save(tmp_path / "tokenizer.json")
+    BPETokenizerConfig(vocab=260, min_count=1).train(lambda: ["seven"]).save(tmp_path / "tokenizer.json")
     look = load(tmp_path).look("seven and nine")
     theirs.set_attn_implementation("eager")
     with torch.no_grad():

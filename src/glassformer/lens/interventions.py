@@ -30,6 +30,12 @@ def require_head(places: Places, layer: int, head: int | None = None) -> None:
         raise UsageError(f"There is no head {head}: each layer has the heads 0 to {dims.heads - 1}.")
 
 
+def require_how(how: str) -> None:
+    """A sentence when nothing is called so."""
+    if how not in HOW:
+        raise UsageError(f"how={how!r} cannot be used: choose {', '.join(HOW)}.")
+
+
 def output_of(places: Places, layer: int) -> str:
     """The place where a layer's heads stand apart."""
     name = places.outputs[layer]
@@ -46,6 +52,7 @@ def ablated(
     ``resample``: its output on the text after number ``row`` of ``rows``, position by position, beginning again where that
     text is shorter."""
     require_head(places, layer, head)
+    require_how(how)
     name = output_of(places, layer)
     values = () if how == "zero" else _needed(places, name, how, rows)
     with changed(places, {name: replacement(how, head, values, row)}):
@@ -54,8 +61,7 @@ def ablated(
 
 def replacement(how: str, head: int, values: Sequence[Tensor], row: int) -> Change:
     """``values``: what the place holds for each text, [H, T, E]."""
-    if how not in HOW:
-        raise UsageError(f"how={how!r} cannot be used: choose {', '.join(HOW)}.")
+    require_how(how)
 
     def change(z_BHTE: Tensor) -> Tensor:
         if how == "zero":

@@ -32,12 +32,15 @@ const short = (token) => (token.length > 10 ? `${token.slice(0, 9)}…` : token)
 export function drawLarge(canvas, view, layer, head, chosen, colours, style) {
   const rows = view.tokens.length, columns = view.keys.length;
   const wide = canvas.clientWidth || 600, ratio = window.devicePixelRatio || 1;
-  const margin = wide < 480 ? 54 : 84;
+  const pen = canvas.getContext("2d"), most = wide < 480 ? 54 : 84;
+  pen.font = `13px ${style.font}`;
+  const labels = [...view.tokens, ...view.keys].map((token) => pen.measureText(short(printed(token))).width);
+  const crowded = (columns * 12) / (wide - most) > 1;
+  const margin = Math.min(most, Math.max(...labels) + (crowded ? 40 : 14));
   const cell = (wide - margin) / columns, tall = margin + cell * rows;
   canvas.width = Math.round(wide * ratio);
   canvas.height = Math.round(tall * ratio);
   canvas.style.height = `${tall}px`;
-  const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   const image = new ImageData(columns, rows), out = new Uint32Array(image.data.buffer);
   headOf(view, layer, head).forEach((byte, at) => (out[at] = colours[byte]));

@@ -24,8 +24,8 @@ export async function start(home, data) {
     const style = { ink: look.color, accent: look.getPropertyValue("--accent").trim() || "#d55e00", font: look.fontFamily };
     colours = { pixels: pixels(shades), table: ramp(shades), style };
   };
-  const shown = () => (film ? views[state.view] : views[0]);
-  const grid = element("div", "grid"), thumbs = [];
+  const shown = () => (film ? views[state.view] : views[views.length - 1]); // of two to compare, the one after
+  const grid = element("div", "grid"), title = element("h2", ""), thumbs = [];
   const panels = element("div", "panels"), table = element("div", "wide heads");
   const slider = film ? filmSlider(views, state, (view) => choose({ view })) : null;
   let cards = [];
@@ -62,7 +62,8 @@ export async function start(home, data) {
   }
 
   function drawGrid() {
-    const view = views.length > 1 && !film ? views[views.length - 1] : shown();
+    const view = shown();
+    title.textContent = views.length > 1 ? `All heads: ${view.name}` : "All heads";
     if (view.no_maps) return;
     if (!thumbs.length) makeThumbs(view);
     thumbs.forEach(({ canvas, layer, head }) => drawSmall(canvas, view, layer, head, colours.pixels));
@@ -92,7 +93,7 @@ export async function start(home, data) {
   }
 
   const aside = element("section", "all");
-  aside.append(element("h2", "", "All heads"), grid);
+  aside.append(title, grid);
   const help = "Point at a token or a cell. Keys: Tab to the map or the heads, then the arrows.";
   home.append(...(slider ? [slider.box] : []), aside, panels, table, element("p", "help", help));
   build();
