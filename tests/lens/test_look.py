@@ -96,6 +96,21 @@ def test_bad_input(look_of) -> None:
         look_of().figure(head=1)
 
 
+def test_altered_for_the_length_of_a_with(look_of) -> None:
+    look, other = look_of(), look_of(ids=tuple(b"seven or "))
+    assert look.again().scores.tolist() == look.scores.tolist()
+    with look.without(1, 2):
+        assert not look.again().at("blocks.1.attention.heads")[2].any()
+    with look.without(0, 1, how="resample", texts=[look.ids, other.ids]):
+        assert look.again().scores.tolist() != look.scores.tolist()
+    with look.patched(other, "blocks.1.before", positions=[8]):
+        inside = look.again()
+    np.testing.assert_array_equal(inside.at("embedded"), look.at("embedded"))
+    assert inside.scores[8].tolist() != look.scores[8].tolist()
+    assert look.patching(other, target=3, instead=4).shape == (LAYERS + 1, T)
+    assert look.again().scores.tolist() == look.scores.tolist()  # bit for bit
+
+
 def test_a_notebook_shows_it_in_a_frame(look_of) -> None:
     html = look_of()._repr_html_()
     assert html.startswith("<iframe srcdoc=")

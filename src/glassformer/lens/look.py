@@ -8,6 +8,7 @@ look.at("blocks.0.middle")  # any place by its name
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
@@ -18,9 +19,9 @@ from torch import Tensor
 from glassformer.foundation.errors import UsageError
 from glassformer.lens import readouts
 from glassformer.lens.capture import capture
-from glassformer.lens.effects import HeadEffects, head_effects
+from glassformer.lens.effects import HeadEffects, head_effects, patching_effects
 from glassformer.lens.head_scores import HeadScores, head_scores
-from glassformer.lens.interventions import require_head
+from glassformer.lens.interventions import ablated, patched, require_head
 from glassformer.lens.logits import LogitLens, logit_lens, token_losses
 from glassformer.lens.places import Places
 from glassformer.model.network import Network
@@ -160,6 +161,31 @@ class Look:
         rows = [self.ids] if texts is None else texts
         device = self._ids_BT.device
         return head_effects(self.places, [torch.tensor(list(ids), device=device) for ids in rows], how=how)
+
+    def again(self) -> Look:
+        """The same text in the network as it stands now: inside ``without`` or ``patched``, the altered one."""
+        return Look(self.network, self.tokenizer, self.ids, hide=self.hidden, name=self.name)
+
+    def without(
+        self, layer: int, head: int, *, how: str = "zero", texts: Sequence[Sequence[int]] | None = None
+    ) -> AbstractContextManager[None]:
+        """The network without a head, for the length of a ``with``. ``texts``: ids to take means or samples from."""
+        rows = [torch.tensor(list(ids), device=self._ids_BT.device) for ids in (texts or [self.ids])]
+        return ablated(self.places, layer=layer, head=head, how=how, rows=rows)
+
+    def patched(
+        self, other: Look, name: str, *, positions: Sequence[int] | None = None, head: int | None = None
+    ) -> AbstractContextManager[None]:
+        """The network with what ``other`` has at a place, for the length of a ``with``; at some positions, or all."""
+        value = torch.from_numpy(other.at(name)).unsqueeze(0).to(self._ids_BT.device)
+        return patched(self.places, name, value, positions=positions, head=head)
+
+    def patching(self, other: Look, *, target: int, instead: int) -> np.ndarray:
+        """What of ``other`` comes back, by layer and position, when its residual stream is put into this text there.
+
+        Measured by the last position's score of the token ``target`` less that of ``instead``: 0 as here, 1 as in ``other``.
+        """
+        return patching_effects(self.places, other._ids_BT[0], self._ids_BT[0], target=target, other=instead)
 
     def figure(self, layer: int | None = None, head: int | None = None) -> Figure:
         """The map of a head, of all heads of a layer, or of all heads; save it with ``figures.encode.save_figure``."""

@@ -16,7 +16,7 @@ def check_rows(attention_LHTS: Floats, visible_TS: npt.NDArray[np.bool_]) -> lis
     """What is wrong with a pattern: rows sum to one (zero where nothing is visible), nothing hidden has weight."""
     faults = []
     wanted_T: Floats = visible_TS.any(axis=-1).astype(np.float64)
-    off_LHT: Floats = np.abs(attention_LHTS.sum(axis=-1, dtype=np.float64) - wanted_T)
+    off_LHT = np.abs(np.asarray(attention_LHTS.sum(axis=-1, dtype=np.float64)) - wanted_T)
     if not off_LHT.max(initial=0.0) <= TOLERANCE:
         layer, head, row = np.unravel_index(np.nanargmax(np.where(np.isnan(off_LHT), np.inf, off_LHT)), off_LHT.shape)
         total = float(attention_LHTS[layer, head, row].sum(dtype=np.float64))
