@@ -14,7 +14,6 @@ import torch
 from glassformer.assembly import build_network, chosen_metric, prepare_data, put_back, restored_network, text_ids, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
-from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.results import Evaluation
@@ -37,6 +36,7 @@ from glassformer.recipe import Recipe
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import moments
 from glassformer.runs.overview import last_validation, standing_of
 from glassformer.runs.records import MetricsLog
 
@@ -164,10 +164,18 @@ class Run:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
-        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence.
+
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        """
         found = self.checkpoint(checkpoint)
-        return export(self.directory, self._fresh_model(found), self.tokenizer, Path(folder), step=found.step)
+        network: Any = self._fresh_model(found)
+        if hasattr(network, "save_pretrained"):
+            labels = (self._data_record or {}).get("labels", {})
+            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+            return exported
+        return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -200,6 +208,8 @@ class Run:
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
+            if checkpoint == "best" and split == "validation":
+                notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
@@ -300,7 +310,7 @@ class Run:
 
     def ask(
         self,
-        questions: str | Sequence[str] | Questions,
+        questions: str | Sequence[str] | Any,
         *,
         beams: int = 1,
         abstain_below: float | None = None,
@@ -312,18 +322,19 @@ class Run:
         answers are not given.
         """
         objective, device = self.recipe.objective, choose_device("auto")
-        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = tools_for(self.recipe, self.tokenizer)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
 
-    def questions(self, file: Path | str) -> Questions:
-        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
-        return questions_of_file(self.tokenizer, file, name=str(file))
+    def questions(self, file: Path | str) -> Any:
+        """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
+        kind = part_kind(self.recipe.objective.asked)
+        return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
-    def question_texts(self, texts: str | Sequence[str]) -> Questions:
-        """Questions given as such."""
-        return questions_of_texts(self.tokenizer, texts)
+    def question_texts(self, texts: str | Sequence[str], **more: Any) -> Any:
+        """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
+        return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **more)
 
     def generate(
         self,
@@ -379,12 +390,7 @@ class Run:
         return kept[1]
 
     def look(
-        self,
-        text: str,
-        *,
-        checkpoint: str | int = "last",
-        hide: Sequence[int] = (),
-        model: Network | None = None,
+        self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
         """A text seen from inside: attention maps, what each layer would say, losses, head scores. It changes nothing.
 
@@ -392,14 +398,13 @@ class Run:
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
         """
         network = self.network_at(checkpoint) if model is None else model
-        name = str(checkpoint) if str(checkpoint) in ("untrained", "best", "last") else f"step {checkpoint}"
-        return Look(
-            network,
-            self.tokenizer,
+        known = str(checkpoint) in ("untrained", "best", "last")
+        name = "altered" if model is not None else str(checkpoint) if known else f"step {checkpoint}"
+        ids, labels = (
             text_ids(self.recipe, self.tokenizer, text, self._data_record),
-            hide=hide,
-            name=name if model is None else "altered",
+            (self._data_record or {}).get("labels", {}),
         )
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=tuple(map(str, labels.values())))
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a snapshot of the film, ``untrained``, or ``0``: before the first step."""
@@ -411,10 +416,7 @@ class Run:
 
     def film(self) -> list[int]:
         """The steps that can be looked at one after another: the film's snapshots and the last checkpoint."""
-        found = self.directory.film()
-        if not found:
-            raise RunError(f"{self.folder} has no film; train with --set checkpoint.film=12 to keep twelve snapshots.")
-        return sorted({*found, *self.directory.steps()[-1:]})
+        return moments(self.directory)
 
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""

@@ -47,3 +47,10 @@ def load_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
         return dict(load(file.read_bytes()))
     except (SafetensorError, OSError) as error:
         raise DamagedCheckpoint(f"{file} cannot be read ({error}).") from error
+
+
+def moments(run: RunDirectory) -> list[int]:
+    """The steps of the film and of the last checkpoint; a sentence where there is no film."""
+    if not run.film():
+        raise RunError(f"{run.root} has no film; train with --set checkpoint.film=12 to keep twelve snapshots.")
+    return sorted({*run.film(), *run.steps()[-1:]})
