@@ -34,3 +34,15 @@ def test_without_a_pattern(look_of) -> None:
     assert one["maps"] is None
     assert "forms no attention pattern" in one["no_maps"]
     assert one["losses"] is not None
+
+
+def test_labels_have_their_names(network_of) -> None:
+    from glassformer.data.tokenizers.byte import ByteTokenizer
+    from glassformer.lens.look import Look
+    from glassformer.model.config import ModelConfig
+    from glassformer.model.transformer import build_model
+
+    config = ModelConfig.parse({"width": 12, "heads": 3, "context": 9, "causal": False, "head": "classifier"})
+    network = build_model(config, 256, outputs=3, seed=1).eval()
+    words = view(Look(network, ByteTokenizer(), [3, 4, 5], labels=["praise", "blame"]))["lens"]["words"]
+    assert sorted(words[-1][0]) == ["blame", "label 2", "praise"]

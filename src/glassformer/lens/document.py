@@ -80,18 +80,11 @@ def _lens(look: Look) -> dict[str, Any] | None:
         return None
     layers, positions = found.scores.shape[:2]
     ids, shares = found.top(max(1, min(5, MOST_WORDS // (layers * positions))))
-    vocabulary = look.network.dims.outputs is None
     return {
         "names": list(found.names),
-        "words": [[[_word(look, token, vocabulary) for token in row] for row in layer] for layer in ids.tolist()],
+        "words": [[[look.output_name(token) for token in row] for row in layer] for layer in ids.tolist()],
         "shares": np.round(shares.astype(np.float64), 4).tolist(),
     }
-
-
-def _word(look: Look, token: int, vocabulary: bool) -> str:
-    if not vocabulary:
-        return f"label {token}"
-    return look.tokenizer.token_text(token) if token < look.tokenizer.size else f"#{token}"
 
 
 def _table(look: Look) -> dict[str, Any]:

@@ -37,7 +37,14 @@ class Look:
     """One text in one network. The network is asked once, when the look is made; ``at`` and the scores ask it again."""
 
     def __init__(
-        self, network: Network, tokenizer: Tokenizer, ids: Sequence[int], *, hide: Sequence[int] = (), name: str = ""
+        self,
+        network: Network,
+        tokenizer: Tokenizer,
+        ids: Sequence[int],
+        *,
+        hide: Sequence[int] = (),
+        name: str = "",
+        labels: Sequence[str] = (),
     ) -> None:
         dims = network.dims
         if not ids:
@@ -48,6 +55,7 @@ class Look:
         if wrong:
             raise UsageError(f"hide={wrong[0]} is no position of this text: it has the positions 0 to {len(ids) - 1}.")
         self.network, self.tokenizer, self.name, self.ids, self.hidden = network, tokenizer, name, list(ids), sorted(set(hide))
+        self.labels = tuple(labels)
         self.places = Places(network)
         self._ids_BT = torch.tensor([self.ids], device=next(network.parameters()).device)
         names = [place for place in (*self.places.patterns, *self.places.streams) if place is not None]
@@ -110,6 +118,12 @@ class Look:
         """What the head gives: [position, token], or one number for each label."""
         return self._found.scores[0].float().cpu().numpy()
 
+    def output_name(self, number: int) -> str:
+        """What a score of the network stands for: a token, or a label."""
+        if self.network.dims.outputs is not None:
+            return self.labels[number] if number < len(self.labels) else f"label {number}"
+        return self.tokenizer.token_text(number) if number < self.tokenizer.size else f"#{number}"
+
     @cached_property
     def logit_lens(self) -> LogitLens | None:
         """What the network would say after each layer; None where it shows no residual stream."""
@@ -164,7 +178,7 @@ class Look:
 
     def again(self) -> Look:
         """The same text in the network as it stands now: inside ``without`` or ``patched``, the altered one."""
-        return Look(self.network, self.tokenizer, self.ids, hide=self.hidden, name=self.name)
+        return Look(self.network, self.tokenizer, self.ids, hide=self.hidden, name=self.name, labels=self.labels)
 
     def without(
         self, layer: int, head: int, *, how: str = "zero", texts: Sequence[Sequence[int]] | None = None

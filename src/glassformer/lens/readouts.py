@@ -15,7 +15,7 @@ TOLERANCE = 1e-4  # a float32 softmax over a thousand keys is within 1e-6 of one
 def check_rows(attention_LHTS: Floats, visible_TS: npt.NDArray[np.bool_]) -> list[str]:
     """What is wrong with a pattern: rows sum to one (zero where nothing is visible), nothing hidden has weight."""
     faults = []
-    wanted_T: Floats = visible_TS.any(axis=-1).astype(np.float64)
+    wanted_T = np.asarray(visible_TS.any(axis=-1), np.float64)
     off_LHT = np.abs(np.asarray(attention_LHTS.sum(axis=-1, dtype=np.float64)) - wanted_T)
     if not off_LHT.max(initial=0.0) <= TOLERANCE:
         layer, head, row = np.unravel_index(np.nanargmax(np.where(np.isnan(off_LHT), np.inf, off_LHT)), off_LHT.shape)
