@@ -71,6 +71,7 @@ export async function start(home, data) {
 
   function makeThumbs(view) {
     grid.style.setProperty("--heads", view.heads);
+    grid.classList.toggle("many", view.heads > 8);
     for (let layer = 0; layer < view.layers; layer++) {
       for (let head = 0; head < view.heads; head++) {
         const button = Object.assign(element("button", "thumb"), { type: "button", title: `layer ${layer}, head ${head}` });

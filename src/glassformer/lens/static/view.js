@@ -40,6 +40,7 @@ export function panel(view, choose) {
     if (!view.no_maps) {
       drawn = drawLarge(canvas, view, here.layer, here.head, here, colours.pixels, colours.style);
       canvas.setAttribute("aria-label", `Layer ${here.layer}, head ${here.head}: queries down, keys across`);
+      title.textContent = `${view.name ? `${view.name}: ` : ""}layer ${here.layer}, head ${here.head}`;
       said.textContent = readOut(view, here);
       paintReads(reads.words, view, here, colours.table);
       paintReaders(readers.words, view, here, colours.table);
