@@ -111,7 +111,7 @@ def train(
             checkpoint=recipe.checkpoint,
             around=Surroundings(
                 evaluate=(lambda: _validation(network, data, recipe, stop, watch)) if "validation" in data.names else None,
-                record=_recorder(log, recipe, batches, watch, tainted=report.broken),
+                record=_recorder(log, recipe, batches, watch, tainted=bool(report.broken)),
                 film=lambda step: save_snapshot(folder, step, saved_tensors(network)),
                 save=lambda state: _save(folder, recipe, network, optimizers, state, log),
                 recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
