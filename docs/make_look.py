@@ -14,6 +14,7 @@ import glassformer as gf
 from glassformer.figures.attention import draw_table
 from glassformer.figures.encode import save_figure
 from glassformer.lens.page import render
+from glassformer.runs.film import moments
 
 PICTURES = Path(__file__).parent / "pictures"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -80,7 +81,7 @@ def train(folder: Path) -> None:
 def draw(folder: Path) -> None:
     PICTURES.mkdir(exist_ok=True)
     run, labels = gf.load(folder / "induction"), gf.load(folder / "reviews")
-    film = [run.look(REPEATED, checkpoint=step) for step in run.film()]
+    film = [run.look(REPEATED, checkpoint=step) for step in moments(run.directory)]
     for look in film:
         best = max(look.head_table(), key=lambda row: row["induction"])
         print(f"{look.name}: head {best['layer']}.{best['head']} has induction {best['induction']:.3f}")

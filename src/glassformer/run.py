@@ -37,8 +37,7 @@ from glassformer.recipe import Recipe
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import moments
-from glassformer.runs.overview import last_validation, standing_of
+from glassformer.runs.overview import standing_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -422,47 +421,22 @@ class Run:
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
-        """A text seen from inside: attention maps, what each layer would say, losses, head scores. It changes nothing.
-
-        ``checkpoint``: also ``untrained``, ``0`` (what the first step began with: a parent's weights, where there is one) and
-        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
-        """
+        """A text seen from inside (docs/look.md). ``checkpoint``: also ``untrained``, the film's steps, and ``0``: before the
+        first step. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network = self.network_at(checkpoint) if model is None else model
-        known = str(checkpoint) in ("untrained", "best", "last")
-        name = "altered" if model is not None else str(checkpoint) if known else f"step {checkpoint}"
-        ids, labels = (
-            text_ids(self.recipe, self.tokenizer, text, self._data_record),
-            (self._data_record or {}).get("labels", {}),
-        )
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=tuple(map(str, labels.values())))
+        ids, record = text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
+        labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
+        return Look(network, self.tokenizer, ids, hide=hide, name=str(name), labels=labels)
 
     def network_at(self, which: str | int = "last") -> Any:
-        """The network of a checkpoint, of a snapshot of the film, ``untrained``, or ``0``: before the first step."""
-        if which == "untrained":
-            return self.untrained()
-        if not str(which).isdigit() or int(which) in self.directory.steps():
+        """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
+        if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
             return self._fresh_model(self.checkpoint(which))
-        return put_back(self.directory, self.untrained(), int(which))
-
-    def film(self) -> list[int]:
-        """The steps that can be looked at one after another: the film's snapshots and the last checkpoint."""
-        return moments(self.directory)
+        return self.untrained() if which == "untrained" else put_back(self.directory, self.untrained(), int(which))
 
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
-        standing = standing_of(self.directory)
-        evaluations = [record for record in self.metrics() if "seconds" in record]
-        metric = chosen_metric(self.recipe)
-        return {
-            "run": str(self.folder),
-            "status": standing["status"],
-            "step": standing.get("step"),
-            "steps": standing.get("steps"),
-            "metric": metric.name,
-            metric.recorded: last_validation(self.directory, metric.recorded),
-            "seconds": evaluations[-1]["seconds"] if evaluations else None,
-            "tainted": self.tainted is not None,
-        }
+        return summary_of(self.directory, chosen_metric(self.recipe), tainted=self.tainted is not None)
 
     def __repr__(self) -> str:
         summary = self.summary()

@@ -80,7 +80,9 @@ def command(
 
 def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
     if film:
-        return [run.look(text, checkpoint=step, hide=hide) for step in run.film()]
+        from glassformer.runs.film import moments
+
+        return [run.look(text, checkpoint=step, hide=hide) for step in moments(run.directory)]
     looks = [run.look(text, checkpoint=checkpoint, hide=hide)]
     if compare is not None:
         looks.insert(0, _other(run, text, compare, hide))  # before stands on the left

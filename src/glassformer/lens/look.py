@@ -54,7 +54,8 @@ class Look:
         wrong = [position for position in hide if not 0 <= position < len(ids)]
         if wrong:
             raise UsageError(f"hide={wrong[0]} is no position of this text: it has the positions 0 to {len(ids) - 1}.")
-        self.network, self.tokenizer, self.name, self.ids, self.hidden = network, tokenizer, name, list(ids), sorted(set(hide))
+        self.name = f"step {name}" if name.isdigit() else name
+        self.network, self.tokenizer, self.ids, self.hidden = network, tokenizer, list(ids), sorted(set(hide))
         self.labels = tuple(labels)
         self.places = Places(network)
         self._ids_BT = torch.tensor([self.ids], device=next(network.parameters()).device)
