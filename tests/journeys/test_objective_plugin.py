@@ -41,7 +41,7 @@ def test_trained_measured_checked_and_shown(parity, tmp_path) -> None:
     assert evaluation.trivial == ("always odd", "untrained")
     assert gf.check(run.model).passed
     assert run.checkpoint("best").step in (3, 6)
-    with pytest.raises(ConfigError, match="model.head=untied"):
+    with pytest.raises(ConfigError, match=r"model\.head=untied"):
         gf.train(parity, set={"model.head": "tied"}, out=tmp_path / "tied")
     shown = subprocess.run(
         [sys.executable, "-m", "glassformer", "data", "show", str(run.directory.recipe_file), "--plugin", str(PLUGIN)],
