@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data
+from glassformer.assembly import batches_of, number_of_steps, prepare_data
 from glassformer.data.parts import PreparedData
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -101,12 +101,13 @@ def plan(
 
 def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
     """The same, for data that are ready."""
-    model = build_network(recipe, data)
+    outputs = recipe.objective.outputs(data)
+    model = recipe.model.shapes(data.tokenizer.size, outputs=outputs)
     optimizers = OptimizerSet.of(recipe.training, model)
     piece = recipe.training.batch_size // recipe.training.accumulate
     return Plan(
         recipe=recipe,
-        cost=recipe.model.cost(data.tokenizer.size, outputs=recipe.objective.outputs(data), batch=piece),
+        cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=piece),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
         optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
         train_tokens=_train_tokens(data),

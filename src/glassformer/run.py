@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 
 from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
@@ -17,11 +18,12 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.gate import pass_the_checks, taint_of
@@ -32,7 +34,7 @@ from glassformer.objectives.evaluator import Evaluator
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
-from glassformer.recipe import Recipe
+from glassformer.recipe import Recipe, with_files_found
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
@@ -70,10 +72,16 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
+        environment = self.directory.read_environment()
+        recorded = environment.get("plugins", [])
         try:
-            return Recipe.parse(self.directory.read_recipe())
+            values = with_files_found(self.directory.read_recipe(), Path(environment.get("folder", ".")))
+            recipe = Recipe.parse(values)
+            for name in changed_plugins(recorded):
+                self._say_once(f"{name} is not the file that {self.folder} was trained with: its sha256 is another one.")
+            return recipe
         except ConfigError as error:
-            plugins = [plugin["file"] for plugin in self.directory.read_environment().get("plugins", [])]
+            plugins = [plugin["file"] for plugin in recorded]
             hint = f" It was made with --plugin {' --plugin '.join(plugins)}: give them again." if plugins else ""
             raise RunError(f"{self.directory.recipe_file}: {error}{hint}") from error
 
@@ -177,7 +185,7 @@ class Run:
 
     def evaluate(
         self,
-        split: str = "validation",
+        split: str | None = None,
         *,
         data: Path | str | None = None,
         model: Network | None = None,
@@ -189,22 +197,24 @@ class Run:
     ) -> Evaluation:
         """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run.
 
-        ``split``: train, validation or test; where there are several test files, ``test:NAME`` is one of them. ``model``: an
-        altered model (``run.model`` with a hook, say) instead of a checkpoint's own. ``checked``: what a check of the same
-        architecture found; without it the model is checked here.
+        ``split``: train, validation (unless told) or test; where there are several test files, ``test:NAME`` is one of them.
+        ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
+        ``checked``: what a check of the same architecture found; without it the model is checked here.
         """
-        notes: Sequence[str] = ()
+        if data is not None and split is not None:
+            raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
+        split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
-            name, items, notes = split, self.data.split(split), self.data.notes
+            name, items, notes = split, self.data.split(split), tuple(self.data.notes)
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
             evaluator.write_predictions(Path(predictions), items)
-        return evaluator.measure(name, items, notes=notes, watch=watch)
+        return evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
 
     def evaluation(
         self,
@@ -225,15 +235,30 @@ class Run:
         return Evaluation.from_plain(read_json(file))
 
     def evaluate_texts(
-        self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
+        self,
+        texts: str | Sequence[str],
+        *,
+        model: Network | None = None,
+        checkpoint: str | int = "last",
+        predictions: Path | str | None = None,
+        allow_leaks: bool = False,
+        watch: Watcher = SILENT,
     ) -> list[Evaluation]:
         """The same for single texts, each on its own: no text sees another."""
-        evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
+        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        return [
-            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
-            for text in texts
-        ]
+        given = [texts] if isinstance(texts, str) else list(texts)
+        items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
+        if predictions is not None:
+            evaluator.write_predictions(Path(predictions), *(items[text] for text in given))
+        said = tuple(self._said)
+        return [evaluator.measure(text, items[text], notes=said, watch=watch) for text in given]
+
+    def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
+        """Nats of every predicted token of ``text``, float64: all its tokens but the first, which has nothing before it."""
+        network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto")) if model is None else model
+        items = part_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
+        return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -333,7 +358,7 @@ class Run:
         top_k: int | None = None,
         top_p: float | None = None,
         repetition_penalty: float = 1.0,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         seed: int = 0,
         checkpoint: str | int = "last",
         precision: str = "float32",
@@ -355,7 +380,7 @@ class Run:
             top_p=top_p,
             repetition_penalty=repetition_penalty,
             seed=seed,
-            stop=stop,
+            stop=[stop] if isinstance(stop, str) else stop,
             on_text=on_text,
         )
 

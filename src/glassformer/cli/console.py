@@ -39,7 +39,8 @@ def err() -> Console:
 
 def print_json(document: Any) -> None:
     """One document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    unicode = (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf")
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n")
 
 
 def say(sentence: str) -> None:

@@ -91,6 +91,14 @@ class ModelConfig(NetworkConfig):
 
         return build_model(self, vocabulary, outputs=outputs, seed=seed)
 
+    def shapes(self, vocabulary: int, *, outputs: int | None = None) -> Transformer:
+        import torch
+
+        from glassformer.model.transformer import Transformer  # which knows this config
+
+        with torch.device("meta"):
+            return Transformer(self, vocabulary, outputs)
+
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         from glassformer.model.accounting import cost_of  # which knows this config
 
