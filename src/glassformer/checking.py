@@ -41,7 +41,11 @@ def check(
     """
     load_plugins(plugins)
     model, runtime, laws = resolve(target, set or {}, watch)
-    causal = True if causal is None and "causality" in laws else causal
+    if causal is False and "causality" in laws:
+        raise UsageError(
+            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is."
+        )
+    causal = True if "causality" in laws else causal
     return check_model(model, causal=causal, vocabulary=vocabulary, context=context, runtime=runtime, quick=quick)
 
 

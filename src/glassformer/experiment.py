@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from glassformer.assembly import (
     Parent,
     batches_of,
@@ -37,6 +39,7 @@ from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
 from glassformer.gate import pass_the_checks, taint_of
+from glassformer.generation.texts import generate_texts
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
@@ -80,6 +83,8 @@ def train(
     allow_leaks: bool = False,
     checked: CheckReport | None = None,
     threads: int | None = None,
+    samples: int = 0,
+    note: str | None = None,
     on_step: Callable[[dict[str, Any]], None] | None = None,
     on_evaluation: Callable[[dict[str, Any]], None] | None = None,
     on_save: Callable[[Path], None] | None = None,
@@ -90,7 +95,8 @@ def train(
     ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and said), or with ``resume`` a
     run's folder. ``resume="or begin"``: a folder that is not there yet is no mistake. ``on_step`` and ``on_evaluation`` get
     each record as it is written (``{"step": 7, "loss": ...}``), ``on_save`` the folder of each checkpoint. ``watch``: who is
-    told how far it is; unless given, a notebook or a terminal.
+    told how far it is; unless given, a notebook or a terminal. ``samples``: at every evaluation say so many tokens that the
+    model writes. ``note``: kept in the run.
 
     A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
     figure of the run is marked as tainted. ``checked``: what a check of the very same architecture found, so that a study
@@ -120,8 +126,10 @@ def train(
         steps = number_of_steps(recipe, batches)
         _rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
-        for note in (*runtime.notes, *data.notes):
-            watch.say(note)
+        if note is not None:
+            folder.add_note(note)
+        for remark in (*runtime.notes, *data.notes):
+            watch.say(remark)
         log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
         keep = Telling(log.append, tainted=not report.passed, on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
@@ -134,6 +142,7 @@ def train(
             checkpoint=recipe.checkpoint,
             around=Surroundings(
                 evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+                evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=keep.record,
                 save=lambda state: keep.saved(_save(folder, recipe, network, optimizers, state, log)),
                 recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
@@ -319,6 +328,17 @@ def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: Stop
     tools = tools_for(recipe, data.tokenizer, batch_size=rows, keep_going=stop.check)
     found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
     return {VALIDATION + name: value for name, value in found.items()}
+
+
+def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:
+    """A few words of the model as it stands, for whoever watches; changes nothing about the training."""
+    if not tokens or "causality" not in recipe.objective.laws:
+        return
+    training = network.training
+    with torch.random.fork_rng(devices=[]):
+        text = generate_texts(network.eval(), data.tokenizer, [""], seed=0, max_new_tokens=tokens, temperature=0.8)[0]
+    network.train(training)
+    watch.say(f"    {text.prompt}{text.text}".replace("\n", " "))
 
 
 def _save(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -231,7 +232,10 @@ class Run:
         file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
             result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-            write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
+            try:
+                write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
+            except PermissionError:  # a run that may only be read: measured again next time
+                return result
         return Evaluation.from_plain(read_json(file))
 
     def evaluate_texts(
@@ -319,7 +323,8 @@ class Run:
         if arrays is not None and set(arrays) == set(kinds):
             return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
         fitted = self.recipe.objective.fit_baselines(self.data)
-        save_baselines(self.directory, fitted)
+        with suppress(PermissionError):  # a run that may only be read
+            save_baselines(self.directory, fitted)
         return fitted
 
     def ask(

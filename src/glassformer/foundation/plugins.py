@@ -43,6 +43,11 @@ def changed_plugins(recorded: Sequence[Any]) -> list[str]:
     return [name for name, digest in names.items() if name in now and now[name] != digest]
 
 
+def module_of(file: Path) -> str:
+    """The name of a plugin's module: after its place, not its content, so that an edited file replaces its own variants."""
+    return f"glassformer_plugin_{file.stem}_{sha256_of_text(str(file.resolve()))[:12]}"
+
+
 def plugin_flags() -> str:
     """The ``--plugin`` words of this process, with a leading space: for commands that are shown to be copied."""
     return "".join(f" --plugin {shlex.quote(record['file'])}" for record in _loaded.values())
@@ -54,8 +59,7 @@ def _load(file: Path) -> None:
     key, digest = str(file.resolve()), sha256_of_file(file)
     if _loaded.get(key, {}).get("sha256") == digest:
         return
-    # Named after the place, not the content: a file that was edited replaces its own variants, two files never share.
-    name = f"glassformer_plugin_{file.stem}_{sha256_of_text(key)[:12]}"
+    name = module_of(file)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

@@ -167,6 +167,18 @@ class RunDirectory:
         """Every time the test split was opened."""
         return list(read_json_lines(self.openings_file))
 
+    @property
+    def notes_file(self) -> Path:
+        return self.root / "notes.jsonl"
+
+    def add_note(self, text: str) -> None:
+        """A remark of the user's, with its time."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        append_json_line(self.notes_file, {"schema": self.SCHEMA, "at": at, "note": text})
+
+    def notes(self) -> list[str]:
+        return [str(line["note"]) for line in read_json_lines(self.notes_file) if "note" in line]
+
     def write_state(self, status: str, **facts: Any) -> None:
         """How the run stands: running, finished, stopped, diverged or failed."""
         write_json(self.state_file, {"schema": self.SCHEMA, "status": status, "pid": os.getpid(), **facts})

@@ -75,6 +75,8 @@ class Surroundings:
     """Validation figures of the model as it stands, by their names in records; None: there is no validation part."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
+    evaluated: Callable[[int], None] = lambda step: None
+    """Called after an evaluation was said."""
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
     metric: Metric = LOSS
@@ -213,6 +215,7 @@ class Trainer:
             rate = self._counted / max(1e-9, time.perf_counter() - self._started)
             self.around.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
             self._tell(state.step, figures)
+            self.around.evaluated(state.step)
         metric = self.around.metric
         value = figures[metric.recorded]
         if not math.isfinite(value):
