@@ -22,6 +22,7 @@ from glassformer.assembly import (
     tools_for,
 )
 from glassformer.checks.report import CheckReport
+from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
@@ -128,7 +129,7 @@ def train(
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
         if note is not None:
             folder.add_note(note)
-        for remark in (*runtime.notes, *data.notes):
+        for remark in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
             watch.say(remark)
         log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
         keep = Telling(log.append, tainted=not report.passed, on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
@@ -143,7 +144,7 @@ def train(
             around=Surroundings(
                 evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
-                record=keep.record,
+                record=_recorder(keep, log, recipe, batches, watch),
                 save=lambda state: keep.saved(_save(folder, recipe, network, optimizers, state, log)),
                 recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
                 metric=metric,
@@ -320,6 +321,21 @@ def _write_down(
         folder.write_environment({**environment(runtime), **facts, **checks})
     folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=steps)
+
+
+def _recorder(
+    keep: Telling, log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher
+) -> Callable[[dict[str, Any]], None]:
+    """Records go to the log; after an evaluation the objective says what they give cause to say."""
+
+    def record(values: dict[str, Any]) -> None:
+        keep.record(values)
+        if any(name.startswith(VALIDATION) for name in values):
+            remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
+            if remark is not None:
+                watch.say(remark)
+
+    return record
 
 
 def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal) -> dict[str, float]:

@@ -16,7 +16,6 @@ import torch
 from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
-from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.language import token_losses
@@ -172,10 +171,18 @@ class Run:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
-        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence.
+
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        """
         found = self.checkpoint(checkpoint)
-        return export(self.directory, self._fresh_model(found), self.tokenizer, Path(folder), step=found.step)
+        network: Any = self._fresh_model(found)
+        if hasattr(network, "save_pretrained"):
+            labels = (self._data_record or {}).get("labels", {})
+            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+            return exported
+        return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -210,6 +217,8 @@ class Run:
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
+            if checkpoint == "best" and split == "validation":
+                notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
@@ -329,7 +338,7 @@ class Run:
 
     def ask(
         self,
-        questions: str | Sequence[str] | Questions,
+        questions: str | Sequence[str] | Any,
         *,
         beams: int = 1,
         abstain_below: float | None = None,
@@ -341,18 +350,19 @@ class Run:
         answers are not given.
         """
         objective, device = self.recipe.objective, choose_device("auto")
-        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = tools_for(self.recipe, self.tokenizer)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
 
-    def questions(self, file: Path | str) -> Questions:
-        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
-        return questions_of_file(self.tokenizer, file, name=str(file))
+    def questions(self, file: Path | str) -> Any:
+        """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
+        kind = part_kind(self.recipe.objective.asked)
+        return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
-    def question_texts(self, texts: str | Sequence[str]) -> Questions:
-        """Questions given as such."""
-        return questions_of_texts(self.tokenizer, texts)
+    def question_texts(self, texts: str | Sequence[str], **more: Any) -> Any:
+        """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
+        return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **more)
 
     def generate(
         self,

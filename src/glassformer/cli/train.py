@@ -65,8 +65,8 @@ def command(
     if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
-    words = shlex.quote(str(run.folder)) + plugin_flags()
-    say(f"Next: glassformer evaluate {words}   glassformer generate {words}   glassformer report {words}")
+    words, talk = shlex.quote(str(run.folder)) + plugin_flags(), "generate" if run.recipe.model.causal else "ask"
+    say(f"Next: glassformer evaluate {words}   glassformer {talk} {words}   glassformer report {words}")
 
 
 def _print_plan(plan: object) -> None:

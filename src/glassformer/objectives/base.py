@@ -49,6 +49,8 @@ class ObjectiveConfig(VariantConfig):
     """The parts of the data it needs."""
     judged_on: ClassVar[str] = "text"
     """The part whose splits are evaluated."""
+    asked: ClassVar[str] = "questions"
+    """The kind of part that ``ask`` reads its items as."""
     laws: ClassVar[frozenset[str]] = frozenset()
     """Laws its network must keep whatever the model says of itself: next-token demands causality."""
     metrics: ClassVar[tuple[Metric, ...]]
@@ -82,6 +84,10 @@ class ObjectiveConfig(VariantConfig):
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """Judged metrics alone, for the curve while training; an objective overrides it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
+
+    def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
+        """What the records of a run so far give cause to say, while it trains and in its report; None: nothing."""
+        return None
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """One plain mapping for each item: what the network says about it."""
