@@ -18,9 +18,11 @@ from glassformer.foundation.errors import CheckFailed, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.runs.directory import RunDirectory
 
+SETTINGS = ["data.set=docstrings", "model.layers=1", "model.width=16", "model.heads=2", "model.context=16", "training.steps=2"]
+SMALL_STUDY = [word for setting in SETTINGS for word in ("--set", setting)]
 PLUGIN = '''
 import torch
-from glassformer.model.slots import FEEDFORWARDS, Feedforward, FeedforwardConfig
+from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
 
 
 @FEEDFORWARDS.variant("mine_NAME")
@@ -37,7 +39,7 @@ class MineConfig(FeedforwardConfig):
         return 2 * batch * length * dims.width * dims.width
 
 
-class Mine(Feedforward):
+class Mine(torch.nn.Module):
     def __init__(self, dims):
         super().__init__()
         self.map = torch.nn.Linear(dims.width, dims.width, bias=dims.bias)
@@ -346,7 +348,7 @@ class TestOnTheWayIn:
 
     def test_studies_by_a_wrong_name_or_with_few_seeds(self, cli) -> None:
         assert "Did you mean 'positions'?" in cli("compare", "positons").sentence
-        answer = cli("compare", "positions", "--seeds", 2, "--dry-run", "--set", "training.steps=2", "--json")
+        answer = cli("compare", "positions", "--seeds", 2, "--dry-run", *SMALL_STUDY, "--json")
         assert answer.code == 0, answer.err
         assert answer.json["seeds"] == 2
         assert "nothing will be decided" in answer.json["power"]
@@ -388,3 +390,42 @@ def test_an_ascii_terminal(trained, tmp_path, as_json: bool) -> None:
     assert done.returncode == 0, done.stderr
     if as_json:
         assert "".join(json.loads(done.stdout)["pieces"]) == "the cat"
+
+
+@pytest.mark.usefixtures("unchecked")
+class TestStudiesOfTokenizers:
+    WORDS = ("--metric", "bits_per_byte", "--seeds", 2, "--on", "inline", "--no-store", "--json")
+
+    def test_the_first_token_is_left_out_for_all(self, cli, tiny_file, tmp_path) -> None:
+        """Ten bytes for one tokenizer and one for another: paired all the same, on the same bytes."""
+        vary = ["--vary", "tokenizer={kind: bpe, vocab: 300}"]
+        answer = cli("compare", tiny_file, *vary, *self.WORDS, "--out", tmp_path / "study")
+        assert answer.code == 0, answer.err
+        assert answer.json["verdicts"][0]["difference"]["value"] is not None
+
+    def test_what_cannot_be_compared_is_refused_before_training(self, cli, tiny, tmp_path) -> None:
+        validation = tmp_path / "validation.txt"
+        validation.write_text("the zebra sat\nquite jolly vixens ran\n" * 9, encoding="utf-8")
+        tiny["data"] = {**tiny["data"], "validation": str(validation)}
+        file = tmp_path / "tiny.yaml"
+        file.write_text(dump_yaml(tiny), encoding="utf-8")
+        answer = cli("compare", file, "--vary", "tokenizer=word", *self.WORDS, "--out", tmp_path / "study")
+        assert answer.code == 2
+        assert "cannot be compared by bits_per_byte" in answer.sentence
+        assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_recipe_may_lie_beside_its_text(cli, tiny, tiny_text, tmp_path, monkeypatch) -> None:
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir()
+    away.mkdir()
+    shutil.copy(tiny_text, home / "text.txt")
+    (home / "mine.yaml").write_text(dump_yaml({**tiny, "data": {**tiny["data"], "path": "text.txt"}}), encoding="utf-8")
+    monkeypatch.chdir(away)
+    assert cli("train", home / "mine.yaml", "--out", away / "run").code == 0
+    monkeypatch.chdir(home)
+    assert cli("train", "mine.yaml", "--out", home / "run").code == 0
+    monkeypatch.chdir(away)
+    assert cli("evaluate", home / "run").code == 0
+    assert cli("train", home / "run", "--resume", "--set", "training.steps=8").code == 0

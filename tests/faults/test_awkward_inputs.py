@@ -36,8 +36,8 @@ VERBS = {
     "byhand": ["byhand", "X"],
 }
 PLACES = ("missing.yaml", "empty.yaml", "empty.txt", "binary.txt", "list.yaml", "folder", "dangling", "loop", "utf16.txt")
-FINE = {("runs", "folder")}
-"""An empty folder holds no runs: that is an answer."""
+FINE = {("runs", "folder"), ("data stats", "list.yaml"), ("tokenizer train", "list.yaml")}
+"""An empty folder holds no runs: that is an answer. A recipe is a text too, for those who want to count its words."""
 
 
 @pytest.fixture
@@ -106,7 +106,6 @@ RECIPES = {
     "model.dropout=.nan": "model.dropout",
     "model.positions=alibbi": "Did you mean 'alibi'?",
     "model.mixer.kind=dott": "Did you mean 'dot'?",
-    "model.mixer={}": "",
     "model.positions={kind: 7}": "model.positions",
     "model=gpt": "",
     "model.kind=gpt": "",

@@ -98,5 +98,6 @@ def test_the_teacher(say, tmp_path) -> None:
     assert (tmp_path / "solution.html").is_file()
     assert "Did you mean 'positions'?" in say("compare", "positons", code=2).stderr
     small = ["--set", "model.layers=1", "--set", "model.width=16", "--set", "model.context=16", "--set", "training.steps=2"]
+    small += ["--set", "data.set=docstrings", "--set", "model.heads=2"]
     told = say("compare", "positions", "--seeds", "2", "--dry-run", *small)
     assert "With 2 seeds nothing will be decided" in told.stdout
