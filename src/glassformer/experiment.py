@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -120,19 +121,15 @@ def train(
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
         laws = recipe.objective.laws
         report = checked or pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
-        optimizers = OptimizerSet.of(recipe.training, network)
-        if beginning is not None:
-            optimizers.load(beginning.optimizer)
+        optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
         _rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
-        if note is not None:
-            folder.add_note(note)
-        for remark in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
-            watch.say(remark)
-        log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
+        _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
+        log = MetricsLog(folder.metrics_file)
         keep = Telling(log.append, tainted=not report.passed, on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
+        around = _surroundings(recipe, data, network, log, stop, watch)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
         trainer = Trainer(
             hasten(TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
@@ -141,14 +138,11 @@ def train(
             training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
-            around=Surroundings(
-                evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+            around=replace(
+                around,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=_recorder(keep, log, recipe, batches, watch),
                 save=lambda state: keep.saved(_save(folder, recipe, network, optimizers, state, log)),
-                recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
-                metric=metric,
-                watch=watch,
             ),
             stop=stop,
         )
@@ -156,6 +150,21 @@ def train(
         save_baselines(folder, recipe.objective.fit_baselines(data))
         folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
     return Run(folder)
+
+
+def _surroundings(
+    recipe: Recipe, data: PreparedData, network: Network, log: MetricsLog, stop: StopSignal, watch: Watcher
+) -> Surroundings:
+    """What the trainer asks of the layers above it, with nothing kept yet."""
+    metric = chosen_metric(recipe)
+    return Surroundings(
+        evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+        record=lambda record: None,
+        save=lambda state: None,
+        recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
+        metric=metric,
+        watch=watch,
+    )
 
 
 @contextmanager
@@ -289,6 +298,21 @@ def _network(
     if sentence:
         watch.say(sentence)
     return network
+
+
+def _optimizers(recipe: Recipe, network: Network, beginning: Checkpoint | None) -> OptimizerSet:
+    optimizers = OptimizerSet.of(recipe.training, network)
+    if beginning is not None:
+        optimizers.load(beginning.optimizer)
+    return optimizers
+
+
+def _remark(folder: RunDirectory, note: str | None, remarks: Sequence[str], watch: Watcher) -> None:
+    """The user's own note goes into the run; what the machine and the data give cause to say is said."""
+    if note is not None:
+        folder.add_note(note)
+    for remark in remarks:
+        watch.say(remark)
 
 
 def _write_down(

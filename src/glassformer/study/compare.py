@@ -95,13 +95,8 @@ def compare(
     elif source is None:
         raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
-    if on == "local" and (here := variants_of("__main__")):
-        on = "inline"
-        notes = [
-            *notes,
-            f"{', '.join(here)}: defined in this notebook or program, and known to this process alone, so the trials run in "
-            "it, one after the other. To run several at once, put the class into a file and give plugins=[file].",
-        ]
+    on, more = _where(on)
+    notes = [*notes, *more]
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
     place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
     with directory.alone():
@@ -289,6 +284,17 @@ def _folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> St
 
 
 # -- where it runs -------------------------------------------------------------------------------------------------------
+
+
+def _where(on: On) -> tuple[On, list[str]]:
+    """The place to run, and a note where it is another one: a class of a notebook is known to its process alone."""
+    here = variants_of("__main__") if on == "local" else []
+    if not here:
+        return on, []
+    return "inline", [
+        f"{', '.join(here)}: defined in this notebook or program, and known to this process alone, so the trials run in it, "
+        "one after the other. To run several at once, put the class into a file and give plugins=[file]."
+    ]
 
 
 def _place(
