@@ -128,7 +128,7 @@ def train(
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
         _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
         log = MetricsLog(folder.metrics_file)
-        keep = Telling(log.append, tainted=not report.passed, on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
+        keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
         around = _surroundings(recipe, data, network, log, stop, watch)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
         trainer = Trainer(

@@ -19,9 +19,10 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.language import token_losses
+from glassformer.evaluation.proportions import TwoCheckpoints
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -247,6 +248,20 @@ class Run:
                 return result
         return Evaluation.from_plain(read_json(file))
 
+    def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
+        """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
+        metric = chosen_metric(self.recipe)
+        if not metric.answers:
+            raise UsageError(
+                f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other."
+            )
+        first, second = (run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        assert first is not None
+        assert second is not None
+        if first.ids is None or first.ids != second.ids or metric.name not in second.units:
+            raise RunError(f"{self.folder} and {other.folder} were not asked the same items, so they cannot be paired.")
+        return TwoCheckpoints.of(first.units[metric.name].sums, second.units[metric.name].sums)
+
     def evaluate_texts(
         self,
         texts: str | Sequence[str],
@@ -311,10 +326,23 @@ class Run:
             tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
+            parent=self._parent_for(device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
+
+    def _parent_for(self, device: torch.device) -> Any:
+        """The model of the run this one started from; None where it is not here any more, or gives other numbers."""
+        folder = Path(self.ancestry[0]["run"]) if self.ancestry else None
+        if folder is None or not RunDirectory(folder).exists():
+            return None
+        try:
+            network = load(folder).model
+        except GlassformerError:
+            return None
+        same = network.dims.num_outputs == self.untrained().dims.num_outputs
+        return network.to(device) if same else None
 
     def _untrained_for(self, device: torch.device) -> Any:
         """The untrained model; None (and said) where it needs training data that are not here."""
@@ -357,11 +385,13 @@ class Run:
 
     def questions(self, file: Path | str) -> Any:
         """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
+        self.recipe.objective.require_answers()
         kind = part_kind(self.recipe.objective.asked)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
     def question_texts(self, texts: str | Sequence[str], **more: Any) -> Any:
         """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
+        self.recipe.objective.require_answers()
         return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **more)
 
     def generate(

@@ -93,13 +93,19 @@ class ObjectiveConfig(VariantConfig):
         """One plain mapping for each item: what the network says about it."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
 
+    def require_answers(self) -> None:
+        """Refuses, in one sentence, when this objective answers no questions."""
+        if type(self).ask is ObjectiveConfig.ask:
+            raise UsageError(
+                f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
+            )
+
     def ask(
         self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
     ) -> list[Any]:
         """Answers to questions, with their confidence."""
-        raise UsageError(
-            f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
-        )
+        self.require_answers()
+        raise NotImplementedError
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         """A text that shows what the network does, and its caption, for reports; None: nothing to show."""
