@@ -19,7 +19,7 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.proportions import TwoCheckpoints
+from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
@@ -39,7 +39,7 @@ from glassformer.recipe import Recipe, with_files_found
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation, standing_of
+from glassformer.runs.overview import in_one_line, standing_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -73,18 +73,16 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
-        environment = self.directory.read_environment()
-        recorded = environment.get("plugins", [])
+        recorded = self.directory.read_environment().get("plugins", [])
         try:
-            values = with_files_found(self.directory.read_recipe(), Path(environment.get("folder", ".")))
-            recipe = Recipe.parse(values)
-            for name in changed_plugins(recorded):
-                self._say_once(f"{name} is not the file that {self.folder} was trained with: its sha256 is another one.")
-            return recipe
+            recipe = Recipe.parse(with_files_found(self.directory.read_recipe(), self.directory.begun_in))
         except ConfigError as error:
-            plugins = [plugin["file"] for plugin in recorded]
-            hint = f" It was made with --plugin {' --plugin '.join(plugins)}: give them again." if plugins else ""
+            plugins = "".join(f" --plugin {plugin['file']}" for plugin in recorded)
+            hint = f" It was made with{plugins}: give them again." if plugins else ""
             raise RunError(f"{self.directory.recipe_file}: {error}{hint}") from error
+        for name in changed_plugins(recorded):
+            self._say_once(f"{name} is not the file that {self.folder} was trained with: its sha256 is another one.")
+        return recipe
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -251,16 +249,8 @@ class Run:
     def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
         """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
         metric = chosen_metric(self.recipe)
-        if not metric.answers:
-            raise UsageError(
-                f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other."
-            )
-        first, second = (run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
-        assert first is not None
-        assert second is not None
-        if first.ids is None or first.ids != second.ids or metric.name not in second.units:
-            raise RunError(f"{self.folder} and {other.folder} were not asked the same items, so they cannot be paired.")
-        return TwoCheckpoints.of(first.units[metric.name].sums, second.units[metric.name].sums)
+        first, second = (lambda run=run: run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
     def evaluate_texts(
         self,
@@ -449,25 +439,10 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
-        standing = standing_of(self.directory)
-        evaluations = [record for record in self.metrics() if "seconds" in record]
-        metric = chosen_metric(self.recipe)
-        return {
-            "run": str(self.folder),
-            "status": standing["status"],
-            "step": standing.get("step"),
-            "steps": standing.get("steps"),
-            "metric": metric.name,
-            metric.recorded: last_validation(self.directory, metric.recorded),
-            "seconds": evaluations[-1]["seconds"] if evaluations else None,
-            "tainted": self.tainted is not None,
-        }
+        return summary_of(self.directory)
 
     def __repr__(self) -> str:
-        summary = self.summary()
-        value = summary[f"validation_{summary['metric']}"]
-        figure = "" if value is None else f", validation {summary['metric']} {value:.4f}"
-        return f"Run({str(self.folder)!r}, {summary['status']} at step {summary['step']}{figure})"
+        return in_one_line(self.summary())
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in self.summary().items())

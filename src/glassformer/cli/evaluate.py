@@ -64,7 +64,9 @@ def command(
                 own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
     paired = None
     if against is not None:
-        paired = loaded.against(load(against, plugins=plugin or (), watch=remarks()), split, allow_leaks=allow_leaks)
+        paired = loaded.against(
+            load(against, plugins=plugin or (), watch=remarks()), split or "validation", allow_leaks=allow_leaks
+        )
     if json:
         document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
         document |= {} if paired is None else {"against": paired.plain()}

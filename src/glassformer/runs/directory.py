@@ -158,6 +158,11 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
 
+    @property
+    def begun_in(self) -> Path:
+        """The folder that relative paths of its recipe count from."""
+        return Path(self.read_environment().get("folder", "."))
+
     def record_opening(self, **facts: Any) -> None:
         """Writes down that the test split was looked at: a second look is no longer a first one."""
         facts = {"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts}

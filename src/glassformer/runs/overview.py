@@ -81,6 +81,29 @@ def standing_of(run: RunDirectory) -> dict[str, Any]:
     return state
 
 
+def summary_of(run: RunDirectory) -> dict[str, Any]:
+    """One run in a few plain figures."""
+    standing, metric = standing_of(run), metric_of(run)
+    evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
+    return {
+        "run": str(run.root),
+        "status": standing["status"],
+        "step": standing.get("step"),
+        "steps": standing.get("steps"),
+        "metric": metric.name,
+        metric.recorded: last_validation(run, metric.recorded),
+        "seconds": evaluations[-1]["seconds"] if evaluations else None,
+        "tainted": run.read_environment().get("tainted") is not None,
+    }
+
+
+def in_one_line(summary: dict[str, Any]) -> str:
+    """``Run('runs/a', finished at step 6, validation loss 2.1034)``."""
+    value = summary[f"validation_{summary['metric']}"]
+    figure = "" if value is None else f", validation {summary['metric']} {value:.4f}"
+    return f"Run({summary['run']!r}, {summary['status']} at step {summary['step']}{figure})"
+
+
 def metric_of(run: RunDirectory) -> Metric:
     """The metric that chooses the run's best checkpoint; runs of versions that knew no other have the loss."""
     known = run.read_environment().get("metric") if run.environment_file.is_file() else None
