@@ -16,8 +16,8 @@ import torch
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.foundation.metrics import LOSS, Metric
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.metrics import LOSS, VALIDATION, Metric
+from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import Runtime, is_out_of_memory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
@@ -75,6 +75,8 @@ class Surroundings:
     """Validation figures of the model as it stands, by their names in records; None: there is no validation part."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
+    evaluated: Callable[[int], None] = lambda step: None
+    """Called after an evaluation was said."""
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
     film: Callable[[int], None] = lambda step: None
@@ -109,11 +111,11 @@ class Trainer:
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
-        self._started, self._counted, self._seconds_before = time.perf_counter(), 0, 0.0
+        self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
 
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
-        self._started, self._counted, self._seconds_before = time.perf_counter(), 0, state.seconds
+        self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, state.seconds
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
             self._stop_if_asked(state)
@@ -141,6 +143,7 @@ class Trainer:
         factor = self.training.schedule.factor(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
         self._counted += batch.numel
+        self._taken += 1
         while True:
             try:
                 return self.step(batch, step, factor), factor
@@ -222,6 +225,8 @@ class Trainer:
                 return False
             rate = self._counted / max(1e-9, time.perf_counter() - self._started)
             self.around.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
+            self._tell(state.step, figures)
+            self.around.evaluated(state.step)
         metric = self.around.metric
         value = figures[metric.recorded]
         if not math.isfinite(value):
@@ -233,6 +238,13 @@ class Trainer:
         else:
             state.stale += 1
         return improved
+
+    def _tell(self, step: int, figures: Mapping[str, float]) -> None:
+        """``step 500 of 5,000: validation loss 2.1034; 3 min left``: what a log is read for."""
+        shown = ", ".join(f"{name.removeprefix(VALIDATION)} {value:.4f}" for name, value in figures.items())
+        left = (time.perf_counter() - self._started) / max(1, self._taken) * (self.steps - step)
+        rest = f"; {duration(left)} left" if step < self.steps and self._taken else ""
+        self.around.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
 
     def _out_of_patience(self, state: TrainingState) -> bool:
         return self.evaluation.patience is not None and state.stale >= self.evaluation.patience
