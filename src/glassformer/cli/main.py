@@ -23,6 +23,7 @@ VERBS = (
     "ask",
     "runs",
     "report",
+    "serve",
     "compare",
     "byhand",
     "check",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,9 +141,31 @@ class RunDirectory:
         return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
 
 
+DEEPEST = 5
+"""Levels below a folder at which runs are looked for: STUDY/tuning/VARIANT/point-N/seed-N."""
+
+
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in a folder, two levels down at most, or the folder itself."""
+    """The runs in a folder, trials of studies and parents of runs too, or the folder itself. Hidden folders are passed over."""
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder.")
-    candidates = [folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
-    return [run for run in map(RunDirectory, candidates) if run.root.is_dir() and run.exists()]
+    return list(_runs_below(folder, DEEPEST))
+
+
+def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
+    run = RunDirectory(folder)
+    inside = [run.parent] if run.exists() else None  # nothing else in a run's folder is a run
+    if inside is not None:
+        yield run
+    if levels == 0:
+        return
+    if inside is None:
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+        except OSError:  # gone meanwhile, or not ours to read
+            return
+        inside = [folder / name for name in names]
+    for one in inside:
+        if one.is_dir():
+            yield from _runs_below(one, levels - 1)

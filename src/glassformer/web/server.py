@@ -1,0 +1,104 @@
+"""A folder -> the local page: routes, the guard before them, and the server itself. Imports no torch until it is needed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from glassformer.foundation.errors import UsageError
+from glassformer.web.desk import Desk
+from glassformer.web.place import NotFound
+from glassformer.web.replies import on_error
+from glassformer.web.routes import byhand, look, models, runs, start, studies
+from glassformer.web.security import Guard, allowed_hosts
+
+HERE = Path(__file__).parent
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+def static_files() -> dict[str, Path]:
+    """Everything the browser may load, by name: ours, the style of the reports, and uPlot from its package."""
+    files = {file.name: file for file in sorted((HERE / "static").iterdir()) if file.suffix in TYPES}
+    files["page.css"] = HERE.parent / "report" / "static" / "page.css"
+    spec = find_spec("uplot")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    for place in places:
+        files["uplot.js"] = Path(place) / "static" / "uPlot.iife.js"
+        files["uplot.css"] = Path(place) / "static" / "uPlot.min.css"
+    return files
+
+
+def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = True) -> Starlette:
+    """The whole application for one folder."""
+    desk, files = Desk.of(folder), static_files()
+
+    async def index(request: Request) -> Response:
+        return FileResponse(files["index.html"], media_type="text/html")
+
+    async def static(request: Request) -> Response:
+        file = files.get(request.path_params["name"])
+        if file is None:
+            raise NotFound("There is no such file.")
+        return FileResponse(file, media_type=TYPES[file.suffix], headers={"Cache-Control": "no-cache"})
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if warm:
+            desk.workshop.warm()
+        yield
+        desk.workshop.close()
+
+    own = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
+    rooms: list[Any] = [runs, studies, models, look, byhand, start]
+    guard = Middleware(Guard, token=token, hosts=allowed_hosts(host, port), cookie=f"glassformer_{port}")
+    app = Starlette(
+        routes=[*own, *(route for room in rooms for route in room.ROUTES)],
+        middleware=[guard],
+        exception_handlers={Exception: on_error},
+        lifespan=lifespan,
+    )
+    app.state.desk = desk
+    return app
+
+
+def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[str], None]) -> None:
+    """Serves until it is stopped. ``tell`` gets the address, once the server listens."""
+    import uvicorn
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; give one that holds runs, or that new ones shall go to.")
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    token = os.environ.get("GLASSFORMER_TOKEN") or secrets.token_urlsafe(24)
+    app = make_app(folder, token=token, host=host, port=port)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    settings = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="on"
+    )
+    tell(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}")
+    uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise UsageError(f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any free one.") from None
+    listening.listen(512)
+    return listening
