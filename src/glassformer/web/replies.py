@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -95,6 +96,15 @@ def error_reply(error: Exception) -> Response:
     return reply({"error": f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer)."}, 500)
 
 
-async def on_error(request: Request, error: Exception) -> Response:
-    """Every handler's errors come here."""
-    return error_reply(error)
+def answered(handler: Handler) -> Handler:
+    """The handler, whose errors become answers: inside the guard, so that these carry its headers too."""
+
+    async def safe(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except HTTPException:
+            raise
+        except Exception as error:
+            return error_reply(error)
+
+    return safe

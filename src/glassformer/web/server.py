@@ -20,7 +20,7 @@ from starlette.routing import Route
 from glassformer.foundation.errors import UsageError
 from glassformer.web.desk import Desk
 from glassformer.web.place import NotFound
-from glassformer.web.replies import on_error
+from glassformer.web.replies import answered
 from glassformer.web.routes import byhand, look, models, runs, start, studies
 from glassformer.web.security import Guard, allowed_hosts
 
@@ -63,12 +63,13 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
     own = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
     rooms: list[Any] = [runs, studies, models, look, byhand, start]
     guard = Middleware(Guard, token=token, hosts=allowed_hosts(host, port), cookie=f"glassformer_{port}")
+    routes = [*own, *(route for room in rooms for route in room.ROUTES)]
     app = Starlette(
-        routes=[*own, *(route for room in rooms for route in room.ROUTES)],
+        routes=[Route(route.path, answered(route.endpoint), methods=list(route.methods or ())) for route in routes],
         middleware=[guard],
-        exception_handlers={Exception: on_error},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
     app.state.desk = desk
     return app
 

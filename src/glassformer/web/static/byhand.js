@@ -10,7 +10,7 @@ export async function show(page) {
   const state = { keys: [[2, 0], [0, 2], [-1.5, -1]], values: [[3, 1], [-1, 3], [-3, -2]], queries: [[1, 1]], chosen: ["queries", 0] };
   const plane = h("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "plane", role: "application", tabindex: 0,
     "aria-label": "The plane. Tab and Enter choose an arrow, the arrow keys move it." });
-  const table = h("div", { "aria-live": "polite" }), said = h("div"), answer = h("div", { "aria-live": "polite" });
+  const table = h("div", { class: "weights", "aria-live": "polite" }, loading("Working it out")), said = h("div"), answer = h("div", { "aria-live": "polite" });
   let asking = false, again = false, result = null;
 
   async function work() {

@@ -1,5 +1,5 @@
 // A form from a schema: a control for each setting, a choice for each slot with the settings of the chosen variant.
-import { h } from "/static/dom.js";
+import { fill, h, sentence } from "/static/dom.js";
 
 // onChange() is called after every change; the result's changes() gives the dotted keys that differ from the recipe.
 export function recipeForm(schema, recipe, onChange) {
@@ -16,7 +16,7 @@ function part(key, name, schema, value, set, depth) {
   if (schema.slot) return slot(key, name, schema, value, set, depth);
   if (schema.type === "object" && schema.properties) {
     const inside = Object.entries(schema.properties).map(([inner, one]) => part(`${key}.${inner}`, inner, one, (value || {})[inner], set, depth + 1));
-    return depth ? h("fieldset", {}, h("legend", {}, name), inside) : h("details", { open: ["model", "training"].includes(name) }, h("summary", {}, name, h("span", { class: "small" }, ` ${schema.about}`)), inside);
+    return depth ? h("fieldset", {}, h("legend", {}, name), inside) : h("details", { open: ["model", "training"].includes(name) }, h("summary", {}, name, h("span", { class: "small" }, " ", sentence(schema.about))), inside);
   }
   return setting(key, name, schema, value, set);
 }
@@ -29,7 +29,7 @@ function slot(key, name, schema, value, set, depth) {
   const about = h("span", { class: "small" }), inside = h("div", { class: "inside" });
   function draw() {
     const kind = list.value, own = kind === first;
-    about.textContent = schema.variants[kind].about;
+    fill(about, sentence(schema.variants[kind].about));
     // The settings of another variant are sent with its kind; those of the recipe's own one by one.
     const held = { kind };
     const inner = (dotted, one, before) => {
@@ -42,7 +42,7 @@ function slot(key, name, schema, value, set, depth) {
   list.addEventListener("change", () => { draw(); set(key, list.value === first ? value : list.value, value); });
   draw();
   const controls = [h("div", { class: "field" }, h("label", { for: `set-${key}` }, name), list, about), inside];
-  return depth ? h("div", { class: "slot" }, controls) : h("details", { open: name === "model" }, h("summary", {}, name, h("span", { class: "small" }, ` ${schema.about}`)), controls);
+  return depth ? h("div", { class: "slot" }, controls) : h("details", { open: name === "model" }, h("summary", {}, name, h("span", { class: "small" }, " ", sentence(schema.about))), controls);
 }
 
 function setting(key, name, schema, value, set) {
