@@ -124,7 +124,7 @@ def test_openings_of_the_test_split(run) -> None:
 
 def test_finding_runs(tmp_path) -> None:
     trials = ("study/trials/base/seed-0", "study/tuning/base/point-0/seed-100")
-    for place in ("a", "a/parent", "a/checkpoints", "b/c", *trials, ".hidden/run", "1/2/3/4/5/too-deep"):
+    for place in ("a", "a/parent", "a/checkpoints", "b/c", *trials, ".hidden/run", "b/d/e"):
         RunDirectory(tmp_path / place).write_recipe({"seed": 1})
     (tmp_path / "file").write_text("")
     assert [str(run.root.relative_to(tmp_path)) for run in find_runs(tmp_path)] == ["a", "a/parent", "b/c", *trials]

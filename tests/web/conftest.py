@@ -19,7 +19,9 @@ PORT = 4321
 HOME = f"http://127.0.0.1:{PORT}"
 
 
-def made_run(folder: Path, *, losses: tuple[float, ...] = (3.0, 2.0), status: str = "finished", **settings: Any) -> RunDirectory:
+def made_run(
+    folder: Path, *, losses: tuple[float, ...] = (3.0, 2.0), status: str = "finished", **settings: Any
+) -> RunDirectory:
     """The files of a run, without training one."""
     run = RunDirectory(folder)
     run.write_recipe({"about": "", "model": {"width": 8, **settings}, "seed": 1})

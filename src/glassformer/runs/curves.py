@@ -128,4 +128,3 @@ def _record(line: bytes) -> Any:
         return json.loads(line or b"{}")
     except ValueError:
         return {}
-

@@ -141,12 +141,17 @@ class RunDirectory:
         return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
 
 
-DEEPEST = 5
-"""Levels below a folder at which runs are looked for: STUDY/tuning/VARIANT/point-N/seed-N."""
+DEEPEST = 2
+"""Levels below a folder at which runs are looked for, so that a large folder is listed at once."""
+OF_STUDIES = {"trials": 2, "tuning": 3}
+"""Folders of a study that hold its runs, and how deep: trials/VARIANT/seed-N, tuning/VARIANT/point-N/seed-N."""
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in a folder, trials of studies and parents of runs too, or the folder itself. Hidden folders are passed over."""
+    """The runs in a folder, two levels down, trials of studies and parents of runs too; or the folder itself.
+
+    Hidden folders are passed over.
+    """
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder.")
     return list(_runs_below(folder, DEEPEST))
@@ -154,18 +159,17 @@ def find_runs(folder: Path) -> list[RunDirectory]:
 
 def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
     run = RunDirectory(folder)
-    inside = [run.parent] if run.exists() else None  # nothing else in a run's folder is a run
-    if inside is not None:
+    if run.exists():
         yield run
-    if levels == 0:
+        if run.parent.is_dir():  # nothing else in a run's folder is a run
+            yield from _runs_below(run.parent, levels)
         return
-    if inside is None:
-        try:
-            with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
-        except OSError:  # gone meanwhile, or not ours to read
-            return
-        inside = [folder / name for name in names]
-    for one in inside:
-        if one.is_dir():
-            yield from _runs_below(one, levels - 1)
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+    except OSError:  # gone meanwhile, or not ours to read
+        return
+    for name in names:
+        deeper = OF_STUDIES.get(name, levels - 1)
+        if deeper >= 0:
+            yield from _runs_below(folder / name, deeper)

@@ -65,9 +65,7 @@ def _plain(block: Block) -> dict[str, Any]:
             pairs = [[name, cell_text(value)] for name, value in values.items()]
             return {"kind": "facts", "facts": pairs, "caption": caption}
         case Verdicts(items):
-            rows = [
-                {"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "before": one.before} for one in items
-            ]
+            rows = [{"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "before": one.before} for one in items]
             return {"kind": "verdicts", "items": rows}
         case Listing(text, caption):
             return {"kind": "listing", "text": text, "caption": caption}

@@ -58,8 +58,8 @@ class Place:
         return str(folder.relative_to(self.root)) if folder != self.root else self.root.name
 
     def holds(self, folder: Path) -> bool:
-        """Whether a folder really lies inside, links followed."""
-        return folder.resolve().is_relative_to(self.root)
+        """Whether a folder lies inside by its own path: not outside, and not through a link, wherever that leads."""
+        return folder.is_relative_to(self.root) and folder.resolve() == folder
 
     def new(self, name: str) -> Path:
         """A folder for a run or study that is to begin."""

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, final
 
@@ -77,6 +78,12 @@ class Processes:
         if record is None or not record["alive"]:
             raise RunError(f"{name} is not running.")
         os.kill(record["pid"], signal.SIGTERM)
+
+    def wait(self, name: str, seconds: float = 10.0) -> None:
+        """Waits a little for a process that is ending; one that goes on is left to go on."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and (self.find(name) or {}).get("alive"):
+            time.sleep(0.05)
 
     def _shown(self, record: dict[str, Any]) -> dict[str, Any]:
         pid = int(record["pid"])

@@ -43,7 +43,12 @@ def config_schema(config: type[Config], depth: int = 0) -> dict[str, Any]:
             properties[name]["default"] = default.plain() if isinstance(default, Config) else _jsonable(default)
     required = [name for name, field in config.model_fields.items() if field.is_required()]
     about = (config.__doc__ or "").strip().splitlines()
-    return {"type": "object", "about": about[0].replace("``", "`") if about else "", "properties": properties, "required": required}
+    return {
+        "type": "object",
+        "about": about[0].replace("``", "`") if about else "",
+        "properties": properties,
+        "required": required,
+    }
 
 
 def _of_slot(slot: Slot[Any], field: FieldInfo, depth: int) -> dict[str, Any]:

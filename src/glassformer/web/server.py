@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,6 +19,8 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from glassformer.foundation.errors import UsageError
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.directory import StudyDirectory
 from glassformer.web.desk import Desk
 from glassformer.web.place import NotFound
 from glassformer.web.replies import answered
@@ -88,8 +91,14 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
     settings = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="on"
     )
-    tell(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}")
+    tell(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}{_first_part(folder)}")
     uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _first_part(folder: Path) -> str:
+    """Where the page opens: at the study or the run, when the folder is one itself."""
+    kinds = {"study": StudyDirectory(folder).exists(), "run": RunDirectory(folder).exists()}
+    return next((f"#/{kind}/{quote(folder.resolve().name)}" for kind, holds in kinds.items() if holds), "")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -88,7 +88,11 @@ def next_tokens(seen: Any, also: list[int] | None = None) -> list[dict[str, Any]
     best = chances.topk(min(TOP, len(chances))).indices.tolist()
     tokenizer = seen.tokenizer
     return [
-        {"id": one, "token": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}", "probability": float(chances[one])}
+        {
+            "id": one,
+            "token": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}",
+            "probability": float(chances[one]),
+        }
         for one in dict.fromkeys([*(also or []), *best])
     ]
 

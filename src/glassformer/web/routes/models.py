@@ -62,8 +62,7 @@ def _generate(desk: Desk, directory: RunDirectory, wanted: Generation, say: Call
         how.pop(name)
     (sample,) = run.generate(wanted.prompt, checkpoint=wanted.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
     tokenizer = run.tokenizer
-    new = tokenizer.encode(wanted.prompt + sample.text)[len(tokenizer.encode(wanted.prompt)) :]
-    choices = token_choices(run.model_at(wanted.checkpoint), prompt_ids(tokenizer, wanted.prompt), new)
+    choices = token_choices(run.model_at(wanted.checkpoint), prompt_ids(tokenizer, wanted.prompt), sample.ids)
 
     def shown(token: int) -> str:
         return tokenizer.token_text(token) if token < tokenizer.size else f"#{token}"

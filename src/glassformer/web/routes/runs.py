@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from glassformer.checks.report import CheckReport
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
@@ -31,10 +32,14 @@ async def folder(request: Request) -> Response:
 
 
 def _folder(desk: Desk) -> dict[str, Any]:
-    studies = [desk.place.name_of(one.root) for one in desk.place.studies()]
+    found, table = desk.place.studies(), desk.overview()
+    studies = [desk.place.name_of(one.root) for one in found]
+    folders = [f"{one.root}/" for one in found]
+    for row in table["runs"]:
+        row["study"] = next((name for name, place in zip(studies, folders) if row["folder"].startswith(place)), None)
     return {
         "folder": str(desk.place.root),
-        **desk.overview(),
+        **table,
         "studies": studies,
         "started": desk.processes.list(),
     }
@@ -86,7 +91,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
         "about": recipe.get("about", ""),
         "recipe": dump_yaml(recipe),
         "environment": {key: environment.get(key) for key in ENVIRONMENT if environment.get(key) is not None},
-        "checks": environment.get("checks"),
+        "checks": _checks(environment.get("checks")),
         "tainted": environment.get("tainted"),
         "ancestry": environment.get("ancestry", []),
         "openings": len(directory.openings()),
@@ -109,6 +114,14 @@ def _damage(directory: RunDirectory) -> str:
         except Exception as error:
             return f"This run is damaged, the others are not: {error}"
     return "This run is damaged, the others are not: a file of it cannot be read."
+
+
+def _checks(document: Any) -> list[str]:
+    """The lines that ``glassformer check`` prints."""
+    try:
+        return CheckReport.from_plain(document).lines()
+    except (KeyError, TypeError, AttributeError):
+        return []
 
 
 async def curves(request: Request) -> Response:

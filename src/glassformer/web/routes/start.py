@@ -164,12 +164,14 @@ def _resume(desk: Desk, name: str, steps: int | None) -> dict[str, Any]:
     known = desk.processes.find(name)
     if known is not None and known["kind"] == "study":
         study = desk.place.study(name)
+        desk.processes.wait(name)
         return desk.processes.start(name, "study", ["compare", str(study.root)])
     directory = desk.place.run(name)
     if desk.place.study_of(directory) is not None:
         raise UsageError(f"{name} is a trial of a study; resume the study.")
     if standing_of(directory)["status"] == "running":
         raise RunError(f"{name} is running; stop it first.")
+    desk.processes.wait(name)  # it has said that it stopped, and may still be closing its files
     more = [] if steps is None else ["--set", f"training.steps={steps}"]
     words = ["train", str(directory.recipe_file), *more, "--out", str(directory.root), "--resume"]
     return desk.processes.start(name, "run", words)

@@ -7,7 +7,7 @@ import { empty, fill, h } from "/static/dom.js";
 export async function chooseRun(page, part, title, { name, words }, subtitle) {
   const folder = await get("/api/folder");
   const usable = folder.runs.filter((row) => row.status !== "damaged");
-  const own = usable.filter((row) => !folder.studies.some((study) => row.name.startsWith(`${study}/`)));
+  const own = usable.filter((row) => !row.study);
   fill(page, h("h1", {}, title), h("p", { class: "subtitle" }, subtitle));
   if (!usable.length) {
     page.append(empty(h("p", {}, "No run to work with in this folder yet."), h("p", {}, h("a", { class: "button", href: link("new") }, "Start one"))));

@@ -80,9 +80,10 @@ function costTable(cost) {
   facts(Object.entries(cost).filter(([, value]) => typeof value === "number").map(([key, value]) => [key.replace(/_/g, " "), value]))];
 }
 
-function checks(report) {
-  if (!report) return h("p", { class: "small" }, "Not recorded.");
-  const judged = Object.entries(report.judged || {});
-  return [h("ul", { class: "plain-list" }, judged.map(([law, word]) => h("li", {}, badge(word), ` ${law}`))),
-    (report.findings || []).map((one) => h("p", { class: "banner taint", role: "alert" }, sentence(`${one.law}: ${one.example || one.where || ""}`)))];
+function checks(lines) {
+  if (!lines.length) return h("p", { class: "small" }, "Not recorded.");
+  return h("ul", { class: "plain-list" }, lines.map((line) => {
+    const [, word, rest] = line.match(/^(passed|FAILED|not judged)\s+(.*)$/) || [null, null, line];
+    return h("li", {}, word && badge(word.toLowerCase()), " ", sentence(rest));
+  }));
 }

@@ -4,14 +4,14 @@ import { events, get } from "/static/api.js";
 import { badge, empty, fill, h, number, problem } from "/static/dom.js";
 
 export async function show(page) {
-  let folder = await get("/api/folder"), sort = ["name", 1], chosen = new Set();
+  let folder = await get("/api/folder"), sort = ["name", 1], chosen = new Set(), differing = [];
   const search = h("input", { type: "search", placeholder: "name, status or setting", "aria-label": "Search runs", oninput: () => draw() });
   const trials = h("input", { type: "checkbox", onchange: () => draw() });
   const body = h("div"), beside = h("p", { class: "actions" });
   fill(page, h("h1", {}, "Runs"), h("p", { class: "subtitle" }, folder.folder),
     h("div", { class: "tools" }, search, h("label", {}, trials, " trials of studies too"), beside), body);
 
-  const inStudy = (row) => folder.studies.find((name) => row.name.startsWith(`${name}/`));
+  const inStudy = (row) => row.study;
   const value = (row, key) => (key === "value" ? row[`validation_${row.metric}`] : key in row ? row[key] : row.settings[key]);
 
   function rows() {
@@ -42,7 +42,7 @@ export async function show(page) {
       one.ancestry.length > 0 && h("span", { class: "interval" }, `from ${one.ancestry.map((path) => path.split("/").at(-1)).join(" ← ")}`)),
     h("td", {}, badge(one.status), one.tainted && badge("tainted")), h("td", { class: "number" }, at),
     h("td", { class: "number" }, number(value(one, "value"))),
-    folder.differing.map((key) => h("td", {}, one.settings[key] === null || one.settings[key] === undefined ? "" : JSON.stringify(one.settings[key]).replace(/^"|"$/g, ""))));
+    differing.map((key) => h("td", {}, one.settings[key] === null || one.settings[key] === undefined ? "" : JSON.stringify(one.settings[key]).replace(/^"|"$/g, ""))));
   }
 
   function drawBeside() {
@@ -52,7 +52,9 @@ export async function show(page) {
   }
 
   function draw() {
-    const found = rows(), metrics = [...new Set(folder.runs.map((one) => one.metric))];
+    const found = rows();
+    differing = folder.differing.filter((key) => new Set(found.map((one) => JSON.stringify(one.settings[key]))).size > 1);
+    const metrics = [...new Set(folder.runs.map((one) => one.metric))];
     const hidden = folder.runs.filter(inStudy).length;
     fill(body,
       folder.studies.length > 0 && h("section", { "aria-label": "Studies" }, h("h2", {}, "Studies"),
@@ -64,7 +66,7 @@ export async function show(page) {
       found.length > 0 && [h("h2", {}, `${found.length} ${found.length === 1 ? "run" : "runs"}`),
         h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table of runs" }, h("table", {},
           h("thead", {}, h("tr", {}, h("th", {}, h("span", { class: "unseen" }, "Choose")), heading("name", "run"), heading("status", "status"), heading("step", "step", true),
-            heading("value", `validation ${metrics.length === 1 ? metrics[0] : ""}`, true), folder.differing.map((key) => heading(key, key)))),
+            heading("value", `validation ${metrics.length === 1 ? metrics[0] : ""}`, true), differing.map((key) => heading(key, key)))),
           h("tbody", {}, found.map(row))))],
       !folder.runs.length && !folder.studies.length && empty(h("p", {}, "No runs in this folder yet."), h("p", {}, h("a", { class: "button", href: link("new") }, "Start one"))),
       folder.runs.length > 0 && !found.length && search.value && empty(h("p", {}, "No run matches the search.")),

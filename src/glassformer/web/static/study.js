@@ -22,7 +22,7 @@ export async function show(page, { name }) {
     if (!rows.length) { fill(trials, h("p", { class: "state" }, "No trial has begun yet.")); return; }
     const groups = new Map();
     for (const one of rows) {
-      const variant = one.name.slice(name.length + 1).split("/").slice(0, -1).join("/");
+      const variant = one.name.replace(/^(?:.*\/)?trials\//, "").split("/").slice(0, -1).join("/");
       groups.set(variant, [...(groups.get(variant) || []), one]);
     }
     const unfinished = rows.filter((one) => one.status !== "finished").length;
