@@ -14,6 +14,11 @@ pytestmark = pytest.mark.browser
 TABS = ["runs", "studies", "look", "generate", "ask", "tokens", "byhand", "new"]
 HAS_LENS = importlib.util.find_spec("glassformer.lens.look") if importlib.util.find_spec("glassformer.lens") else None
 
+NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, img, a[href]")]
+    .filter((one) => one.checkVisibility() && !(one.labels && one.labels.length) && !one.getAttribute("aria-label"))
+    .filter((one) => !one.textContent.trim() && !one.alt).map((one) => one.outerHTML)"""
+"""Controls and pictures that a screen reader would have no name for."""
+
 
 def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server, folder, picture) -> None:
     page = open_page()
@@ -248,10 +253,7 @@ def test_every_part_fits_and_is_labelled(open_page, server, width, picture) -> N
         page.wait_for_timeout(400)
         wide = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 1, f"{tab} is wider than the screen by {wide}"
-        nameless = page.evaluate(
-            """() => [...document.querySelectorAll("input, select, textarea, button, img, a[href]")].filter((one) => one.checkVisibility()
-            && !(one.labels && one.labels.length) && !one.getAttribute("aria-label") && !one.textContent.trim() && !one.alt).map((one) => one.outerHTML)"""
-        )
+        nameless = page.evaluate(NAMELESS)
         assert nameless == [], tab
     if width == 390:
         picture(page, "narrow-dark")

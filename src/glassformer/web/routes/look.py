@@ -7,6 +7,7 @@ from collections import OrderedDict
 from contextlib import ExitStack
 from typing import Any
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,8 +30,8 @@ class Wanted(Config):
     run: str
     text: str
     checkpoint: str | int = "last"
-    hide: list[int] = []
-    without: list[list[int]] = []
+    hide: list[int] = Field(default_factory=list)
+    without: list[list[int]] = Field(default_factory=list)
     """Heads to take out, each ``[layer, head]``."""
     how: str = "zero"
     scores: bool = False

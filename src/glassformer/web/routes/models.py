@@ -35,7 +35,7 @@ class Generation(Config):
 
 
 async def generate(request: Request) -> Response:
-    """Lines of JSON: ``{"piece"}`` as the text grows, then ``{"sample", "tokens"}``; an error ends the stream with a sentence."""
+    """Lines of JSON: ``{"piece"}`` as the text grows, then ``{"sample", "tokens"}``; an error is the last line."""
     desk, values = desk_of(request), await body(request)
     wanted = Generation.parse(values)
     if not 0 <= wanted.max_new_tokens <= 5000:
@@ -129,7 +129,7 @@ async def abilities(request: Request) -> Response:
     objective, model = values.get("objective"), values.get("model") or {}
     kind = objective.get("kind") if isinstance(objective, dict) else objective
     texts = text_of({"objective": kind or "next-token"}, "objective")
-    film = getattr(directory, "film", list)()
+    film: list[int] = getattr(directory, "film", list)()
     return reply(
         {
             "objective": texts,

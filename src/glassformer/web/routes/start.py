@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,8 +26,8 @@ class Form(Config):
     """What a form says: where it begins, what it changes, and for a study what is varied."""
 
     base: str
-    set: dict[str, Any] = {}
-    vary: list[str] = []
+    set: dict[str, Any] = Field(default_factory=dict)
+    vary: list[str] = Field(default_factory=list)
     seeds: int = 4
     name: str = ""
 
