@@ -75,6 +75,18 @@ def gallery(tmp_path_factory: pytest.TempPathFactory, tiny_text: Path) -> Path:
 
 
 @pytest.fixture
+def people(folder: Path) -> list[str]:
+    """Questions, and in the folder a run that was trained a little to answer such ones."""
+    from glassformer.experiment import train
+
+    changes = {"data.set": {"kind": "world", "people": 60, "seed": 0}, "tokenizer.vocab": 300, "model.width": 16}
+    more = {"training.steps": 30, "training.batch_size": 8, "training.schedule": "constant", "evaluation.every": 30}
+    run = train("world-scratch", set={**changes, **more}, out=folder / "people")
+    items = run.data.part("questions").split("validation")
+    return list(items.questions[:3])
+
+
+@pytest.fixture
 def folder(gallery: Path, tmp_path: Path) -> Path:
     """A copy that a journey may change."""
     return Path(shutil.copytree(gallery, tmp_path / "runs"))

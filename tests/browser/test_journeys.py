@@ -43,7 +43,6 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     page.get_by_text(re.compile(r"loss: [\d.]+ at step 400")).first.wait_for()
     assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
     page.get_by_role("button", name="Measure").click()
-    page.get_by_role("columnheader", name="loss").first.wait_for()
     page.get_by_text("bigram").first.wait_for()
     picture(page, "run")
 
@@ -69,7 +68,7 @@ def test_a_study_live(open_page, server, picture) -> None:
     page.goto(server.at("new?study=yes&base=run:letters"))
     page.locator('[data-key="training.steps"]').fill("60")
     page.get_by_label("What is varied").fill("model.positions=none\nmodel.mixer=average")
-    page.get_by_label("Seeds").fill("2")
+    page.get_by_label("Seeds", exact=True).fill("2")
     page.get_by_label("Name of its folder").fill("positions")
     page.get_by_text("2 changes, 6 runs").wait_for()
     page.get_by_role("button", name="Start").click()
@@ -154,10 +153,24 @@ def test_generate_and_tokens(open_page, server, picture) -> None:
     picture(page, "tokens")
 
 
+def test_ask(open_page, server, people, picture) -> None:
+    page = open_page()
+    page.goto(server.at("ask/people"))
+    page.get_by_label("Questions").fill("\n".join(people))
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text(people[0]).last.wait_for()
+    page.get_by_role("meter", name="confidence").first.wait_for()
+    assert page.get_by_text("I don't know", exact=True).count() == 0
+    page.get_by_label("Abstain").fill("1")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text("I don't know", exact=True).first.wait_for()
+    picture(page, "ask")
+
+
 def test_asking_a_run_that_cannot_answer_says_so(open_page, server) -> None:
     page = open_page()
     page.goto(server.at("ask/letters"))
-    page.get_by_label("Questions").fill("Where was Ann born?")
+    page.get_by_label("Questions").fill("the cat")
     page.get_by_role("button", name="Ask").click()
     page.get_by_role("alert").wait_for()
     assert "answers" in page.get_by_role("alert").inner_text()

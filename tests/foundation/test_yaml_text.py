@@ -110,3 +110,23 @@ def test_any_text_is_a_value_or_a_sentence(text: str) -> None:
     if not said:
         with pytest.raises(ConfigError, match=r"\.$"):
             parse_yaml(text)
+
+
+def test_the_fast_reader_reads_what_the_careful_one_reads() -> None:
+    from glassformer.foundation import yaml_text
+
+    texts = [
+        "a: 1",
+        "a: 5e-4\nb: [1, .inf]\nc: null",
+        "a:\n- x\n- {b: true}",
+        "- 2024-01-01",
+        "'a b': ' 1'",
+        "a: 0x1F",
+        "",
+        "~",
+    ]
+    for text in texts:
+        careful = yaml_text._Loader(text, "x").get_single_data()
+        assert repr(yaml_text._FastLoader(text, "x").get_single_data()) == repr(careful) == repr(yaml_text.parse_yaml(text)), (
+            text
+        )

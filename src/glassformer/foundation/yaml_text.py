@@ -6,6 +6,7 @@ Stricter than YAML: no aliases (a small file could describe a huge or endless on
 
 from __future__ import annotations
 
+import importlib
 import re
 from contextlib import suppress
 from typing import Any
@@ -66,16 +67,12 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _yaml_parser() -> Any:
-    return vars(yaml)["CParser"]  # only where PyYAML was built with libyaml
-
-
 class _FastLoader(_Loader):
     """The same rules over the events of libyaml: several times as fast. Its messages are not used."""
 
     def __init__(self, text: str, source: str) -> None:
         super().__init__("", source)
-        self._parser: Any = _yaml_parser()(text)
+        self._parser: Any = importlib.import_module("yaml.cyaml").CParser(text)  # only there where PyYAML has libyaml
 
     def check_event(self, *choices: Any) -> bool:
         return bool(self._parser.check_event(*choices))

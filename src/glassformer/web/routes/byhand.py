@@ -1,4 +1,4 @@
-"""By hand: keys, values and queries in the plane -> weights and outputs; a goal -> reachable or why not. No mathematics here."""
+"""By hand: keys, values and queries in the plane -> weights and outputs; a goal -> reachable or why not."""
 
 from __future__ import annotations
 

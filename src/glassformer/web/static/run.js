@@ -5,6 +5,7 @@ import { drawBlocks } from "/static/blocks.js";
 import { badge, fill, h, loading, number, problem, sentence } from "/static/dom.js";
 import { curvePlot } from "/static/plot.js";
 
+const ENDED = ["finished", "stopped", "diverged", "failed"];
 const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) =>
   h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "number" ? number(value) : String(value)))));
 
@@ -31,7 +32,7 @@ export async function show(page, { name }) {
       h("a", { class: "button", href: link("new", "", { base: `run:${name}` }) }, "New from this"),
       run.report && h("a", { class: "button", href: address("/api/run/report", { run: name }), target: "_blank", rel: "noopener" }, "Report"),
       run.study && h("a", { class: "button", href: link("study", run.study) }, `Study ${run.study}`)),
-    !run.study && run.status !== "damaged" && (running || alive
+    !run.study && run.status !== "damaged" && (running || (alive && !ENDED.includes(run.status))
       ? h("p", { class: "actions" }, h("button", { type: "button", onclick: () => act("/api/stop", { name }) }, "Stop"), h("span", { class: "small" }, " finishes its step and saves; it can be resumed"))
       : goOn()));
   }
