@@ -52,7 +52,7 @@ export async function show(page) {
   });
 
   function point([x, y], label, kind) {
-    return h("g", { class: `result ${kind}` }, h("path", { d: `M ${at(x) - 8} ${at(-y)} L ${at(x)} ${at(-y) - 8} L ${at(x) + 8} ${at(-y)} L ${at(x)} ${at(-y) + 8} Z` }), h("text", { x: at(x) + 11, y: at(-y) + 14 }, label));
+    return h("g", { class: `result ${kind}` }, h("path", { d: `M ${at(x) - 8} ${at(-y)} L ${at(x)} ${at(-y) - 8} L ${at(x) + 8} ${at(-y)} L ${at(x)} ${at(-y) + 8} Z` }), h("text", { x: at(x) + 11, y: at(-y) + (kind === "hard" ? 28 : 14) }, label));
   }
   function draw() {
     fill(plane, h("line", { x1: 0, y1: at(0), x2: SIZE, y2: at(0), class: "axis" }), h("line", { x1: at(0), y1: 0, x2: at(0), y2: SIZE, class: "axis" }),

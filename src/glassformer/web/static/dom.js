@@ -50,7 +50,7 @@ export function number(value, digits = 4) {
 }
 
 export function percent(value) {
-  return value >= 0.9995 ? "100 %" : value < 0.001 ? "<0.1 %" : `${(100 * value).toFixed(1)} %`;
+  return value === 0 ? "0 %" : value >= 0.9995 ? "100 %" : value < 0.001 ? "<0.1 %" : `${(100 * value).toFixed(1)} %`;
 }
 
 export const visible = (text) => text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";

@@ -29,7 +29,7 @@ export function paint(canvas, weights, rows, columns, colors) {
 export function grid(maps, [layers, heads, rows, columns], pick, chosen) {
   const colors = palette(), size = rows * columns, boxes = [];
   const table = h("div", { class: "heads", role: "group", "aria-label": "All heads, a map each" });
-  table.style.gridTemplateColumns = `auto repeat(${heads}, minmax(2.2rem, 1fr))`;
+  table.style.gridTemplateColumns = `auto repeat(${heads}, minmax(1.6rem, 9rem))`;
   for (let layer = 0; layer < layers; layer++) {
     table.append(h("span", { class: "small" }, `layer ${layer}`));
     for (let head = 0; head < heads; head++) {
