@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import final
 
@@ -48,10 +50,22 @@ class Place:
         return None
 
     def studies(self) -> list[StudyDirectory]:
-        """The studies in the folder, one level down, or two, or the folder itself."""
-        candidates = [self.root, *sorted(self.root.glob("*")), *sorted(self.root.glob("*/*"))]
-        found = (StudyDirectory(one) for one in candidates if not one.name.startswith("."))
-        return [one for one in found if one.root.is_dir() and one.exists() and self.holds(one.root)]
+        """The studies in the folder, one level down, or two, or the folder itself; runs are not searched."""
+        return list(self._studies_below(self.root, 2))
+
+    def _studies_below(self, folder: Path, levels: int) -> Iterator[StudyDirectory]:
+        if StudyDirectory(folder).exists():
+            yield StudyDirectory(folder)
+        elif levels and not RunDirectory(folder).exists():
+            try:
+                with os.scandir(folder) as entries:
+                    names = sorted(
+                        one.name for one in entries if not one.name.startswith(".") and one.is_dir(follow_symlinks=False)
+                    )
+            except OSError:
+                return
+            for name in names:
+                yield from self._studies_below(folder / name, levels - 1)
 
     def name_of(self, folder: Path) -> str:
         """What the page calls a folder: its path below the root; the root itself goes by its own name."""
@@ -59,7 +73,10 @@ class Place:
 
     def holds(self, folder: Path) -> bool:
         """Whether a folder lies inside by its own path: not outside, and not through a link, wherever that leads."""
-        return folder.is_relative_to(self.root) and folder.resolve() == folder
+        if not folder.is_relative_to(self.root) or ".." in folder.parts:
+            return False
+        below = [folder, *folder.parents][: len(folder.parts) - len(self.root.parts)]
+        return not any(one.is_symlink() for one in below)
 
     def new(self, name: str) -> Path:
         """A folder for a run or study that is to begin."""

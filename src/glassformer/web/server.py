@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.desk import Desk
@@ -58,8 +59,8 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if warm:
-            desk.workshop.warm()
+        if warm:  # the list first: it is what everybody sees; torch comes after it
+            threading.Thread(target=_make_ready, args=(desk,), daemon=True).start()
         yield
         desk.workshop.close()
 
@@ -93,6 +94,12 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
     )
     tell(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}{_first_part(folder)}")
     uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _make_ready(desk: Desk) -> None:
+    with suppress(OSError, GlassformerError):
+        desk.overview()
+    desk.workshop.warm()
 
 
 def _first_part(folder: Path) -> str:
