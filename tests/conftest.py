@@ -20,7 +20,15 @@ settings.load_profile("steady")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small tests in parallel: more threads only wait for each other
 os.environ.setdefault("MPLBACKEND", "agg")
 
+WITH_TRITON = "To run them: `pip install triton`, then `pytest tests/model/kernels tests/generation/cuda` (minutes)."
 WITHOUT_TRITON = "needs the package triton (which torch for CUDA brings; on a CPU its interpreter runs the kernels)"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says how many kernel tests were skipped, and how to run them."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if WITHOUT_TRITON in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} kernel tests skipped: each {WITHOUT_TRITON}. {WITH_TRITON}")
 
 
 @pytest.fixture(autouse=True, scope="session")

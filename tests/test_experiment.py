@@ -164,7 +164,9 @@ def test_another_recipe_cannot_go_on(tiny, tmp_path, changes) -> None:
 )
 def test_what_may_change(tiny, tmp_path, changes) -> None:
     train(tiny, out=tmp_path / "run")
-    train(tiny, set=changes, out=tmp_path / "run", resume=True)
+    resumed = train(tiny, set=changes, out=tmp_path / "run", resume=True)
+    assert resumed.summary()["status"] == "finished"
+    assert resumed.recipe == load_recipe(tiny, changes)
 
 
 def test_changed_data_cannot_go_on(tiny, tiny_text, tmp_path) -> None:

@@ -37,6 +37,6 @@ class Window(Mixer):
             k, v = cache.extend("key", k), cache.extend("value", v)
         at = context.query_position_ids(x.shape[1], x.device)
         near = at[:, None, :, None] - torch.arange(k.shape[2], device=x.device) < self.reach
-        visible = context.visible(q.shape[2], k.shape[2], x.device)
-        pattern = attention_pattern(attention_scores(q, k), near if visible is None else near & visible)
+        mask = context.attention_mask(q.shape[2], k.shape[2], x.device)
+        pattern = attention_pattern(attention_scores(q, k), near if mask is None else near & mask)
         return self.pattern(pattern) @ v

@@ -1,4 +1,4 @@
-"""Four verdicts from made-up losses: 8 seeds, 120 documents, and changes whose true effect we know."""
+"""Four verdicts from made-up losses: 8 seeds, 1,000 documents, and changes whose true effect we know."""
 
 import numpy as np
 
@@ -9,14 +9,14 @@ from glassformer.study.evidence import Problem, Trials
 from glassformer.study.verdict import Rules, decide
 
 rng = np.random.default_rng(4)
-tokens = rng.integers(50, 500, 120)  # the length of each document
-document = rng.normal(3.0, 0.4, 120)  # some documents are harder than others, for every variant
+tokens = rng.integers(50, 500, 1000)  # the length of each document
+document = rng.normal(3.0, 0.4, 1000)  # some documents are harder than others, for every variant
 luck = rng.normal(0.0, 0.01, (8, 1))  # what a seed does to every variant alike
 
 
 def losses(effect, own_luck=0.003):
     """loss[seed, document] in nats per token."""
-    noise = rng.normal(0.0, own_luck, (8, 1)) + rng.normal(0.0, 0.02, (8, 120))
+    noise = rng.normal(0.0, own_luck, (8, 1)) + rng.normal(0.0, 0.02, (8, 1000))
     return document + luck + effect + noise
 
 

@@ -1,4 +1,4 @@
-"""Anything a user can name -> the check of it: a recipe, a run, ``file.py:callable``, a model, a Hugging Face folder."""
+"""Anything a user can name -> the check of it: a recipe, a run, ``file.py:callable``, a model, a folder or name of the hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from torch import nn
 
 from glassformer.assembly import Parent, prepare_data, starting_network
 from glassformer.checks.check import Target, check_model
+from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
 from glassformer.checks.report import CheckReport
+from glassformer.checks.zoo.build import tiny_model
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -24,31 +26,46 @@ from glassformer.runs.directory import RunDirectory
 
 
 def check(
-    target: Target | Recipe | Mapping[str, Any],
+    target: Target | Recipe | Mapping[str, Any] | None,
     *,
     set: Mapping[str, Any] | None = None,
     plugins: Sequence[Path | str] = (),
     causal: bool | None = None,
     vocabulary: int | None = None,
     context: int | None = None,
+    class_name: str | None = None,
     quick: bool = True,
     watch: Watcher = SILENT,
 ) -> CheckReport:
     """The laws, on the actual model: ``passed``, and ``findings`` that say where each broken law is broken.
 
     ``target``: a recipe (name, file, values), a run's folder, ``"file.py:callable"``, a model, a function from token ids
-    [B, T] to scores [B, T, V], a Hugging Face model or its folder. The other arguments are those of ``check_model``.
+    [B, T] to scores [B, T, V], a Hugging Face model, its folder or its name on the hub. ``class_name``: the class of
+    transformers to load a folder or name as; with ``target=None`` a tiny model of that class with random weights is
+    checked. The other arguments are those of ``check_model``.
     """
     load_plugins(plugins)
-    model, runtime, laws = resolve(target, set or {}, watch)
-    causal = True if causal is None and "causality" in laws else causal
-    return check_model(model, causal=causal, vocabulary=vocabulary, context=context, runtime=runtime, quick=quick)
+    if class_name is None:
+        model, runtime, laws = resolve(target, set or {}, watch)
+    else:
+        model, runtime, laws = _of_class(target, class_name), None, frozenset()
+    return check_model(
+        model,
+        causal=causal,
+        vocabulary=vocabulary,
+        context=context,
+        runtime=runtime,
+        laws=laws if causal is None else None,
+        quick=quick,
+    )
 
 
 def resolve(
-    target: Target | Recipe | Mapping[str, Any], changes: Mapping[str, Any], watch: Watcher = SILENT
+    target: Target | Recipe | Mapping[str, Any] | None, changes: Mapping[str, Any], watch: Watcher = SILENT
 ) -> tuple[Target, Runtime | None, frozenset[str]]:
     """What the words name, what it is trained in, and which laws its objective demands."""
+    if target is None:
+        raise UsageError("There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.")
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
         return callable_in_file(target), None, frozenset()
@@ -59,6 +76,9 @@ def resolve(
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         _refuse_changes(str(target), changes)
         return Path(target), None, frozenset()
+    if isinstance(target, str) and HUB_NAME.fullmatch(target) and not Path(target).exists():
+        _refuse_changes(target, changes)
+        return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
         runtime, laws = _runtime(recipe), recipe.objective.laws
@@ -66,6 +86,17 @@ def resolve(
         network, _ = starting_network(recipe, prepare_data(recipe), parent)
         return network.to(runtime.device), runtime, laws
     return target, None, frozenset()
+
+
+def _of_class(target: Any, class_name: str) -> nn.Module:
+    """A model of a class of transformers: from a folder, from the hub, or tiny and random."""
+    if target is None:
+        return tiny_model(class_name)
+    if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
+        return load_folder(Path(target), class_name)
+    if isinstance(target, str) and HUB_NAME.fullmatch(target):
+        return load_hub(target, class_name)
+    raise UsageError(f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.")
 
 
 def _refuse_changes(target: str, changes: Mapping[str, Any]) -> None:

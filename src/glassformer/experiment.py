@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from glassformer.assembly import (
     tools_for,
 )
 from glassformer.checks.report import CheckReport
+from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import ConfigError, DiskFull, Diverged, Interrupted, OutOfMemory, RunError
@@ -96,7 +97,7 @@ def train(
         steps = number_of_steps(recipe, batches)
         _rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
-        for note in (*runtime.notes, *data.notes):
+        for note in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
             watch.say(note)
         log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
@@ -109,7 +110,7 @@ def train(
             checkpoint=recipe.checkpoint,
             around=Surroundings(
                 evaluate=(lambda: _validation(network, data, recipe, stop, watch)) if "validation" in data.names else None,
-                record=log.append if report.passed else lambda record: log.append({**record, "tainted": True}),
+                record=_recorder(log, recipe, batches, watch, tainted=bool(report.broken)),
                 save=lambda state: _save(folder, recipe, network, optimizers, state, log),
                 recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
                 metric=metric,
@@ -271,6 +272,21 @@ def _write_down(
         folder.write_environment({**environment(runtime), **facts, **checks})
     folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=steps)
+
+
+def _recorder(
+    log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher, *, tainted: bool
+) -> Callable[[dict[str, Any]], None]:
+    """Records go to the log; after an evaluation the objective says what they give cause to say."""
+
+    def record(values: dict[str, Any]) -> None:
+        log.append({**values, "tainted": True} if tainted else values)
+        if any(name.startswith(VALIDATION) for name in values):
+            remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
+            if remark is not None:
+                watch.say(remark)
+
+    return record
 
 
 def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal, watch: Watcher) -> dict[str, float]:

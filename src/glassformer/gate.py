@@ -26,9 +26,9 @@ def pass_the_checks(
 
     ``laws``: what the objective demands, whatever the model says of itself.
     """
-    report = check_model(model, causal="causality" in laws or None, runtime=runtime, kernel=kernel)
-    if report.passed:
-        watch.say(f"Checks passed in {report.seconds:.1f} s: {', '.join(report.tested)}.")
+    report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
+    if not report.broken:
+        watch.say(f"Checks {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
         return report
     if not allow_leaks:
         sentences = " ".join(finding.sentence for finding in report.findings)
@@ -42,7 +42,7 @@ def pass_the_checks(
 
 def taint_of(report: CheckReport) -> str | None:
     """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
-    if report.passed:
+    if not report.broken:  # what could not be judged is said and recorded, and taints nothing
         return None
     laws = " and ".join(f"{finding.law} at {finding.where}" for finding in report.findings)
     return f"this model breaks {laws}; its figures mean nothing."

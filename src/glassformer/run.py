@@ -14,12 +14,12 @@ import torch
 from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
-from glassformer.data.questions import Questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.proportions import TwoCheckpoints
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -163,10 +163,18 @@ class Run:
         known = self.directory.read_environment()
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
-        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence."""
+    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence.
+
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        """
         found = self.checkpoint(checkpoint)
-        return export(self.directory, self._fresh_model(found), self.tokenizer, Path(folder), step=found.step)
+        network: Any = self._fresh_model(found)
+        if hasattr(network, "save_pretrained"):
+            labels = (self._data_record or {}).get("labels", {})
+            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+            return exported
+        return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -199,6 +207,8 @@ class Run:
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), self.data.notes
+            if checkpoint == "best" and split == "validation":
+                notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
@@ -223,6 +233,20 @@ class Run:
             result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
             write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
         return Evaluation.from_plain(read_json(file))
+
+    def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
+        """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
+        metric = chosen_metric(self.recipe)
+        if not metric.answers:
+            raise UsageError(
+                f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other."
+            )
+        first, second = (run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        assert first is not None
+        assert second is not None
+        if first.ids is None or first.ids != second.ids or metric.name not in second.units:
+            raise RunError(f"{self.folder} and {other.folder} were not asked the same items, so they cannot be paired.")
+        return TwoCheckpoints.of(first.units[metric.name].sums, second.units[metric.name].sums)
 
     def evaluate_texts(
         self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -273,10 +297,23 @@ class Run:
             tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
+            parent=self._parent_for(device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
+
+    def _parent_for(self, device: torch.device) -> Any:
+        """The model of the run this one started from; None where it is not here any more, or gives other numbers."""
+        folder = Path(self.ancestry[0]["run"]) if self.ancestry else None
+        if folder is None or not RunDirectory(folder).exists():
+            return None
+        try:
+            network = load(folder).model
+        except GlassformerError:
+            return None
+        same = network.dims.num_outputs == self.untrained().dims.num_outputs
+        return network.to(device) if same else None
 
     def _untrained_for(self, device: torch.device) -> Any:
         """The untrained model; None (and said) where it needs training data that are not here."""
@@ -299,7 +336,7 @@ class Run:
 
     def ask(
         self,
-        questions: str | Sequence[str] | Questions,
+        questions: str | Sequence[str] | Any,
         *,
         beams: int = 1,
         abstain_below: float | None = None,
@@ -311,18 +348,21 @@ class Run:
         answers are not given.
         """
         objective, device = self.recipe.objective, choose_device("auto")
-        items = questions if isinstance(questions, Questions) else self.question_texts(questions)
+        items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = tools_for(self.recipe, self.tokenizer)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
 
-    def questions(self, file: Path | str) -> Questions:
-        """The questions of a file (``question`` or ``question<TAB>answer`` per line), checked with this run's tokenizer."""
-        return questions_of_file(self.tokenizer, file, name=str(file))
+    def questions(self, file: Path | str) -> Any:
+        """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
+        self.recipe.objective.require_answers()
+        kind = part_kind(self.recipe.objective.asked)
+        return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
-    def question_texts(self, texts: str | Sequence[str]) -> Questions:
-        """Questions given as such."""
-        return questions_of_texts(self.tokenizer, texts)
+    def question_texts(self, texts: str | Sequence[str], **more: Any) -> Any:
+        """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
+        self.recipe.objective.require_answers()
+        return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **more)
 
     def generate(
         self,

@@ -11,8 +11,8 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from glassformer.checks.check import check_model  # noqa: E402
-from glassformer.checks.huggingface import is_huggingface, load_folder  # noqa: E402
-from glassformer.foundation.errors import DataError, UsageError  # noqa: E402
+from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder  # noqa: E402
+from glassformer.foundation.errors import DataError  # noqa: E402
 
 COMMON = {
     "hidden_size": 24,
@@ -57,7 +57,7 @@ def test_decoders_pass_every_law_in_pure_float64(name: str) -> None:
     report = check_model(decoders()[name])
     assert report.passed, str(report)
     assert report.notes == ()
-    assert set(report.tested) == {"causality", "batch", "padding", "cache"}
+    assert set(report.tested) == {"causality", "batch", "state", "padding", "cache"}
     assert "up to 21" in report.tested["causality"]
     assert report.tested["padding"] == "hidden: right, left"
 
@@ -120,11 +120,11 @@ def test_folder_is_loaded_from_safetensors_alone(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
-def test_context_of_a_model_that_states_none_must_be_given() -> None:
+def test_context_of_a_model_that_states_none_is_found_by_trying() -> None:
     torch.manual_seed(0)
     config = transformers.MambaConfig(vocab_size=50, hidden_size=12, state_size=5, num_hidden_layers=2, pad_token_id=0)
     mamba = transformers.MambaForCausalLM(config)
-    with pytest.raises(UsageError, match="states no context; give it with context="):
-        check_model(mamba)
     report = check_model(mamba, context=9)
-    assert report.passed, str(report)
+    assert report.judged["causality"] == report.judged["batch"] == "passed"
+    assert "up to 9" in report.tested["causality"]
+    assert huggingface_subject(mamba).context == 256

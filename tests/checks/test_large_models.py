@@ -66,7 +66,7 @@ def test_an_honest_one_passes_with_every_law_tested_on_the_vectors_and_on_the_sc
     report = check_model(large(dropout=0.1))
     assert report.passed, str(report)
     assert report.notes == ()
-    assert set(report.tested) == {"causality", "batch", "padding", "cache"}
+    assert set(report.tested) == {"causality", "batch", "state", "padding", "cache"}
     assert all("through the head" in how for how in report.tested.values())
     assert report.tested["causality"].count("up to 1024") == 2
 

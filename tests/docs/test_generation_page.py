@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from glassformer.generation import generate
-from glassformer.generation.cuda import decoder as decode
+from glassformer.generation import batch
+from glassformer.generation.cuda import decoder
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "generation.md").read_text(encoding="utf-8")
@@ -25,9 +25,9 @@ def test_the_snippet_prints_what_the_page_says():
 
 def test_the_figures_of_the_page_are_those_of_the_code():
     words = " ".join(PAGE.split())
-    assert f"off by {decode.SLACK:.0e} of the largest score".replace("e-05", "e-5") in words
-    assert f"{decode.CAUTION:.0f} times the largest difference" in words
-    assert f"each {decode.LENGTH_UNIT} places" in words
-    assert f"every {generate.STRIDE} steps, every {generate.WATCHED_STRIDE} when" in words
-    assert decode.COMPARED == 2
+    assert f"off by {batch.SLACK:.0e} of the largest score".replace("e-05", "e-5") in words
+    assert f"{batch.CAUTION:.0f} times the largest difference" in words
+    assert f"each {decoder.LENGTH_UNIT} positions" in words
+    assert f"every {decoder.STRIDE} steps, every {decoder.WATCHED_STRIDE} when" in words
+    assert batch.COMPARED == 2
     assert "first token of two sequences" in words

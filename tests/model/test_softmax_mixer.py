@@ -60,3 +60,29 @@ def test_a_look_at_scores_or_pattern_leaves_the_fast_path() -> None:
         assert not mixer.takes_fast_path
         handle.remove()
     assert mixer.takes_fast_path
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_padded_batch_trains_on_the_fused_path_with_the_same_gradients_twice() -> None:
+    """On CUDA: no table of scores is formed, gradients are the definition's, and the same bits come twice."""
+    from glassformer.foundation.runtime import be_deterministic
+    from glassformer.model.config import ModelConfig
+    from glassformer.model.transformer import build_model
+
+    be_deterministic()
+    model = build_model(ModelConfig(width=64, heads=2, layers=2, context=64, causal=False), 31, seed=1).cuda().train()
+    ids = torch.randint(31, (8, 64), generator=torch.Generator().manual_seed(1)).cuda()
+    padding = torch.arange(64, device="cuda") >= torch.arange(8, 72, 8, device="cuda").unsqueeze(1)
+
+    def gradients(fused: bool) -> list[torch.Tensor]:
+        for block in model.blocks:
+            block.attention.mixer.fused = fused
+        model.zero_grad()
+        features = model.features(ids, key_padding_mask_BS=padding)
+        features.masked_fill(padding.unsqueeze(-1), 0.0).square().sum().backward()
+        return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+    once, twice, definition = gradients(True), gradients(True), gradients(False)
+    assert all(torch.equal(one, other) for one, other in zip(once, twice))
+    for one, other in zip(once, definition):
+        torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-3)

@@ -63,9 +63,10 @@ def test_a_prompt_of_128_and_two_labels_is_130_d_and_2(bert_folder: Path, tmp_pa
     assert formula + 2 * WIDTH + 2 == 130 * WIDTH + 2
 
 
+@pytest.mark.parametrize("pool", ["mean", "first", "own"])
 @pytest.mark.parametrize("tuning", SETTINGS)
-def test_padding_and_other_rows_change_nothing(tuning: str, bert_folder: Path) -> None:
-    report = check_model(build(bert_folder, tuning=SETTINGS[tuning]))
+def test_padding_and_other_rows_change_nothing(tuning: str, pool: str, bert_folder: Path) -> None:
+    report = check_model(build(bert_folder, tuning=SETTINGS[tuning], pool=pool))
     assert report.passed, [finding.sentence for finding in report.findings]
     assert {"batch", "padding"} <= set(report.tested)
 

@@ -161,7 +161,7 @@ class TestRefused:
             ({"seed": [1, 2]}, {}, ConfigError, "sets seed"),
             ({"model.merge": ["shift"]}, {"seeds": 1}, ConfigError, "one seed says nothing about the noise"),
             ({"model.merge": ["shift"]}, {"metric": "los"}, UnknownName, "Did you mean 'loss'"),
-            ({"model.merge": ["shift"]}, {"metric": "accuracy"}, ConfigError, "not measured by a language model"),
+            ({"model.merge": ["shift"]}, {"metric": "accuracy"}, ConfigError, "metric has no 'accuracy'"),
             ({"model.merge": ["shift"]}, {"looks": [8, 6]}, ConfigError, "must be rising numbers of seeds"),
             ({"model.merge": ["shift"]}, {"on": "moon"}, UsageError, "--on moon is not a place to run"),
             ({"model.merge": ["shift"]}, {"jobs": 0}, UsageError, "--jobs 0 must be 1 or more"),

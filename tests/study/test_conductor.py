@@ -59,8 +59,9 @@ class MakesUp(Executor):
         found = self.loss(variant, int(rest.split(" ")[0]), task.values["recipe"])
         if isinstance(found, dict):
             return {"seconds": 1.0, **found}
-        wave = np.sin(np.arange(6.0) * (1 + task.values["recipe"]["seed"]))
-        self.made_up.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave)
+        many = type(self.made_up)(np.resize(self.made_up.tokens, 600))
+        wave = np.sin(np.arange(600.0) * (1 + task.values["recipe"]["seed"]))
+        many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave)
         return {"status": "finished", "seconds": self.seconds, "notes": []}
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from glassformer.study.counts import Rate, failures_not_excluded, items_needed, mcnemar_mid_p, rare, wilson
+from glassformer.evaluation.proportions import mcnemar_mid_p, wilson
+from glassformer.study.counts import Rate, failures_not_excluded, items_needed, rare
 from glassformer.study.crossed import crossed
 
 

@@ -109,13 +109,13 @@ def test_the_fast_rule_of_this_file_is_the_rule_of_decide(looks):
     rng, changes = np.random.default_rng(5), 3
     plan = Looks(looks, changes=changes)
     losses = World(seed_sd=0.004, document_sd=0.02, cell_sd=0.05).losses(rng, 12, changes, looks[-1], effect=0.0)
-    losses[:, 1] -= 0.012
-    losses[:, 3] += 0.004
-    expected = words(losses[:, 1:] - losses[:, :1], plan, MARGIN)
+    losses[:, 1] -= 0.12
+    losses[:, 2] += 0.1
+    expected = words(losses[:, 1:] - losses[:, :1], plan, 0.05)
     assert len(set(expected.ravel())) >= 3  # the comparison would be empty if all words were the same
     for study, row in zip(losses, expected):
         base, *others = (Trials(str(i), values) for i, values in enumerate(study))
-        verdicts = decide(base, others, Rules(looks, LOSS, MARGIN), weights=TOKENS)
+        verdicts = decide(base, others, Rules(looks, LOSS, 0.05), weights=TOKENS)
         assert [verdict.verdict for verdict in verdicts] == list(row)
 
 
@@ -159,11 +159,21 @@ def false_same(world: World, looks: Looks, studies: int) -> float:
 
 @pytest.mark.parametrize("looks", [FIXED, SEQUENTIAL])
 def test_quick_false_same_at_the_margin(looks):
-    assert (
-        0.01
-        < false_same(World(seed_sd=0.003, document_sd=0.02, cell_sd=0.05), Looks(looks), 500)
-        <= 0.065 + three_errors(0.05, 500)
-    )
+    world = World(seed_sd=0.003, document_sd=0.02, cell_sd=0.05)
+    assert false_same(world, Looks(looks), 500) <= 0.065 + three_errors(0.05, 500)
+
+
+def test_the_two_one_sided_tests_are_neither_too_strict_nor_too_lax():
+    """On documents like those seen; what so few documents may have missed comes on top of it."""
+    losses = World(seed_sd=0.003, document_sd=0.02, cell_sd=0.05).losses(np.random.default_rng(4), 500, 1, 8, effect=MARGIN)
+    same = crossed(losses[:, 1] - losses[:, 0], TOKENS).p_same_here(MARGIN) < 0.05
+    assert 0.01 < float(same.mean()) <= 0.065 + three_errors(0.05, 500)
+
+
+def test_what_is_the_same_is_called_that_on_a_thousand_documents():
+    rng = np.random.default_rng(6)
+    d = 0.002 * rng.standard_normal((200, 8, 1)) + 0.02 * rng.standard_normal((200, 8, 1000))
+    assert float((crossed(d).p_same(MARGIN) < 0.05).mean()) > 0.95
 
 
 @pytest.mark.slow

@@ -235,7 +235,7 @@ class TestSeedsAndLooks:
 
     def test_an_unknown_metric_gets_the_nearest(self):
         with pytest.raises(UnknownName, match="Did you mean 'loss'"):
-            plan(metric="los")
+            plan(metric="los").judged  # noqa: B018
 
     def test_rules_are_the_plans(self):
         rules = plan(metric="accuracy", margin=0.02, alpha=0.1, planned_effect=0.05, seeds=7).rules()

@@ -10,7 +10,15 @@ import pytest
 from scipy import stats
 
 from glassformer.study.crossed import crossed
-from glassformer.study.power import FEWEST_SEEDS, MORE_DOCUMENTS, detectable, power_of, power_table, seeds_needed
+from glassformer.study.power import (
+    FEWEST_SEEDS,
+    MORE_DOCUMENTS,
+    detectable,
+    documents_wanted,
+    power_of,
+    power_table,
+    seeds_needed,
+)
 from glassformer.study.statistics import sign_flip
 
 # The table that is printed before the first run: detectable difference at 80 %, by seeds, for 1, 3 and 5 changes.
@@ -87,6 +95,14 @@ def test_when_documents_are_the_noise_no_number_of_seeds_helps():
     assert needed.reason == MORE_DOCUMENTS
     assert needed.plain() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
     assert str(needed) == MORE_DOCUMENTS
+
+
+def test_how_much_text_would_let_seeds_decide():
+    found = crossed(differences(8, document_sd=1.0))
+    wanted = documents_wanted(found, 0.01)
+    # half of .0001 / 7.84888 for the documents: their variance, one m-th of each, must fall to that
+    assert wanted == math.ceil(found.documents * float(found.document_variance) / (0.5 * 0.0001 / 7.84888))
+    assert documents_wanted(crossed(differences(8)), 0.01) is None
 
 
 def test_one_seed_says_nothing_about_the_noise():

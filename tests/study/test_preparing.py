@@ -64,7 +64,7 @@ def test_no_validation_text(recipe):
 
 
 def test_a_metric_that_is_not_measured(recipe):
-    with pytest.raises(ConfigError, match="metric=exact_match is not measured by a language model; use one of loss"):
+    with pytest.raises(ConfigError, match="metric=exact_match is not measured by objective=next-token of base"):
         facts_of(recipe, {"model.positions": "none"}, metric="exact_match")
 
 

@@ -48,7 +48,7 @@ def false_alarms_of_sizes(sizes, studies: int, stream: int = 0) -> tuple[float, 
     rng, found, covered = np.random.default_rng([stream, studies]), 0, 0
     for _ in range(0, studies, 10):  # ten studies on each set of sizes
         likes = 0.05 * rng.standard_normal((10, 1, 150))
-        d = 0.003 * rng.standard_normal((10, SEEDS, 1)) + likes + 0.05 * rng.standard_normal((10, SEEDS, 150))
+        d = 0.001 * rng.standard_normal((10, SEEDS, 1)) + likes + 0.02 * rng.standard_normal((10, SEEDS, 150))
         one = crossed(d, sizes(rng))
         found += int((one.p <= 0.05).sum())
         covered += int((np.abs(one.mean) <= one.half_width(0.95)).sum())

@@ -12,9 +12,11 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import runs
+from glassformer.checks.subject import can_run
 
 ROWS = 3
+MANY = 33
+"""Rows at once, for what only large batches do."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,26 @@ def row_leak(passes: Passes, probes: Probes) -> Finding | None:
     if passes.subject.paddings:
         settings.append(Setting(masked=True))
     for length in dict.fromkeys((min(5, passes.subject.context), passes.subject.context)):
-        if runs(passes.subject, probes.rows(ROWS, length)) is None:
+        if not can_run(passes.subject, probes.rows(ROWS, length)):
             continue
         for setting in _affordable(settings, probes) if length > 5 else settings:
             for row in (1,) if length > 5 else (1, 0, ROWS - 1):  # the middle row has neighbours on both sides
                 suspect = _changed_others(passes, probes, setting, length, row)
                 if suspect is not None:
                     return _finding(passes, probes, suspect)
-    return _by_gradients(passes, probes) or _alone(passes, probes)
+    return _by_gradients(passes, probes) or _many_rows(passes, probes) or _alone(passes, probes)
+
+
+def _many_rows(passes: Passes, probes: Probes) -> Finding | None:
+    """Short rows in a large batch, in both modes; and such a row alone."""
+    length = min(5, passes.subject.context)
+    if not can_run(passes.subject, probes.rows(MANY, length)):
+        return None
+    for setting in (Setting(), Setting(mode="training")):
+        suspect = _changed_others(passes, probes, setting, length, MANY // 2, rows=MANY)
+        if suspect is not None:
+            return _finding(passes, probes, suspect)
+    return _alone_or_among(passes, Setting(), probes.rows(MANY, length))
 
 
 def _affordable(settings: list[Setting], probes: Probes) -> list[Setting]:
@@ -51,8 +65,10 @@ def _affordable(settings: list[Setting], probes: Probes) -> list[Setting]:
     return settings[:1] if probes.brief else settings[:2] if probes.heavy else settings
 
 
-def _changed_others(passes: Passes, probes: Probes, setting: Setting, length: int, row: int) -> _Suspect | None:
-    ids_BT = probes.rows(ROWS if length <= 5 or not probes.heavy else 2, length)
+def _changed_others(
+    passes: Passes, probes: Probes, setting: Setting, length: int, row: int, *, rows: int | None = None
+) -> _Suspect | None:
+    ids_BT = probes.rows(rows or (ROWS if length <= 5 or not probes.heavy else 2), length)
     changed_BT = probes.others(ids_BT)
     changed_BT[row] = ids_BT[row]
     suspect = _Suspect(setting, ids_BT, changed_BT, row)
@@ -78,6 +94,8 @@ def _by_gradients(passes: Passes, probes: Probes) -> Finding | None:
             return None
         if float(sizes_BT[1:].max()) > passes.allowed(setting, torch.float64) * largest(sizes_BT):
             suspect = _changed_others(passes, probes, setting, length, 0)
+            for confirming in (setting, replace(setting, graded=True)):
+                suspect = suspect or _changed_others(passes, probes, confirming, length, 0)
             if suspect is not None:
                 return _finding(passes, probes, suspect)
     return None
@@ -85,15 +103,18 @@ def _by_gradients(passes: Passes, probes: Probes) -> Finding | None:
 
 def _alone(passes: Passes, probes: Probes) -> Finding | None:
     """That there are other rows at all must not matter: a row alone and among others."""
-    setting, length = Setting(), min(64, passes.subject.context) if probes.brief else passes.subject.context
-    rows = 2 if probes.heavy else ROWS
-    ids_BT = probes.rows(rows, length)
+    length = min(64, passes.subject.context) if probes.brief else passes.subject.context
+    return _alone_or_among(passes, Setting(), probes.rows(2 if probes.heavy else ROWS, length))
+
+
+def _alone_or_among(passes: Passes, setting: Setting, ids_BT: Tensor) -> Finding | None:
+    rows, length = ids_BT.shape
     alone, among = passes.scores(setting, ids_BT[:1]), passes.scores(setting, ids_BT)
     change_T = differing(alone[0], among[0])
-    if float(change_T.max()) <= passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
+    calls = partial(passes.plain, setting, ids_BT[:1]), partial(passes.plain, setting, ids_BT)
+    if not passes.beyond_rounding(setting, change_T, alone, calls[1]):
         return None
     at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(rows, length, 0, 0, length))
-    calls = partial(passes.plain, setting, ids_BT[:1]), partial(passes.plain, setting, ids_BT)
     place = locate(passes, setting, *calls, *regions, same_shape=False)
     example = {"rows": ids_BT.tolist(), "row": 0, "found_by": "the row alone", **passes.said(setting)}
     return Finding("batch", place, 0, at, float(change_T[at]), example)
@@ -118,7 +139,7 @@ def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
     for length in (n for n in (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256, 512) if n < suspect.ids_BT.shape[1]):
         keep = [0, 1] if suspect.row == 0 else [suspect.row - 1, suspect.row]
         ids_BT, changed_BT = suspect.ids_BT[keep, :length], suspect.changed_BT[keep, :length]
-        if runs(passes.subject, ids_BT) is None:
+        if not can_run(passes.subject, ids_BT):
             continue
         attempt = _Suspect(suspect.setting, ids_BT, changed_BT, keep.index(suspect.row))
         if _changes(passes, attempt).any():

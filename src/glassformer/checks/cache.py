@@ -12,50 +12,65 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import Cached, runs
+from glassformer.checks.subject import Cached, can_run
+from glassformer.checks.verdicts import in_short
 
-ROWS = 2
+ROWS = (2, 1)
 
 
 def cache_fault(passes: Passes, probes: Probes) -> Finding | None:
     """The first piece whose scores differ, or None. Asks for ``subject.new_cache``."""
-    full = passes.subject.context
-    short = min(7, full)
-    pieces = [[1] * short, [max(1, full - 3)] + [1] * min(3, full - 1)]
-    if full > 6 and not probes.heavy:
-        pieces.append([full // 2, 1, full - full // 2 - 1])  # a piece in the middle of a row, of more than one token
-    for sizes in pieces[:1] if probes.brief else pieces:  # a last step that acts at each place alone keeps nothing
-        if runs(passes.subject, probes.rows(1, sum(sizes))) is None:
+    for sizes in _plans(passes, probes):
+        if not can_run(passes.subject, probes.rows(1, sum(sizes))):
             continue
-        found = _in_pieces(passes, probes, sizes)
-        if found is not None:
-            return found
+        for rows in ROWS:
+            try:
+                found = _in_pieces(passes, probes, sizes, rows)
+            except Exception as error:
+                if all(size == 1 for size in sizes[1:]):
+                    raise
+                passes.subject.remarks.append(f"Several tokens at once cannot be read on with the cache: {in_short(error)}.")
+                break
+            if found is not None:
+                return found
     return _unequal_rows(passes, probes) if passes.subject.ragged and not probes.brief else None
 
 
-def _in_pieces(passes: Passes, probes: Probes, sizes: list[int]) -> Finding | None:
-    setting, ids_BT = Setting(), probes.rows(ROWS, sum(sizes))
+def _plans(passes: Passes, probes: Probes) -> list[list[int]]:
+    """Sizes of pieces: token by token, a beginning and steps to the full context, several tokens in the middle of a row."""
+    full = passes.subject.context
+    plans = [[1] * min(7, full)]
+    if probes.brief:  # a last step that acts at each place alone keeps nothing
+        return plans
+    plans.append([max(1, full - 3)] + [1] * min(3, full - 1))
+    if full >= 7:
+        plans.append([3, 3, 1])
+    if full > 12 and not probes.heavy:
+        plans.append([full // 2, 1, full - full // 2 - 1])
+    return plans
+
+
+def _in_pieces(passes: Passes, probes: Probes, sizes: list[int], rows: int) -> Finding | None:
+    setting, ids_BT = Setting(), probes.rows(rows, sum(sizes))
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     whole = passes.scores(setting, ids_BT)
-    floor = passes.allowed(setting, whole.dtype, same_shape=False) * largest(whole)
 
-    def pieces() -> list[Tensor]:
+    def pieces() -> Tensor:
         cache = _cache(passes)
-        return [cache.read(ids_BT[:, start : start + size]) for start, size in zip(starts, sizes)]
+        return torch.cat([cache.read(ids_BT[:, start : start + size]) for start, size in zip(starts, sizes)], dim=1)
 
-    read = passes.run(setting, lambda: torch.cat(pieces(), dim=1))
-    change_BT = differing(whole, read)
-    if float(change_BT.max()) <= floor:
+    change_BT = differing(whole, passes.run(setting, pieces))
+    if not passes.beyond_rounding(setting, change_BT, whole, pieces):
         return None
-    first_T = change_BT.amax(0)
-    at = int((first_T > floor).nonzero()[0])
+    floor = passes.allowed(setting, whole.dtype, same_shape=False) * largest(whole)
+    at = int((change_BT.amax(0) > floor).nonzero()[0])
     piece = max(i for i, start in enumerate(starts) if start <= at)
     start, size = starts[piece], sizes[piece]
     row = int(change_BT[:, at].argmax())
-    regions = Region(ROWS, sum(sizes), row, start, start + size), Region(ROWS, size, row, 0, size)
+    regions = Region(rows, sum(sizes), row, start, start + size), Region(rows, size, row, 0, size)
     calls = partial(passes.subject.scores, ids_BT), _last_piece(passes, ids_BT, starts[: piece + 1], sizes[: piece + 1])
     place = locate(passes, setting, *calls, *regions, same_shape=False, only_last=True)
-    example = {"tokens": ids_BT[row].tolist(), "pieces": sizes, **passes.said(setting)}
+    example = {"rows": rows, "tokens": ids_BT[row].tolist(), "pieces": sizes, **passes.said(setting)}
     return Finding("cache", place, start, at, float(change_BT[row, at]), example)
 
 
@@ -92,7 +107,7 @@ def _unequal_rows(passes: Passes, probes: Probes) -> Finding | None:
     for row, length in enumerate(lengths):
         whole = passes.scores(setting, ids[row])
         change_T = differing(whole[0, length:], read[row])
-        if float(change_T.max()) > passes.allowed(setting, whole.dtype, same_shape=False) * largest(whole):
+        if passes.beyond_rounding(setting, change_T, whole, call):
             at = int(change_T.argmax())
             regions = Region(1, length + more, 0, length + more - 1, length + more), Region(len(ids), 1, row, 0, 1)
             place = locate(

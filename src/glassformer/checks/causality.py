@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,22 +14,35 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import runs
+from glassformer.checks.subject import can_run
 
 TRAINED = Setting(precision="as trained")
+MANY = 33
+"""Rows at once, for what only large batches do."""
 FEW = 4
 """Cuts in settings that differ from the main ones only in the path taken."""
 
 
 @dataclass(frozen=True)
 class _Suspect:
-    """One row, the same row with another future from ``cut`` on, and what that does before it."""
+    """Row ``row``, the same with another future from ``cut`` on, among other rows that stay (or alone)."""
 
     setting: Setting
-    ids_1T: Tensor
-    changed_1T: Tensor
+    ids_BT: Tensor
+    changed_BT: Tensor
     cut: int
     way: str = "changed inputs"
+    row: int = 0
+
+    @property
+    def ids(self) -> Tensor:
+        """The row's own tokens, [T]."""
+        return self.ids_BT[self.row]
+
+    @property
+    def changed_places(self) -> list[int]:
+        places: list[int] = (self.ids != self.changed_BT[self.row]).nonzero().flatten().tolist()
+        return places
 
 
 @dataclass
@@ -64,12 +78,14 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
     """Settings, lengths and cuts, the cheap ones first."""
     subject, full = passes.subject, passes.subject.context
     training = Setting(mode="training")
-    works = [length for length in probes.short_lengths() if runs(subject, probes.rows(1, length)) is not None]
+    works = [length for length in probes.short_lengths() if can_run(subject, probes.rows(1, length))]
     for length in works:
         yield Setting(), length, probes.cuts(length)
         if length in (3, 8):
             yield training, length, probes.cuts(length)
             yield replace(training, precision="as trained"), length, probes.cuts(length)
+            yield Setting(precision="as trained", graded=True), length, probes.cuts(length)
+            yield Setting(), length, [1 + i % (length - 1) for i in range(MANY)]
     if probes.brief:
         yield Setting(), full, sorted({1, full - 1})
         yield replace(training, precision="as trained"), full, [full - 1]
@@ -85,15 +101,17 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
     if subject.paddings:
         yield Setting(masked=True), full, few
         yield replace(TRAINED, masked=True), full, few
-    if any(not parameter.any() for module in subject.modules.values() for parameter in module.parameters()):
+    if passes.has_closed_gates:
         yield Setting(stirred=True), full, few
+        yield Setting(mode="training", stirred=True), min(full, 8), probes.cuts(min(full, 8))
     for length in probes.long_lengths():
-        if runs(subject, probes.rows(1, length)) is not None:
+        if can_run(subject, probes.rows(1, length)):
             yield Setting(), length, [length - 1] if probes.heavy else probes.cuts(length, wanted=FEW)
 
 
 def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: int, cuts: list[int]) -> _Suspect | None:
-    """Each cut with a row of its own; a suspicion is confirmed on the row alone, since another row could have caused it."""
+    """Each cut with a row of its own; a suspicion is confirmed on the row alone, or with the other rows as they were, since
+    another row could have caused it."""
     at_once = probes.rows_at_once(length)
     for start in range(0, len(cuts), at_once):
         cut_B = torch.tensor(cuts[start : start + at_once])
@@ -102,9 +120,12 @@ def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: i
         before_BT = _earlier_changes(passes, setting, ids_BT, changed_BT, cut_B)
         suspicious = [row for row in before_BT.amax(1).argsort(descending=True).tolist() if before_BT[row].max() > 0][:3]
         for row in suspicious:
-            suspect = _Suspect(setting, ids_BT[row : row + 1], changed_BT[row : row + 1], int(cut_B[row]))
-            if _changes(passes, suspect).any():
-                return suspect
+            alone = _Suspect(setting, ids_BT[row : row + 1], changed_BT[row : row + 1], int(cut_B[row]))
+            only_this_BT = torch.where((torch.arange(len(cut_B)) == row).unsqueeze(1).to(ids_BT.device), changed_BT, ids_BT)
+            among = _Suspect(setting, ids_BT, only_this_BT, int(cut_B[row]), row=row)
+            for suspect in (alone, among):
+                if _changes(passes, suspect).any():
+                    return suspect
     return None
 
 
@@ -120,7 +141,9 @@ def _earlier_changes(passes: Passes, setting: Setting, ids_BT: Tensor, changed_B
 
 
 def _changes(passes: Passes, suspect: _Suspect) -> Tensor:
-    return _earlier_changes(passes, suspect.setting, suspect.ids_1T, suspect.changed_1T, torch.tensor([suspect.cut]))[0]
+    """By how much the scores of the row before its cut change, [T]."""
+    cut_B = torch.full((len(suspect.ids_BT),), suspect.cut)
+    return _earlier_changes(passes, suspect.setting, suspect.ids_BT, suspect.changed_BT, cut_B)[suspect.row]
 
 
 def _future_gradients(passes: Passes, probes: Probes, setting: Setting, coverage: Coverage) -> _Suspect | None:
@@ -155,11 +178,12 @@ def _future_gradients(passes: Passes, probes: Probes, setting: Setting, coverage
 
 
 def _by_changed_inputs(passes: Passes, probes: Probes, setting: Setting, ids_1T: Tensor, cut: int) -> _Suspect | None:
-    """A gradient's suspicion about one row, confirmed on the row alone by other futures."""
-    for _ in range(4):
-        suspect = _Suspect(setting, ids_1T, probes.changed_from(ids_1T, torch.tensor([cut])), cut, way="gradients")
-        if _changes(passes, suspect).any():
-            return suspect
+    """A gradient's suspicion about one row, confirmed on the row alone by other futures, as usual and with gradients on."""
+    for confirming in (setting, replace(setting, graded=True)):
+        for _ in range(4):
+            suspect = _Suspect(confirming, ids_1T, probes.changed_from(ids_1T, torch.tensor([cut])), cut, way="gradients")
+            if _changes(passes, suspect).any():
+                return suspect
     return None
 
 
@@ -169,13 +193,13 @@ def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
     for length in sorted({2} if probes.brief else {2, full // 2, full - 1} & set(range(1, full))):
         whole_1T = probes.rows(1, full)
         start_1T = whole_1T[:, :length]
-        if runs(passes.subject, start_1T) is None:
+        if not can_run(passes.subject, start_1T):
             continue
         alone, followed = passes.scores(setting, start_1T), passes.scores(setting, whole_1T)
         change_T = differing(alone, followed[:, :length])[0]
-        if float(change_T.max()) > passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
+        calls = partial(passes.plain, setting, start_1T), partial(passes.plain, setting, whole_1T)
+        if passes.beyond_rounding(setting, change_T, alone, calls[1]):
             at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(1, full, 0, 0, length))
-            calls = partial(passes.plain, setting, start_1T), partial(passes.plain, setting, whole_1T)
             place = locate(passes, setting, *calls, *regions, same_shape=False)
             example = {"tokens": start_1T[0].tolist(), "followed_by": whole_1T[0, length:].tolist(), "found_by": "length"}
             return Finding("causality", place, length, at, float(change_T[at]), {**example, **passes.said(setting)})
@@ -187,22 +211,27 @@ def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
     small = _single_token(passes, _shortest(passes, probes, suspect))
     change_T = _changes(passes, small)
     to_position = int(change_T.argmax())
-    source = int((small.ids_1T != small.changed_1T)[0].nonzero()[0])
-    region = Region(1, small.ids_1T.shape[1], 0, 0, small.cut)
-    calls = partial(passes.plain, small.setting, small.ids_1T), partial(passes.plain, small.setting, small.changed_1T)
+    source = small.changed_places[0]
+    rows, length = small.ids_BT.shape
+    region = Region(rows, length, small.row, 0, small.cut)
+    calls = partial(passes.plain, small.setting, small.ids_BT), partial(passes.plain, small.setting, small.changed_BT)
     place = locate(passes, small.setting, *calls, region, region)
-    example = {"tokens": small.ids_1T[0].tolist(), "changed": small.changed_1T[0].tolist(), "found_by": suspect.way}
+    changed = small.changed_BT[small.row].tolist()
+    example: dict[str, Any] = {"tokens": small.ids.tolist(), "changed": changed, "found_by": suspect.way}
+    if len(small.ids_BT) > 1:
+        example["among_rows"] = len(small.ids_BT)
     size = float(change_T[to_position])
     return Finding("causality", place, source, to_position, size, {**example, **passes.said(small.setting)})
 
 
 def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
     """The first of some shorter lengths at which the same setting leaks."""
-    length = suspect.ids_1T.shape[1]
+    length = suspect.ids_BT.shape[1]
+    if len(suspect.ids_BT) > 1:
+        return suspect
     ladder = [*range(2, 9), 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 2048]
     for shorter in (n for n in ladder if n < length):
-        ids_1T = suspect.ids_1T[:, :shorter]
-        if runs(passes.subject, ids_1T) is None:
+        if not can_run(passes.subject, suspect.ids_BT[:, :shorter]):
             continue
         cuts = sorted({shorter - 1, 1, shorter // 2} & set(range(1, shorter)))
         found = _changed_futures(passes, probes, suspect.setting, shorter, cuts)
@@ -214,10 +243,11 @@ def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
 def _single_token(passes: Passes, suspect: _Suspect) -> _Suspect:
     """One changed token: the one whose gradient at the leaking place is largest, or else one found by halving."""
     to_position = int(_changes(passes, suspect).argmax())
-    sizes_1T = passes.gradients(suspect.setting, suspect.ids_1T, lambda scores: scores[0, to_position].square().sum())
+    row = suspect.row
+    sizes_BT = passes.gradients(suspect.setting, suspect.ids_BT, lambda scores: scores[row, to_position].square().sum())
     attempts = []
-    if sizes_1T is not None and sizes_1T.shape == suspect.ids_1T.shape:
-        ranked = (sizes_1T[0, suspect.cut :].argsort(descending=True) + suspect.cut).tolist()
+    if sizes_BT is not None and sizes_BT.shape == suspect.ids_BT.shape:
+        ranked = (sizes_BT[row, suspect.cut :].argsort(descending=True) + suspect.cut).tolist()
         attempts = [_with_changes(suspect, [source]) for source in ranked[:3]]
     leaks = [(float(_changes(passes, attempt).max()), -i) for i, attempt in enumerate(attempts)]
     if leaks and max(leaks)[0] > 0:
@@ -227,15 +257,15 @@ def _single_token(passes: Passes, suspect: _Suspect) -> _Suspect:
 
 def _with_changes(suspect: _Suspect, places: list[int]) -> _Suspect:
     """Only these places changed."""
-    changed_1T = suspect.ids_1T.clone()
-    changed_1T[0, places] = suspect.changed_1T[0, places]
-    return replace(suspect, changed_1T=changed_1T, cut=min(places))
+    changed_BT = suspect.ids_BT.clone()
+    changed_BT[suspect.row, places] = suspect.changed_BT[suspect.row, places]
+    return replace(suspect, changed_BT=changed_BT, cut=min(places))
 
 
 def _halved(passes: Passes, suspect: _Suspect) -> _Suspect:
     """Fewer changed tokens, halved as long as the leak shows."""
     current = suspect
-    changed = (current.ids_1T != current.changed_1T)[0].nonzero().flatten().tolist()
+    changed = current.changed_places
     while len(changed) > 1:
         for half in (changed[: len(changed) // 2], changed[len(changed) // 2 :]):
             attempt = _with_changes(current, half)

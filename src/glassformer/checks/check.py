@@ -8,17 +8,21 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.checks.batch import row_leak
 from glassformer.checks.cache import cache_fault
+from glassformer.checks.calls import state_between_calls
 from glassformer.checks.causality import Coverage, future_leak
 from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder
 from glassformer.checks.padding import padding_leak
-from glassformer.checks.passes import Passes
+from glassformer.checks.passes import Passes, same_generators
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import CheckReport, Finding, Law
+from glassformer.checks.state import Snapshot
 from glassformer.checks.subject import Subject, callable_subject, is_network, our_subject
+from glassformer.checks.verdicts import Verdicts, in_short
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
 
@@ -33,6 +37,7 @@ def check_model(
     context: int | None = None,
     runtime: Runtime | None = None,
     kernel: Callable[[Tensor], Tensor] | None = None,
+    laws: frozenset[str] | None = None,
     quick: bool = True,
     seed: int = 0,
 ) -> CheckReport:
@@ -42,42 +47,47 @@ def check_model(
     its folder. ``causal``: whether scores must not see later tokens (a model of ours knows; everything else: yes).
     ``vocabulary`` and ``context``: needed where the target does not state them and they cannot be found by trying.
     ``runtime``: device, precision and autocast of training; ``kernel``: the forward pass of training where it is not the
-    target's own (a compiled one). ``quick=False`` tries every cut of the full context instead of some.
+    target's own (a compiled one). ``laws``: laws that must hold whatever the model says of itself (next-token prediction
+    asks for "causality" of an encoder too). ``quick=False`` tries every cut of the full context instead of some.
+
+    Every law is judged alone: an exception in one is "cannot tell" for that one.
     """
     started = time.perf_counter()
-    subject = subject_of(target, vocabulary=vocabulary, context=context)
-    must_be_causal = causal if causal is not None else _is_causal(target)
-    around: Callable[[], AbstractContextManager[Any]] = nullcontext if runtime is None else runtime.autocast
-    precision = "float32" if runtime is None else runtime.precision
-    findings: list[Finding] = []
-    tested: dict[Law, str] = {}
-    not_judged: dict[Law, str] = {}
-    notes: dict[str, None] = {}
-    for part in (subject,) if subject.inside is None else (subject.inside, subject):
-        own_kernel = kernel if part is subject else None
-        passes = Passes(part, around=around, kernel=own_kernel, trained_precision=precision, seed=seed)
-        probes = Probes(part, seed=seed, quick=quick)
-        with passes.undisturbed():
-            notes.update(dict.fromkeys(passes.calibrate(probes.rows(2, min(8, part.context)))))
-            findings, ways, not_judged = _laws(passes, probes, causal=must_be_causal)
-        for law, way in ways.items():
-            tested[law] = f"{tested[law]}; through the head: {way}" if law in tested else way
-        if findings:
-            break
-    seconds = time.perf_counter() - started
-    return CheckReport(subject.name, tuple(findings), tested, not_judged, tuple(notes), seconds)
-
-
-def subject_of(target: Target, *, vocabulary: int | None = None, context: int | None = None) -> Subject:
-    """The target in the form the laws ask for."""
+    must_be_causal = "causality" in (laws or ()) or (causal if causal is not None else _is_causal(target))
     if isinstance(target, str | Path):
         target = load_folder(Path(target))
+    snapshot = Snapshot(target)
+    device = Subject("", _nothing, {"": target} if isinstance(target, nn.Module) else {}, vocabulary=2, context=2).device
+    with same_generators(device), torch.inference_mode(False):
+        try:
+            subject = subject_of(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
+        finally:
+            snapshot.restore()
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext if runtime is None else runtime.autocast
+    precision = "float32" if runtime is None else runtime.precision
+    verdicts = Verdicts()
+    for part in (subject,) if subject.inside is None else (subject.inside, subject):
+        part.snapshot = snapshot
+        own_kernel = kernel if part is subject else None
+        passes = Passes(part, around=around, kernel=own_kernel, trained_precision=precision, seed=seed)
+        with passes.undisturbed():
+            found = _laws(passes, Probes(part, seed=seed, quick=quick), causal=must_be_causal)
+        verdicts.add(found)
+        if verdicts.findings:
+            break
+    return verdicts.report(subject.name, time.perf_counter() - started)
+
+
+def subject_of(
+    target: Target, *, vocabulary: int | None = None, context: int | None = None, snapshot: Snapshot | None = None
+) -> Subject:
+    """The target in the form the laws ask for."""
     if is_network(target):
         return our_subject(target)
     if is_huggingface(target):
-        return huggingface_subject(target, vocabulary=vocabulary, context=context)
+        return huggingface_subject(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
     if callable(target):
-        return callable_subject(target, vocabulary=vocabulary, context=context)
+        return callable_subject(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
     raise UsageError(f"{target!r} cannot be checked: give a model, a function from token ids to scores, or a model's folder.")
 
 
@@ -85,33 +95,50 @@ def _is_causal(target: Target) -> bool:
     return bool(target.dims.causal) if is_network(target) else True  # type: ignore[union-attr]
 
 
-def _laws(passes: Passes, probes: Probes, *, causal: bool) -> tuple[list[Finding], dict[Law, str], dict[Law, str]]:
+def _nothing(ids_BT: Tensor) -> Tensor:
+    raise NotImplementedError
+
+
+def _laws(passes: Passes, probes: Probes, *, causal: bool) -> Verdicts:
     """Each law in turn. Padding and cache presume the laws before them, so a model that breaks those is not judged by these."""
-    findings: list[Finding] = []
-    tested: dict[Law, str] = {}
-    not_judged: dict[Law, str] = {}
-    subject = passes.subject
-
-    def judge(law: Law, test: Callable[[], Finding | None], how: Callable[[], str]) -> None:
-        found = test()
-        tested[law] = how()
-        findings.extend([] if found is None else [found])
-
-    coverage = Coverage(set())
+    verdicts, subject, coverage = Verdicts(), passes.subject, Coverage(set())
+    asked: dict[Law, Callable[[], Finding | None]] = {}
     if causal:
-        judge("causality", lambda: future_leak(passes, probes, coverage), lambda: str(coverage))
+        asked["causality"] = lambda: future_leak(passes, probes, coverage)
     else:
-        not_judged["causality"] = "this model may see every token"
-    judge("batch", lambda: row_leak(passes, probes), lambda: "other rows changed, their gradients, the row alone")
-    if findings:
-        reason = f"it presumes {' and '.join(finding.law for finding in findings)}"
-        return findings, tested, {**not_judged, "padding": reason, "cache": reason}
+        verdicts.does_not_apply("causality", "this model may see every token")
+    asked["batch"] = lambda: row_leak(passes, probes)
+    asked["state"] = lambda: state_between_calls(passes, probes)
     if subject.paddings:
-        judge("padding", lambda: padding_leak(passes, probes), lambda: f"hidden: {', '.join(subject.paddings)}")
+        asked["padding"] = lambda: padding_leak(passes, probes)
     else:
-        not_judged["padding"] = "this function takes no mask"
+        verdicts.does_not_apply("padding", "this function takes no mask")
     if subject.new_cache is not None and causal:
-        judge("cache", lambda: cache_fault(passes, probes), lambda: f"in pieces, up to {subject.context} tokens")
+        asked["cache"] = lambda: cache_fault(passes, probes)
     else:
-        not_judged["cache"] = "this model has no cache"
-    return findings, tested, not_judged
+        verdicts.does_not_apply("cache", subject.no_cache)
+    try:
+        verdicts.note(passes.calibrate(probes.rows(2, min(8, subject.context))))
+    except UsageError:
+        raise
+    except Exception as error:  # a stranger's model may raise anything
+        for law in asked:
+            verdicts.cannot_tell(law, f"it does not run on token ids alone: {in_short(error)}")
+        return verdicts
+    ways: dict[Law, Callable[[], str]] = {
+        "causality": lambda: str(coverage),
+        "batch": lambda: "other rows changed, their gradients, the row alone",
+        "state": lambda: "a pass before and after another",
+        "padding": lambda: f"hidden: {', '.join(subject.paddings)}",
+        "cache": lambda: f"in pieces, one row and several, up to {subject.context} tokens",
+    }
+    for law, test in asked.items():
+        presumed = (
+            [finding.law for finding in verdicts.findings if finding.law != "padding"] if law in ("padding", "cache") else []
+        )
+        if presumed:
+            verdicts.cannot_tell(law, f"it presumes {' and '.join(presumed)}")
+        else:
+            verdicts.judge(law, test, ways[law], passes.why_unsure)
+    verdicts.note(subject.remarks)
+    return verdicts

@@ -154,8 +154,8 @@ def gives_the_right_shapes(specimen: Specimen) -> None:
     for name, shape in seen.items():
         expected = per_head if name.endswith(".mixer") else per_token
         specimen.require(shape == expected, f"{name} gives {tuple(shape)}, not {expected}.")
-    wanted = (ROWS, VOCABULARY) if specimen.pools else (ROWS, LENGTH, VOCABULARY)
-    specimen.require(scores.shape == wanted, f"the scores are {tuple(scores.shape)}, not {wanted}.")
+    of_scores = (ROWS, VOCABULARY) if specimen.pools else (ROWS, LENGTH, VOCABULARY)
+    specimen.require(scores.shape == of_scores, f"the scores are {tuple(scores.shape)}, not {of_scores}.")
     specimen.require(bool(scores.isfinite().all()), "a score is not finite.")
 
 

@@ -2,7 +2,8 @@
 
 ``InDouble`` stands between the code and torch: every lower float is raised to float64, constants and casts included, so
 that rounding (1e-16) and a leak of 1e-6 cannot be confused. It works on models, on functions and on weights kept in
-closures alike, and changes no parameter. Not for speed.
+closures alike, and changes no parameter. An operation that refuses float64 is done in the precision it was asked for, and
+``eps`` tells. Not for speed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+
+from glassformer.checks.state import version_of
 
 _RAISED = {
     torch.float32: torch.float64,
@@ -27,6 +30,25 @@ _VALUE_GETTERS = {getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH
 _DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
 
 STIRRED_STD = 0.1
+JITTER = 2.0**-24
+"""Half of what the last bit of a float32 is worth."""
+
+
+def grouped_mm(first: Tensor, second: Tensor, *, offs: Tensor | None = None, bias: Any = None, out_dtype: Any = None) -> Tensor:
+    """torch's ``grouped_mm`` of rows that belong to groups, whose kernels know no float64: rows before ``offs[g]`` times
+    ``second[g]``."""
+    assert offs is not None
+    if first.ndim != 2 or second.ndim != 3 or bias is not None:
+        raise NotImplementedError("this form of grouped_mm is not known in float64")
+    ends = offs.tolist()
+    parts = [first[start:end] @ second[group] for group, (start, end) in enumerate(zip([0, *ends], ends))]
+    rest = first.new_zeros(first.shape[0] - (ends[-1] if ends else 0), second.shape[2])
+    return torch.cat([*parts, rest])
+
+
+_GROUPED = {
+    function for module in (F, torch) for name in ("grouped_mm", "_grouped_mm") if (function := getattr(module, name, None))
+}
 
 
 class InDouble(TorchFunctionMode):
@@ -35,12 +57,14 @@ class InDouble(TorchFunctionMode):
     ``ids_BT``: when given, what the code looks up for exactly these ids is kept in ``vectors`` as leaves, so that
     gradients with respect to the tokens can be asked for. ``stirred``: parameters that are all zero (gates and projections
     that start closed) are seen as small random numbers, so that what they will let through can be seen before training.
-    ``eps`` is afterwards the rounding of the coarsest float that any operation gave all the same.
+    Zero entries of parameters that are trained are seen so too. ``jittered``: tables that are kept in a lower float and are
+    no parameters are seen with their last bit changed, to learn how much their rounding matters. ``eps`` is afterwards the
+    rounding of the coarsest float that any operation gave all the same.
     """
 
-    def __init__(self, ids_BT: Tensor | None = None, *, stirred: bool = False) -> None:
+    def __init__(self, ids_BT: Tensor | None = None, *, stirred: bool = False, jittered: bool = False) -> None:
         super().__init__()
-        self.ids_BT, self.stirred = ids_BT, stirred
+        self.ids_BT, self.stirred, self.jittered = ids_BT, stirred, jittered
         self.vectors: list[Tensor] = []
         self.eps = torch.finfo(torch.float64).eps
         self._raised: dict[int, tuple[Tensor, int, Tensor]] = {}
@@ -61,14 +85,20 @@ class InDouble(TorchFunctionMode):
             return _RAISED.get(func(*args), func(*args))
         if getattr(func, "__name__", "") in ("__get__", "__set__") and func not in _VALUE_GETTERS:
             return func(*args, **kwargs)
-        func = _CASTS.get(func, func)
+        func = grouped_mm if func in _GROUPED else _CASTS.get(func, func)
         kept = 1 if _writes_in_place(func) else 0
+        asked = args, kwargs
         args = (*args[:kept], *(self._raise(value) for value in args[kept:]))
         kwargs = {name: value if name == "out" else self._raise(value) for name, value in kwargs.items()}
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except (RuntimeError, NotImplementedError) as error:
+            if kept or not _about_precision(error):
+                raise
+            result = func(*(_lowered(value) for value in asked[0]), **{key: _lowered(v) for key, v in asked[1].items()})
         if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
             self.eps = max(self.eps, torch.finfo(result.dtype).eps)
-        if func in _LOOKUPS and any(self.is_the_ids(args[at]) for at in _LOOKUPS[func]):
+        if func in _LOOKUPS and any(self.is_the_ids(args[at], result) for at in _LOOKUPS[func] if at < len(args)):
             return self.laid_open(result)
         return result
 
@@ -83,7 +113,10 @@ class InDouble(TorchFunctionMode):
         if isinstance(value, Tensor):
             if value.dtype not in _RAISED:
                 return value
-            return self._raised_parameter(value) if isinstance(value, nn.Parameter) else value.to(_RAISED[value.dtype])
+            if isinstance(value, nn.Parameter):
+                return self._raised_parameter(value)
+            raised = value.to(_RAISED[value.dtype])
+            return raised * (1 + JITTER * _noise(raised)) if self.jittered and raised.is_floating_point() else raised
         if isinstance(value, torch.dtype):
             return _RAISED.get(value, value)
         if type(value) in (tuple, list):
@@ -92,25 +125,42 @@ class InDouble(TorchFunctionMode):
 
     def _raised_parameter(self, parameter: nn.Parameter) -> Tensor:
         """Once per parameter and version; without gradient, since nobody here asks for the gradients of weights."""
-        known = self._raised.get(id(parameter))
-        if known is None or known[1] != parameter._version:
+        known, version = self._raised.get(id(parameter)), version_of(parameter)
+        if known is None or known[1] != version:
             raised = parameter.detach().to(_RAISED[parameter.dtype])
-            if self.stirred and not raised.any():
-                generator = torch.Generator().manual_seed(raised.numel())
-                noise = torch.randn(raised.shape, generator=generator, dtype=torch.float64)
-                raised = STIRRED_STD * noise.to(raised)
-            known = self._raised[id(parameter)] = (parameter, parameter._version, raised)
+            if self.stirred and (parameter.requires_grad or not raised.any()):
+                raised = torch.where(raised == 0, STIRRED_STD * _noise(raised).to(raised), raised)
+            known = self._raised[id(parameter)] = (parameter, version, raised)
         return known[2]
 
-    def is_the_ids(self, value: Any) -> bool:
-        """Whether this holds exactly the ids whose vectors are wanted."""
+    def is_the_ids(self, value: Any, looked_up: Any) -> bool:
+        """Whether this holds exactly the ids whose vectors are wanted, and what was looked up has a vector for each."""
         return (
             self.ids_BT is not None
             and isinstance(value, Tensor)
+            and isinstance(looked_up, Tensor)
+            and looked_up.ndim > value.ndim
+            and looked_up.shape[: value.ndim] == value.shape
             and value.shape == self.ids_BT.shape
             and not value.is_floating_point()
             and torch.equal(value.to(self.ids_BT), self.ids_BT)
         )
+
+
+def _noise(like: Tensor) -> Tensor:
+    """Normal numbers, the same for every tensor of this size."""
+    generator = torch.Generator().manual_seed(like.numel())
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.device)
+
+
+def _about_precision(error: Exception) -> bool:
+    said = str(error).lower()
+    return any(word in said for word in ("double", "float64", "dtype", "scalar type", "not implemented for"))
+
+
+def _lowered(value: Any) -> Any:
+    """For an operation that refuses float64."""
+    return value.float() if isinstance(value, Tensor) and value.dtype == torch.float64 else value
 
 
 def _writes_in_place(func: Any) -> bool:

@@ -1,24 +1,40 @@
 """A Hugging Face model or its folder as a thing to check. Imports transformers only when a folder is to be loaded.
 
-Rows are padded on the right, and on the left where the model takes position ids: a model can not know that the first
-tokens are padding unless it is told where the others stand.
+What differs between models is found by asking them: the longest row that runs, the name of the cache, the number of the first
+position. Rows are padded on the right and on the left. A model that takes no position ids cannot be told where the tokens
+of a row that is padded on the left stand; what that does to its scores is remarked, not held against it.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.subject import Subject, scores_in
-from glassformer.foundation.errors import DataError, MissingDependency, UsageError
+from glassformer.checks.state import Snapshot
+from glassformer.checks.subject import LONGEST_TRIED, Subject, longest_that_runs, scores_in
+from glassformer.foundation.errors import DataError, MissingDependency, UnknownName
 
-CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
+CONTEXT_NAMES = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_sequence_length",
+    "max_target_positions",
+    "max_seq_len",
+    "context_length",
+)
 LONGEST = 1024
 """Longer contexts are checked up to here: positions that are formulas do not end."""
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+KNOWN_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")
+CACHES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
+"""What models call their cache, as an argument and in what they give back."""
 
 
 def is_huggingface(target: Any) -> bool:
@@ -26,31 +42,62 @@ def is_huggingface(target: Any) -> bool:
     return isinstance(target, nn.Module) and any(base.__name__ == "PreTrainedModel" for base in type(target).__mro__)
 
 
-def huggingface_subject(model: Any, *, vocabulary: int | None = None, context: int | None = None) -> Subject:
+def huggingface_subject(
+    model: Any, *, vocabulary: int | None = None, context: int | None = None, snapshot: Snapshot | None = None
+) -> Subject:
     """The model with its mask and its cache."""
     config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
-    stated = next((value for name in CONTEXT_NAMES if isinstance(value := getattr(config, name, None), int)), None)
-    if context is None and stated is None:
-        raise UsageError(f"The configuration of {type(model).__name__} states no context; give it with context=.")
-    accepted = _accepted(model)
-
-    def scores(ids_BT: Tensor) -> Tensor:
-        return scores_in(model(input_ids=ids_BT, **({"use_cache": False} if "use_cache" in accepted else {})))
-
-    subject = Subject(
-        type(model).__name__,
-        scores,
-        {"": model},
-        vocabulary=vocabulary or config.vocab_size,
-        context=context or min(LONGEST, stated or LONGEST),
+    call = _Call(model, config)
+    vocabulary = vocabulary or getattr(config, "vocab_size", None) or getattr(model.config, "vocab_size", None) or 2
+    subject = Subject(type(model).__name__, lambda ids_BT: call(ids_BT)[0], {"": model}, vocabulary=vocabulary, context=2)
+    subject.snapshot = snapshot
+    subject.reserved_ids = frozenset(
+        token for part in {id(config): config, id(model.config): model.config}.values() for token in _special(part)
+        if 0 <= token < vocabulary
+    )  # fmt: skip
+    if vocabulary - len(subject.reserved_ids) < 2:
+        subject.reserved_ids = frozenset()
+    token = next(token for token in range(vocabulary) if token not in subject.reserved_ids)
+    stated = next(
+        (value for name in CONTEXT_NAMES if isinstance(value := getattr(config, name, None), int) and value > 1), None
     )
-    special = (getattr(config, name, None) for name in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id"))
-    subject.reserved_ids = frozenset(token for token in special if isinstance(token, int) and 0 <= token < subject.vocabulary)
-    if "attention_mask" in accepted:
-        subject.paddings = _paddings(model, accepted)
-    if "past_key_values" in accepted and "use_cache" in accepted:
-        subject.new_cache = lambda: _Cache(model)
+    limit = context or min(LONGEST, stated or LONGEST_TRIED)
+    subject.context = longest_that_runs(subject, limit, token) or 2  # what does not run at all is said when it is tried
+    if limit != subject.context and subject.context > 2:
+        subject.remarks.append(f"Rows of more than {subject.context} tokens do not run, so the context is {subject.context}.")
+    if "attention_mask" in call.accepted:
+        _take_padding(subject, call, token)
+    _take_cache(subject, call, token)
     return subject
+
+
+class _Call:
+    """The forward pass: ids [B, T] -> scores [B, T, V] and what else was given back."""
+
+    def __init__(self, model: Any, config: Any) -> None:
+        self.model = model
+        self.accepted = _accepted(model)
+        self.books = config.num_codebooks if type(model).__name__.startswith("Musicgen") else 1
+        """Rows that belong to one example: these models read several streams as rows of one batch."""
+
+    def __call__(self, ids_BT: Tensor, **keywords: Any) -> tuple[Tensor, Any]:
+        if "use_cache" in self.accepted:
+            keywords.setdefault("use_cache", False)
+        if "use_mems" in self.accepted:
+            keywords.setdefault("use_mems", False)
+        if self.books == 1:
+            output = self.model(input_ids=ids_BT, **keywords)
+            return scores_in(output), output
+        output = self.model(input_ids=ids_BT.repeat_interleave(self.books, 0), **keywords)
+        scores = scores_in(output).unflatten(0, (len(ids_BT), self.books))
+        return scores.transpose(1, 2).flatten(2), output
+
+
+def _special(config: Any) -> Iterator[int]:
+    """Ids with a meaning of their own: padding, the end of a text, places of images."""
+    for name, value in vars(config).items():
+        if name.endswith(("token_id", "token_index", "token_ids")):
+            yield from (token for token in (value if isinstance(value, list | tuple) else [value]) if isinstance(token, int))
 
 
 def _accepted(model: Any) -> set[str]:
@@ -59,43 +106,118 @@ def _accepted(model: Any) -> set[str]:
     return {name for forward in passes for name in inspect.signature(forward).parameters}
 
 
-def _paddings(model: Any, accepted: set[str]) -> dict[str, Any]:
+def _take_padding(subject: Subject, call: _Call, token: int) -> None:
+    first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
+
+    def masked(key_padding_mask_BS: Tensor) -> dict[str, Tensor]:
+        return {"attention_mask": (~key_padding_mask_BS).long()}
+
     def right(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
-        return scores_in(model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()))
+        return call(ids_BT, **masked(key_padding_mask_BS))[0]
 
     def left(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
-        seen_BT = (~key_padding_mask_BS).long()
-        position_ids_BT = (seen_BT.cumsum(1) - 1).clamp(min=0)
-        return scores_in(model(input_ids=ids_BT, attention_mask=seen_BT, position_ids=position_ids_BT))
+        if first is None:
+            return call(ids_BT, **masked(key_padding_mask_BS))[0]
+        positions_BT = ((~key_padding_mask_BS).long().cumsum(1) - 1).clamp(min=0) + first
+        return call(ids_BT, **masked(key_padding_mask_BS), position_ids=positions_BT)[0]
 
-    return {"right": right, "left": left} if "position_ids" in accepted else {"right": right}
+    subject.paddings = {"right": right, "left": left}
+    if first is None:
+        subject.moves = frozenset({"left"})
+
+
+def _first_position(subject: Subject, call: _Call, token: int) -> int | None:
+    """The number of the first position, found by which one gives the scores that the model gives by itself."""
+    length = min(6, subject.context)
+    ids_BT = (token + torch.zeros(1, length, dtype=torch.long)).to(subject.device)
+    places = torch.arange(length, device=ids_BT.device).unsqueeze(0)
+    try:
+        call.model.eval()  # without dropout; the snapshot puts the mode back
+        with torch.no_grad():
+            expected = call(ids_BT)[0]
+    except Exception:
+        return None
+    padding = getattr(call.model.config, "pad_token_id", None)
+    for first in dict.fromkeys((0, 2, 1, (padding if isinstance(padding, int) else 0) + 1)):
+        try:
+            call.model.eval()
+            with torch.no_grad():
+                scores = call(ids_BT, position_ids=places + first)[0]
+        except Exception:  # beyond the table of positions
+            continue
+        finally:
+            if subject.snapshot is not None:
+                subject.snapshot.restore()
+        if torch.allclose(scores, expected, rtol=1e-4, atol=1e-5):
+            return first
+    return None
+
+
+def _take_cache(subject: Subject, call: _Call, token: int) -> None:
+    """The cache by whatever name the model has for it, if it gives one back."""
+    names = [name for name in CACHES if name in call.accepted]
+    if not names:
+        return
+    ids_BT = torch.full((1, 2), token).to(subject.device)
+    for name in names:
+        reader = _Cache(call, name)
+        try:
+            with torch.no_grad():
+                reader.read(ids_BT)
+        except Exception:  # then the law will say why it cannot be judged
+            reader.past = True
+        finally:
+            if subject.snapshot is not None:
+                subject.snapshot.restore()
+        if reader.past is not None:
+            subject.new_cache = lambda name=name: _Cache(call, name)
+            return
+    subject.no_cache = f"this model takes {' or '.join(names)}, but gives none back"
 
 
 class _Cache:
-    def __init__(self, model: Any) -> None:
-        self.model, self.past = model, None
+    def __init__(self, call: _Call, name: str) -> None:
+        self.call, self.name = call, name
+        self.past: Any = None
 
     def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:
-        output = self.model(input_ids=ids_BT, past_key_values=self.past, use_cache=True)
-        self.past = output.past_key_values
-        return scores_in(output)
+        keywords: dict[str, Any] = {self.name: self.past}
+        keywords["use_mems" if self.name == "mems" else "use_cache"] = True
+        scores, output = self.call(ids_BT, **keywords)
+        self.past = getattr(output, self.name, None)
+        return scores
 
 
-def load_folder(folder: Path) -> nn.Module:
-    """The model in a folder, from safetensors alone; no code of the folder is run, nothing is fetched."""
+def load_folder(folder: Path, class_name: str | None = None) -> nn.Module:
+    """The model in a folder, from safetensors alone; no code of the folder is run, nothing is fetched.
+
+    ``class_name``: the class of transformers to load it as; by default the one that its config names.
+    """
     if not (folder / "config.json").is_file():
         raise DataError("there is no config.json, so this is not the folder of a Hugging Face model.", file=folder)
+    return _load(str(folder), class_name, local=True)
+
+
+def load_hub(name: str, class_name: str | None = None) -> nn.Module:
+    """A model by its name on the Hugging Face hub, fetched or from the local cache; safetensors alone, no code of it is run."""
+    return _load(name, class_name, local=False)
+
+
+def _load(source: str, class_name: str | None, *, local: bool) -> nn.Module:
     try:
         import transformers
     except ImportError as error:
         raise MissingDependency("Checking a Hugging Face model needs transformers; install glassformer[hf].") from error
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    name = (getattr(config, "architectures", None) or [None])[0]
-    cls = getattr(transformers, name, None) if name else None
     try:
+        config = transformers.AutoConfig.from_pretrained(source, local_files_only=local, trust_remote_code=False)
+        name = class_name or (getattr(config, "architectures", None) or [None])[0]
+        cls = getattr(transformers, name, None) if name else None
+        if class_name is not None and not hasattr(cls, "from_pretrained"):
+            known = (known for known in dir(transformers) if known.endswith(KNOWN_ENDINGS))
+            raise UnknownName("transformers", class_name, known)
         model: nn.Module = (cls or transformers.AutoModel).from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            source, local_files_only=local, use_safetensors=True, dtype=torch.float32
         )
     except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(f"the model cannot be loaded ({error}).", file=folder) from error
+        raise DataError(f"the model cannot be loaded ({error}).", file=source) from error
     return model.eval()

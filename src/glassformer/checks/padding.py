@@ -11,7 +11,7 @@ from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
-from glassformer.checks.subject import Padded, runs
+from glassformer.checks.subject import Padded, can_run
 
 ROWS = 3
 SETTINGS = (Setting(), Setting(mode="training"))
@@ -22,7 +22,7 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
     context = passes.subject.context
     short = (min(5, context), min(16, context))
     for total in dict.fromkeys(short if probes.brief else (*short, context)):
-        if total < 2 or runs(passes.subject, probes.rows(1, total)) is None:
+        if total < 2 or not can_run(passes.subject, probes.rows(1, total)):
             continue
         for side, padded in passes.subject.paddings.items():
             for setting in SETTINGS[:1] if probes.heavy and total > 16 else SETTINGS:
@@ -30,6 +30,12 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
                 found = _other_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
                 if found is None and setting.mode == "evaluation" and side != "anywhere":
                     found = _no_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
+                    if found is not None and side in passes.subject.moves:
+                        passes.subject.remarks.append(
+                            f"It takes no position ids: padded on the {side}, a row has other scores, since its tokens "
+                            "stand at other positions."
+                        )
+                        found = None
                 if found is not None:
                     return found
     return None
@@ -78,7 +84,7 @@ def _no_padding(
         alone_call = partial(passes.subject.scores, alone_1T)
         alone = passes.run(setting, alone_call)
         change_T = differing(alone[0], among[row, ~key_padding_mask_BS[row]])
-        if float(change_T.max()) > passes.allowed(setting, alone.dtype, same_shape=False) * largest(alone):
+        if passes.beyond_rounding(setting, change_T, alone, among_call):
             length = alone_1T.shape[1]
             regions = Region(1, length, 0, 0, length), _seen(key_padding_mask_BS, row, side)
             place = locate(passes, setting, alone_call, among_call, *regions, same_shape=False)

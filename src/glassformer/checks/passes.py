@@ -1,10 +1,13 @@
 """One pass of the thing under check in a stated way: mode, precision, weights, path; and leaving no trace of it.
 
-Two passes in the same setting draw the same random numbers, so dropout falls on the same places in both.
+Two passes in the same setting draw the same random numbers, so dropout falls on the same places in both, and start from the
+same state: what a pass writes into the model is put back before the next.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import random
 import sys
@@ -17,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.double import InDouble
+from glassformer.checks.state import Snapshot
 from glassformer.checks.subject import Subject
 
 ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, torch.float16: 4.0}
@@ -27,6 +31,8 @@ a convolution by FFT, differs by a few eps.
 """
 SMALL_WORK = 1e10
 """Multiplications of one full row below which one thread is as fast as several, and much faster on a busy machine."""
+TABLES_EXPLAIN = 1e-5
+"""Up to this share of the scores, the rounding of tables kept in float32 may explain a difference."""
 RESHAPED = 2.0**9
 """How much more two computations of other shapes may differ: other kernels, other orders of summing."""
 
@@ -38,11 +44,13 @@ class Setting:
     mode: Literal["evaluation", "training"] = "evaluation"
     precision: Literal["float64", "as trained"] = "float64"
     stirred: bool = False
-    """See parameters that are all zero as small random numbers."""
+    """See parameters that are zero as small random numbers."""
     looked_at: bool = False
     """Hold a look at every tap, so that no fast path is taken."""
     masked: bool = False
     """Pass a mask that hides nothing: another path through the model."""
+    graded: bool = False
+    """With gradients on in evaluation mode too; in training mode they are always on."""
 
 
 class Passes:
@@ -62,85 +70,127 @@ class Passes:
         self.trained_precision = trained_precision
         self.eps = {"float64": torch.finfo(torch.float64).eps, "as trained": torch.finfo(torch.float32).eps}
         self.noise = {"float64": 0.0, "as trained": 0.0}
+        self.not_numbers: str | None = None
+        self.ungraded = False
+        """Whether this code cannot run with gradients on."""
+        self.snapshot = subject.snapshot or Snapshot(*subject.modules.values())
+        subject.snapshot = self.snapshot
         self._doubles = {stirred: InDouble(stirred=stirred) for stirred in (False, True)}
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Modes, buffers, generators and the number of threads are afterwards as they were."""
+        """The model, the generators and the number of threads are afterwards as they were."""
         threads = torch.get_num_threads()
         if self.subject.row_work < SMALL_WORK:
             torch.set_num_threads(1)
-        modules = [module for _, module in self.subject.named_modules()]
-        modes = [module.training for module in modules]
-        buffers = [(buffer, buffer.clone()) for module in self.subject.modules.values() for buffer in module.buffers()]
-        state, numpy = random.getstate(), sys.modules.get("numpy")
-        numpy_state = numpy.random.get_state() if numpy else None
-        devices = [self.subject.device] if self.subject.device.type == "cuda" else []
         try:
-            with torch.random.fork_rng(devices=devices):
+            with same_generators(self.subject.device), torch.inference_mode(False):
                 yield
         finally:
             torch.set_num_threads(threads)
-            for module, mode in zip(modules, modes):
-                module.training = mode
-            with torch.no_grad():
-                for buffer, before in buffers:
-                    buffer.copy_(before)
-            random.setstate(state)
-            if numpy:
-                numpy.random.set_state(numpy_state)
+            self.snapshot.restore()
 
     def scores(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """Scores of whole rows."""
         return self.run(setting, lambda: self.plain(setting, ids_BT))
 
-    def run(self, setting: Setting, call: Callable[[], Tensor]) -> Tensor:
-        """What ``call`` gives in this setting, without gradients."""
-        with torch.no_grad(), self._set(setting), self._precision(setting):
-            return call().detach()
+    def run(self, setting: Setting, call: Callable[[], Tensor], *, restore: bool = True) -> Tensor:
+        """What ``call`` gives in this setting; what it left behind is put back, unless that is the question."""
+        graded = (setting.graded or setting.mode == "training") and not self.ungraded
+        try:
+            with torch.set_grad_enabled(graded), self._set(setting), self._precision(setting):
+                return call().detach()
+        finally:
+            if restore:
+                self.snapshot.restore()
 
     def gradients(self, setting: Setting, ids_BT: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None where the vectors are not found."""
         double = InDouble(ids_BT, stirred=setting.stirred)
 
         def lay_open(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
-            return double.laid_open(output) if inputs and double.is_the_ids(inputs[0]) else None
+            return double.laid_open(output) if inputs and double.is_the_ids(inputs[0], output) else None
 
         try:
             with ExitStack() as stack, torch.enable_grad(), self._set(setting), double:
                 for _, module in self.subject.named_modules():  # an embedding may have a backward pass of its own
                     if isinstance(module, nn.Embedding):
                         stack.callback(module.register_forward_hook(lay_open).remove)
+                    if getattr(module, "gradient_checkpointing", False) is True:  # recomputed parts would not be in float64
+                        module.gradient_checkpointing = False  # type: ignore[assignment]  # put back with the rest
                 scores = self.plain(setting, ids_BT)
-        except RuntimeError:  # code that was never meant for gradients; changed inputs still tell
+                if not double.vectors or not scores.requires_grad:
+                    return None
+                value = loss(scores)
+                self.reseed()  # recomputed activations must meet the same dropout
+                found = torch.autograd.grad(value, double.vectors, allow_unused=True)
+        except Exception:  # code that was never meant for gradients may raise anything; changed inputs still tell
             return None
-        if not double.vectors or not scores.requires_grad:
-            return None
-        with self._set(setting):  # recomputed activations must meet the same dropout
-            found = torch.autograd.grad(loss(scores), double.vectors, allow_unused=True)
+        finally:
+            self.snapshot.restore()
         sizes = [gradient.abs().amax(-1) for gradient in found if gradient is not None]
         return torch.stack(sizes).amax(0) if sizes else None
 
     def allowed(self, setting: Setting, dtype: torch.dtype, *, same_shape: bool = True) -> float:
         """Largest difference, as a share of the largest score, that rounding can explain."""
-        eps = max(self.eps[setting.precision], torch.finfo(dtype).eps)
-        kind = next(kind for kind in ROUNDING if torch.finfo(kind).eps >= eps)
+        return max(self._rounding(setting.precision, dtype, same_shape=same_shape), 8 * self.noise[setting.precision])
+
+    def _rounding(self, precision: str, dtype: torch.dtype, *, same_shape: bool = True) -> float:
+        eps = max(self.eps[precision], torch.finfo(dtype).eps)
+        kind = next((kind for kind in ROUNDING if torch.finfo(kind).eps >= eps), torch.bfloat16)
         share = ROUNDING[kind] * torch.finfo(kind).eps
-        if not same_shape:
-            share *= RESHAPED if kind is torch.float64 else 2.0**4
-        return max(share, 8 * self.noise[setting.precision])
+        if same_shape:
+            return share
+        return share * (RESHAPED if kind is torch.float64 else 2.0**4)
+
+    @functools.cached_property
+    def has_closed_gates(self) -> bool:
+        """Whether a parameter is all zero, or one that is trained has zero entries."""
+        found = (parameter for module in self.subject.modules.values() for parameter in module.parameters())
+        return any(not parameter.any() or (parameter.requires_grad and bool((parameter == 0).any())) for parameter in found)
+
+    def beyond_rounding(self, setting: Setting, change: Tensor, scores: Tensor, call: Callable[[], Tensor]) -> bool:
+        """Whether a change between passes of different shapes is more than rounding, that of kept tables included.
+
+        ``call``: one of the two passes.
+        """
+        size, scale = float(change.max()) if change.numel() else 0.0, largest(scores)
+        if size <= self.allowed(setting, scores.dtype, same_shape=False) * scale:
+            return False
+        if size > TABLES_EXPLAIN * scale:
+            return True
+        return size > 64 * self.table_rounding(setting, call) * scale
+
+    def table_rounding(self, setting: Setting, call: Callable[[], Tensor]) -> float:
+        """By how much the rounding of tables kept in float32 changes what ``call`` gives, as a share of the largest score.
+
+        Two ways of computing the same (at once and in pieces) may read other entries of such tables.
+        """
+        if setting.precision != "float64":
+            return 0.0
+        plain = self.run(setting, call)
+        with torch.no_grad(), self._set(setting), InDouble(stirred=setting.stirred, jittered=True):
+            moved = call().detach()
+        self.snapshot.restore()
+        return relative(plain, moved)
 
     def calibrate(self, ids_BT: Tensor) -> list[str]:
         """Learns what the machine does: whether float64 works, the coarsest float used, and noise between equal passes."""
         notes = []
-        for setting in (Setting(), Setting(precision="as trained")):
+        self._try_gradients(ids_BT)
+        for mode, precision in itertools.product(("evaluation", "training"), ("float64", "as trained")):
+            setting = Setting(mode=mode, precision=precision)  # type: ignore[arg-type]
             first, second = self.scores(setting, ids_BT), self.scores(setting, ids_BT)
-            self.noise[setting.precision] = noise = relative(first, second)
-            self.eps[setting.precision] = torch.finfo(first.dtype).eps
+            noise = relative(first, second)
+            self.noise[precision] = max(self.noise[precision], noise)
+            self.eps[precision] = max(torch.finfo(first.dtype).eps, self.eps[precision] if mode == "training" else 0.0)
             if noise:
-                notes.append(f"Two equal passes ({setting.precision}) differ by {noise:.1g} of the largest score.")
-            if not first.isfinite().any():
-                notes.append("No score is a finite number, so nothing can be said about them.")
+                notes.append(f"Two equal passes ({mode} mode, {precision}) differ by {noise:.1g} of the largest score.")
+            if first.isnan().any():
+                self.not_numbers = f"{'every' if first.isnan().all() else 'a'} score is not a number (NaN, {mode} mode)"
+        first, again = self.scores(Setting(), ids_BT), self.run(Setting(), lambda: self._reseeded(ids_BT))
+        if relative(first, again) > self.allowed(Setting(), first.dtype):
+            notes.append("In evaluation mode too the scores depend on random numbers; every pass here draws the same ones.")
         self.eps["float64"] = max(self.eps["float64"], self._doubles[False].eps)
         if self.eps["float64"] > torch.finfo(torch.float64).eps:
             notes.append(
@@ -151,6 +201,27 @@ class Passes:
                 lower = torch.get_autocast_dtype(ids_BT.device.type)
                 self.eps["as trained"] = max(self.eps["as trained"], torch.finfo(lower).eps)
         return notes
+
+    def _reseeded(self, ids_BT: Tensor) -> Tensor:
+        self.reseed(step=1)
+        return self.plain(Setting(), ids_BT)
+
+    @property
+    def why_unsure(self) -> str | None:
+        """Why a law that nothing was found against is not passed all the same: no numbers, or noise beyond rounding."""
+        if self.not_numbers:
+            return self.not_numbers
+        for precision, noise in self.noise.items():
+            if noise > self._rounding(precision, torch.float64):
+                return f"two equal passes ({precision}) differ by {noise:.1g} of the largest score, and noise can hide a leak"
+        return None
+
+    def _try_gradients(self, ids_BT: Tensor) -> None:
+        """Code made for reading only may refuse to run with gradients on; then it is run without."""
+        try:
+            self.scores(Setting(mode="training", precision="as trained"), ids_BT)
+        except Exception:
+            self.ungraded = True
 
     def plain(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """The call itself, for ``run``: whole rows by the path the setting names."""
@@ -168,7 +239,9 @@ class Passes:
             "precision": setting.precision if setting.precision == "float64" else self.trained_precision,
         }
         if setting.stirred:
-            words["weights"] = "all-zero parameters seen as small random numbers"
+            words["weights"] = "zero parameters seen as small random numbers"
+        if setting.graded:
+            words["path"] = "with gradients on"
         if setting.looked_at:
             words["path"] = "the definition, as when looked at"
         if setting.masked:
@@ -177,14 +250,21 @@ class Passes:
             words["measured"] = self.subject.measured
         return words
 
+    def reseed(self, step: int = 0) -> None:
+        """Every pass draws the same random numbers."""
+        if self.subject.device.type == "cpu":
+            torch.default_generator.manual_seed(self.seed + step)  # a pass of a tiny model costs less than seeding every device
+        else:
+            torch.manual_seed(self.seed + step)
+        random.seed(self.seed + step)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed((self.seed + step) % 2**32)
+
     @contextmanager
     def _set(self, setting: Setting) -> Iterator[None]:
         for module in self.subject.modules.values():
             module.train(setting.mode == "training")
-        torch.manual_seed(self.seed)
-        random.seed(self.seed)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(self.seed % 2**32)
+        self.reseed()
         with ExitStack() as stack:
             for tap in self.subject.taps() if setting.looked_at else ():
                 stack.callback(tap.register_forward_hook(_look).remove)
@@ -192,6 +272,20 @@ class Passes:
 
     def _precision(self, setting: Setting) -> AbstractContextManager[Any]:
         return self._doubles[setting.stirred] if setting.precision == "float64" else self.around()
+
+
+@contextmanager
+def same_generators(device: torch.device) -> Iterator[None]:
+    """The global random generators are afterwards as they were."""
+    state, numpy = random.getstate(), sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
+    finally:
+        random.setstate(state)
+        if numpy:
+            numpy.random.set_state(numpy_state)
 
 
 def _look(module: Any, inputs: Any, output: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a check found: findings by law, what was tested, what could not be judged; as JSON, as text, as HTML. No torch."""
+"""What a check found: each law passed, broken or "cannot tell" with the reason; as JSON, as text, as HTML. No torch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.errors import CannotTell, CheckFailed
 
-Law = Literal["causality", "batch", "padding", "cache"]
-LAWS: tuple[Law, ...] = ("causality", "batch", "padding", "cache")
+Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path"]
+LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path")
+Outcome = Literal["passed", "broken", "cannot tell"]
 
 ABOUT: dict[Law, str] = {
     "causality": "no score depends on a later token",
     "batch": "no score depends on another row of the batch",
+    "state": "no score depends on what an earlier call read",
     "padding": "no score depends on padding or on a hidden token",
+    "labels": "no score depends on the target it is measured by",
+    "path": "a compiled, recorded or low-precision path gives what the plain one gives",
     "cache": "reading in pieces with a cache gives what reading at once gives",
 }
 
@@ -57,10 +61,19 @@ class Finding:
                     f"a leak from other rows: the token at {self.from_position} of another row changes the {measured} at "
                     f"{self.to_position}"
                 )
+            case "state":
+                what = f"state between calls: what an earlier call read changes the {measured} at {self.to_position}"
             case "padding":
                 what = (
                     f"padding matters: what stands hidden at {self.from_position} changes the {measured} at {self.to_position}"
                 )
+            case "labels":
+                what = (
+                    f"the target is seen: of all targets in turn at {self.from_position}, the {measured} at {self.to_position}"
+                )
+                what += " do not belong to one distribution, and miss it"
+            case "path":
+                what = f"another path: from {self.from_position} on, the {measured} at {self.to_position} differ from the plain"
             case "cache":
                 what = (
                     f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "
@@ -78,13 +91,29 @@ class CheckReport:
     tested: dict[Law, str] = field(default_factory=dict)
     """How each law was tested."""
     not_judged: dict[Law, str] = field(default_factory=dict)
-    """Laws that could not be tested, with the reason."""
+    """Laws that do not apply to this model, with the reason."""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    cannot_tell: dict[Law, str] = field(default_factory=dict)
+    """Laws that apply and could not be judged, with the reason."""
 
     @property
     def passed(self) -> bool:
-        return not self.findings
+        """Whether every law that applies was judged, and holds."""
+        return not self.findings and not self.cannot_tell
+
+    @property
+    def judged(self) -> dict[Law, Outcome]:
+        """The outcome of every law that applies."""
+        outcomes: dict[Law, Outcome] = {}
+        for law in LAWS:
+            if law in self.broken:
+                outcomes[law] = "broken"
+            elif law in self.cannot_tell:
+                outcomes[law] = "cannot tell"
+            elif law in self.tested:
+                outcomes[law] = "passed"
+        return outcomes
 
     @property
     def broken(self) -> frozenset[Law]:
@@ -94,17 +123,19 @@ class CheckReport:
         """The JSON form of the contract, and a little more."""
         return {
             "passed": self.passed,
+            "judged": dict(self.judged),
             "findings": [finding.plain() for finding in self.findings],
             "subject": self.subject,
             "tested": dict(self.tested),
             "not_judged": dict(self.not_judged),
+            "cannot_tell": dict(self.cannot_tell),
             "notes": list(self.notes),
             "seconds": round(self.seconds, 3),
         }
 
     @classmethod
     def from_plain(cls, document: Mapping[str, Any]) -> CheckReport:
-        """The report that ``plain`` described."""
+        """The report that ``plain`` described; one written before laws could be "cannot tell" too."""
         return cls(
             document["subject"],
             tuple(Finding(**finding) for finding in document["findings"]),
@@ -112,12 +143,24 @@ class CheckReport:
             dict(document["not_judged"]),
             tuple(document["notes"]),
             document["seconds"],
+            dict(document.get("cannot_tell", {})),
         )
 
     def require(self) -> None:
-        """Raises ``CheckFailed`` unless every law holds."""
-        if not self.passed:
+        """Raises ``CheckFailed`` when a law is broken, ``CannotTell`` when one could not be judged."""
+        if self.findings:
             raise CheckFailed(" ".join(finding.sentence for finding in self.findings))
+        if self.cannot_tell:
+            raise CannotTell(self.doubts)
+
+    @property
+    def doubts(self) -> str:
+        """What could not be judged and why, in a sentence for each law."""
+        return " ".join(f"{law} could not be judged: {reason}." for law, reason in self.cannot_tell.items())
+
+    @property
+    def verdict(self) -> str:
+        return "passed" if self.passed else "FAILED" if self.findings else "cannot tell"
 
     def lines(self) -> list[str]:
         """The report for a terminal, a line per law and note."""
@@ -126,17 +169,17 @@ class CheckReport:
             found = [finding.sentence.removeprefix(f"{law}: ") for finding in self.findings if finding.law == law]
             if found:
                 lines.append(f"FAILED      {law}: {found[0]}")
+            elif law in self.cannot_tell:
+                lines.append(f"cannot tell {law}: {self.cannot_tell[law]}")
             elif law in self.not_judged:
-                lines.append(f"not judged  {law}: {self.not_judged[law]}")
+                lines.append(f"not asked   {law}: {self.not_judged[law]}")
             elif law in self.tested:
                 lines.append(f"passed      {law}: {ABOUT[law]} ({self.tested[law]})")
         return [*lines, *self.notes]
 
     def __str__(self) -> str:
-        verdict = "passed" if self.passed else "FAILED"
-        return "\n".join([f"{self.subject}: {verdict} in {self.seconds:.1f} s", *self.lines()])
+        return "\n".join([f"{self.subject}: {self.verdict} in {self.seconds:.1f} s", *self.lines()])
 
     def _repr_html_(self) -> str:
-        verdict = "passed" if self.passed else "failed"
         items = "".join(f"<li>{escape(line)}</li>" for line in self.lines())
-        return f"<p><b>{escape(self.subject)}</b>: {verdict}</p><ul>{items}</ul>"
+        return f"<p><b>{escape(self.subject)}</b>: {self.verdict.lower()}</p><ul>{items}</ul>"

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from glassformer.checks.state import Snapshot
 from glassformer.foundation.errors import UsageError
 from glassformer.model.tap import Tap
 
@@ -50,7 +51,13 @@ class Subject:
         """Ids with a meaning of their own (padding), not used in probes."""
         self.paddings: dict[str, Padded] = {}
         """By side: "right", "left", or "anywhere" (any set of places)."""
+        self.moves: frozenset[str] = frozenset()
+        """Sides on which padding moves the tokens to other positions, since the model cannot be told where they stand."""
         self.new_cache: Callable[[], Cached] | None = None
+        self.no_cache = "this model has no cache"
+        """What is said where there is none."""
+        self.remarks: list[str] = []
+        """What was noticed on the way and breaks no law."""
         self.ragged = False
         """Whether the cache takes rows of unequal length."""
         self.inside: Subject | None = None
@@ -58,6 +65,10 @@ class Subject:
         self.measured = "scores"
         self.looked_up = 0
         """Parameters that a pass looks up and does not multiply with."""
+        self.tried: dict[torch.Size, bool] = {}
+        """Shapes of ids, and whether they run."""
+        self.snapshot: Snapshot | None = None
+        """How everything was that may keep state between calls, where that is known."""
 
     @property
     def row_work(self) -> float:
@@ -146,7 +157,11 @@ class _OurCache:
 
 
 def callable_subject(
-    function: Callable[[Tensor], Any], *, vocabulary: int | None = None, context: int | None = None
+    function: Callable[[Tensor], Any],
+    *,
+    vocabulary: int | None = None,
+    context: int | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Subject:
     """A function or module: token ids [B, T] -> scores [B, T, V] (or an object or tuple that holds them)."""
     if isinstance(function, nn.Module):
@@ -154,10 +169,10 @@ def callable_subject(
     else:
         modules, name = _modules_of(function), getattr(function, "__name__", type(function).__name__)
     subject = Subject(name, lambda ids_BT: scores_in(function(ids_BT)), modules, vocabulary=0, context=0)
+    subject.snapshot = snapshot
     subject.vocabulary = vocabulary or _stated(function, modules, ("vocabulary", "vocab_size")) or _vocabulary_tried(subject)
-    subject.context = (
-        context or _stated(function, modules, ("context", "block_size", "max_position_embeddings")) or _context_tried(subject)
-    )
+    stated = _stated(function, modules, ("context", "block_size", "max_position_embeddings"))
+    subject.context = context or longest_that_runs(subject, stated or LONGEST_TRIED)
     if subject.vocabulary < 2 or subject.context < 2:
         raise UsageError(
             f"{name} cannot be checked with a vocabulary of {subject.vocabulary} and a context of {subject.context}: "
@@ -220,15 +235,48 @@ def _stated(function: Any, modules: Mapping[str, nn.Module], names: tuple[str, .
     return None
 
 
+def longest_that_runs(subject: Subject, limit: int, token: int = 0) -> int:
+    """The longest row up to ``limit`` for which there are scores at every place; 0 where none runs."""
+
+    def takes(length: int) -> bool:
+        scores = runs(subject, torch.full((1, length), token))
+        return scores is not None and scores.shape[1] == length
+
+    if limit >= 2 and takes(limit):
+        return limit
+    ladder = [1 << power for power in range(limit.bit_length(), 0, -1) if 1 << power < limit]
+    good = next((length for length in ladder if takes(length)), 0)
+    low, high = good, min(2 * good, limit) - 1
+    while good and low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if takes(middle) else (low, middle - 1)
+    return low if good else 0
+
+
+def can_run(subject: Subject, ids_BT: Tensor) -> bool:
+    """Whether there are scores for ids of this shape; tried once."""
+    if ids_BT.shape not in subject.tried:
+        subject.tried[ids_BT.shape] = runs(subject, ids_BT) is not None
+    return subject.tried[ids_BT.shape]
+
+
 def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
-    """The scores, or None where the function cannot take these ids."""
+    """The scores in evaluation mode, or None where the function cannot take these ids."""
+    modes = [(module, module.training) for root in subject.modules.values() for module in root.modules()]
     try:
+        for root in subject.modules.values():
+            root.eval()
         with torch.no_grad():
             return subject.scores(ids_BT.to(subject.device))
     except UsageError:
         raise
     except Exception:  # a stranger's function may raise anything at a length or an id it does not know
         return None
+    finally:
+        for module, training in modes:
+            module.training = training
+        if subject.snapshot is not None:
+            subject.snapshot.restore()
 
 
 def _vocabulary_tried(subject: Subject) -> int:
@@ -242,20 +290,3 @@ def _vocabulary_tried(subject: Subject) -> int:
         if size >= 2 and runs(subject, torch.full((1, 2), size - 1)) is not None:
             return size
     return 1
-
-
-def _context_tried(subject: Subject) -> int:
-    """The longest input that runs, up to ``LONGEST_TRIED``."""
-
-    def takes(length: int) -> bool:
-        scores = runs(subject, torch.zeros(1, length, dtype=torch.long))
-        return scores is not None and scores.shape[1] == length
-
-    good = 2
-    while good < LONGEST_TRIED and takes(2 * good):
-        good *= 2
-    low, high = good, min(2 * good, LONGEST_TRIED)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if takes(middle) else (low, middle - 1)
-    return low

@@ -18,6 +18,7 @@ def command(
     questions: Annotated[
         Path | None, typer.Option("--questions", metavar="FILE.tsv", help="One question per line, with its answer or without.")
     ] = None,
+    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="The second text, where a run reads two.")] = None,
     beams: Annotated[
         int, typer.Option("--beams", min=1, help="How many answers are followed at once; shows alternatives.")
     ] = 1,
@@ -31,13 +32,14 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Ask a run's model. The confidence is the probability of the whole answer with its end."""
+    """Ask a run's model for an answer or a label. The confidence is the probability of the whole answer, or of the label."""
     from glassformer.run import load
 
     if (question is None) == (questions is None):
         raise UsageError("Give a QUESTION, or a file of them with --questions, and not both.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
-    items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""])
+    second = {} if pair is None else {"pairs": [pair]}
+    items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], **second)
     answers = loaded.ask(items, beams=beams, abstain_below=abstain_below, checkpoint=checkpoint)
     if predictions is not None:
         from glassformer.foundation.files import write_atomically

@@ -1,30 +1,46 @@
-"""``glassformer check``: the laws, on the actual model. Exit code 3 when one is broken."""
+"""``glassformer check``: the laws, on the actual model. Exit code 3 when one is broken, 1 when one cannot be judged."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from glassformer.cli.console import out, print_json, remarks
 from glassformer.cli.options import Json, Plugin, Set, changes_of
-from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.errors import CannotTell, CheckFailed, UsageError
 
 
 def command(
     target: Annotated[
-        str,
-        typer.Argument(metavar="RECIPE|RUN|FILE.py:CALLABLE", help="Also the folder of a Hugging Face model."),
-    ],
+        str | None,
+        typer.Argument(metavar="RECIPE|RUN|FILE.py:CALLABLE", help="Also the folder of a Hugging Face model, or its hub name."),
+    ] = None,
     set_: Set = None,
     plugin: Plugin = None,
     encoder: Annotated[bool, typer.Option("--encoder", help="The model may see later tokens.")] = False,
     vocabulary: Annotated[int | None, typer.Option("--vocabulary", min=2, help="Ids of a FILE.py:CALLABLE.")] = None,
     context: Annotated[int | None, typer.Option("--context", min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
+    class_: Annotated[
+        str | None,
+        typer.Option(
+            "--class", help="Class of transformers to load a folder or hub name as; alone: a tiny random model of it."
+        ),
+    ] = None,
     thorough: Annotated[bool, typer.Option("--thorough", help="Every cut of the full context, not some.")] = False,
+    zoo: Annotated[bool, typer.Option("--zoo", help="Every causal class of the installed transformers, in tiny form.")] = False,
+    out_: Annotated[Path, typer.Option("--out", help="Folder for the zoo's zoo.json and zoo.html.")] = Path("zoo"),
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Classes of the zoo checked at once.")] = 1,
+    limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds for one class of the zoo.")] = 120.0,
     json: Json = False,
 ) -> None:
-    """Test whether any score depends on a later token, on another row, on padding or on the cache, and where it enters."""
+    """Test whether any score depends on a later token, on another row, padding, the cache or earlier calls, and where."""
+    if zoo:
+        if target is not None or class_ is not None:
+            raise UsageError("--zoo checks every causal class of transformers; leave out the target and --class.")
+        _zoo(out_, workers, limit, json)
+        return
     from glassformer.checking import check
 
     report = check(
@@ -34,6 +50,7 @@ def command(
         causal=False if encoder else None,
         vocabulary=vocabulary,
         context=context,
+        class_name=class_,
         quick=not thorough,
         watch=remarks(),
     )
@@ -41,6 +58,20 @@ def command(
         print_json(report.plain())
     else:
         out().print(str(report), markup=False)
-    if not report.passed:
-        broken = " and ".join(sorted(finding.law for finding in report.findings))
-        raise CheckFailed(f"{report.subject} breaks {broken}; see above.")
+    if report.broken:
+        raise CheckFailed(f"{report.subject} breaks {' and '.join(sorted(report.broken))}; see above.")
+    if report.cannot_tell:
+        raise CannotTell(f"{report.subject}: {report.doubts}")
+
+
+def _zoo(folder: Path, workers: int, limit: float, json: bool) -> None:
+    """Writes the table; broken laws are its content, not a failure of the command."""
+    from glassformer.checks.zoo.build import causal_classes
+    from glassformer.checks.zoo.run import run_zoo
+    from glassformer.checks.zoo.table import sentence, write
+
+    found = write(run_zoo(causal_classes(), workers=workers, limit=limit, say=remarks().say), folder)
+    if json:
+        print_json(found)
+    else:
+        out().print(sentence(found), markup=False)

@@ -47,6 +47,7 @@ Details = Annotated[bool, typer.Option("--details", help="Say too what stands be
 Baseline = Annotated[
     Literal["auto", "paired", "bank"], typer.Option("--baseline", help="Pairs of seeds, or kept runs of the baseline.")
 ]
+Also = Annotated[list[str] | None, typer.Option("--also", metavar="RECIPE", help="The same changes of this one too.")]
 Confirm = Annotated[
     Path | None, typer.Option("--confirm", metavar="STUDY", help="Run its winner once more: fresh seeds, the test text.")
 ]
@@ -82,44 +83,48 @@ def command(
     baseline: Baseline = "auto",
     store: UseStore = True,
     confirm: Confirm = None,
+    also: Also = None,
     json: Json = False,
 ) -> None:
     """Train the recipe and each change with the same seeds, and say of each: better, worse, same, not decided or invalid.
 
     Stopped at any moment, the same command goes on from there.
     """
+    asked: dict[str, Any] = {
+        "cross": cross,
+        "set": changes_of(set_),
+        "seeds": seeds,
+        "first_seed": first_seed,
+        "looks": None if looks is None else _numbers(looks),
+        "max_seeds": max_seeds,
+        "metric": metric,
+        "margin": margin,
+        "planned_effect": effect,
+        "match": match,
+        "tune": _grid(tune, tune_seeds),
+        "budget_hours": budget_hours,
+        "allow_leaks": allow_leaks or None,
+        "out": out_,
+        "on": on,
+        "jobs": jobs,
+        "address": address,
+        "gpu_share": gpu_share,
+        "plugins": plugin or (),
+        "store": store,
+        "baseline": baseline,
+    }
     with watching_a_study() as watch:
-        from glassformer.study.compare import compare
+        from glassformer.study.compare import compare, compare_sets, several_bases
 
-        study = compare(
-            recipe,
-            vary,
-            cross=cross,
-            set=changes_of(set_),
-            seeds=seeds,
-            first_seed=first_seed,
-            looks=None if looks is None else _numbers(looks),
-            max_seeds=max_seeds,
-            metric=metric,
-            margin=margin,
-            planned_effect=effect,
-            match=match,
-            tune=_grid(tune, tune_seeds),
-            budget_hours=budget_hours,
-            allow_leaks=allow_leaks or None,
-            out=out_,
-            on=on,
-            jobs=jobs,
-            address=address,
-            gpu_share=gpu_share,
-            plugins=plugin or (),
-            store=store,
-            confirm=confirm,
-            baseline=baseline,
-            watch=watch,
-        )
-        page = study.report()
-    if json:
+        plans: Any = several_bases(recipe) if recipe is not None else None
+        if also or plans:
+            sets = compare_sets(plans or [recipe, *(also or ())], vary, **asked, watch=watch)
+        else:
+            study = compare(recipe, vary, confirm=confirm, **asked, watch=watch)
+            page = study.report()
+    if also or plans:
+        print_json(sets.plain()) if json else out().print(str(sets), markup=False)
+    elif json:
         print_json({**study.plain(), "report": str(page)})
     else:
         _print(study, page, details)

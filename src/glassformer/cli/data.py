@@ -89,16 +89,19 @@ def _show_batch(source: str, count: int, changes: dict[str, Any], json: bool) ->
 
     recipe = load_recipe(source, changes)
     data = prepare_data(recipe)
-    batch = batches_of(recipe, data).batch(0)
+    batches = batches_of(recipe, data)
+    batch = batches.batch(0)
     rows = recipe.objective.show(batch, data.tokenizer)
     every = max(1, len(rows) // count)  # parts of a mixture stand one under the other: some of each
     shown = rows[::every][:count]
+    shapes = {name: list(shape) for name, shape in batch.shapes}
     if json:
-        print_json({"objective": recipe.objective.kind, "rows": shown, "notes": data.notes})
+        print_json({"objective": recipe.objective.kind, "rows": shown, "shapes": shapes, "notes": data.notes})
         return
+    out().print(", ".join(f"{name} {shape}" for name, shape in shapes.items()), markup=False)
     for number, row in enumerate(shown, start=1):
         out().print(f"{number}: {row}", markup=False)
-    for note in data.notes:
+    for note in (*data.notes, *getattr(batches, "notes", ())):
         say(note)
 
 

@@ -28,6 +28,9 @@ def command(
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write every token's loss here, as TSV.")
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="RUN", help="Also count the items that only one of two runs got right.")
+    ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     json: Json = False,
@@ -53,12 +56,18 @@ def command(
             ]
             if data is None:
                 own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
+    paired = None
+    if against is not None:
+        paired = loaded.against(load(against, plugins=plugin or (), watch=remarks()), split, allow_leaks=allow_leaks)
     if json:
         document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
+        document |= {} if paired is None else {"against": paired.plain()}
         texts = results if text else list(own_texts.values())
         print_json({**document, "texts": [result.plain() for result in texts]} if texts else document)
         return
     for result in results:
         out().print(str(result), markup=False)
+    if paired is not None:
+        out().print(f"\n{paired}", markup=False)
     if own_texts:
         out().print(f"\nTexts of the recipe, each on its own:\n{texts_table(own_texts)}", markup=False)

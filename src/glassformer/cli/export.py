@@ -14,15 +14,16 @@ from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
 def command(
     run: RunArgument,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the export.")],
+    merge: Annotated[bool, typer.Option("--merge", help="A tuned encoder as one plain folder instead of an adapter.")] = False,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Write a run's model as GPT-2, Llama or BERT of transformers: weights, settings, tokenizer and a model card."""
+    """Write a run's model as GPT-2, Llama or BERT of transformers, or what tuning added to an encoder as peft's adapter."""
     from glassformer.run import load
 
     watch = remarks()
-    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(folder, checkpoint=checkpoint)
+    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(folder, checkpoint=checkpoint, merge=merge)
     for note in exported.notes:
         watch.say(note)
     if json:

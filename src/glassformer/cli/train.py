@@ -54,7 +54,8 @@ def command(
     if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
-    say(f"Next: glassformer evaluate {run.folder}   glassformer generate {run.folder}   glassformer report {run.folder}")
+    talk = "generate" if run.recipe.model.causal else "ask"
+    say(f"Next: glassformer evaluate {run.folder}   glassformer {talk} {run.folder}   glassformer report {run.folder}")
 
 
 def _print_plan(plan: object) -> None:

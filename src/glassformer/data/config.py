@@ -71,7 +71,7 @@ def _parsed_questions(value: Any) -> Any:
 class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"questions"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"questions", "pair_column"})
     set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
     path: str | None = None
     validation: str | None = None

@@ -66,9 +66,9 @@ class Lines:
         begins[np.asarray(document_starts, dtype=np.int64)] = True
         begins[1:] |= newline[tokens_N]
         starts = np.flatnonzero(begins[:-1])
-        ends = np.append(starts[1:], len(tokens_N))
+        ends = np.append(starts, len(tokens_N))[1:]
         for _ in range(2):  # the new line, and the one before it of a file from Windows
-            ends = ends - ((ends > starts) & blank[tokens_N[np.maximum(ends - 1, 0)]])
+            ends = ends - ((ends > starts) & blank[tokens_N[ends - 1]])
         kept = ends > starts
         self.starts_R, self.lengths_R = starts[kept], (ends - starts)[kept]
         self.titles_R = self._titles(texts)
@@ -123,7 +123,11 @@ def draw(lines: Lines, rows: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> 
     spare = np.maximum(length - (rule.shortest if rule.start == "anywhere" else rule.longest), 0)
     inside = chosen & (begin >= title)
     low = np.where(inside, np.maximum(end - rule.longest, 0), 0)
-    high = np.where(inside, begin - title, np.where(title < length, np.minimum(spare, length - title), 0))
+    high = np.where(
+        inside,
+        np.minimum(begin - title, np.maximum(spare, low)),
+        np.where(title < length, np.minimum(spare, length - title), 0),
+    )
     skip = low + _below(uniform_RU[:, 2], np.maximum(high - low, 0) + 1)
     limit = np.minimum(length - skip, rule.longest)
     begin, end = (np.where(inside, one - skip, one) for one in (begin, end))

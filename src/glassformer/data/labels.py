@@ -19,7 +19,7 @@ from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_ro
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
-from glassformer.foundation.errors import ConfigError, DataError, UnknownName
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
 
 UNLABELLED = -1
 COLUMNS = ("format", "text_column", "pair_column", "label_column")
@@ -47,6 +47,11 @@ class LabelledTexts:
     def counts(self) -> np.ndarray:
         """How many texts each label has."""
         return np.bincount(self.labels[self.labels >= 0], minlength=len(self.label_names))
+
+    @property
+    def answers(self) -> list[str] | None:
+        """The name of each text's label; None where a text has none."""
+        return None if (self.labels < 0).any() else [self.label_names[label] for label in self.labels]
 
     def balance(self) -> str:
         """``2,092 texts: Obama 43.1 %, W. Bush 30.0 %, ...``."""
@@ -136,9 +141,14 @@ class Labels:
 
     @property
     def names(self) -> list[str]:
-        """The splits there are; of several tests each is ``test:NAME``."""
-        held = [name for name in ("train", "validation", "test") if name in self._splits and name not in self._tests]
-        return [*held, *self._tests]
+        """The splits there are: train, and validation and test where they exist."""
+        there = {*self._splits, *(["test"] if self._tests else [])}
+        return [name for name in ("train", "validation", "test") if name in there]
+
+    @property
+    def tests(self) -> list[str]:
+        """``test:NAME`` for each test file of a set; ``split("test")`` is all of them, one after another."""
+        return [name for name in self._tests if name != "test"]
 
     def split(self, name: str) -> LabelledTexts:
         """One split; a test is read on the first call. ``test`` is all tests together where there are several."""
@@ -150,10 +160,10 @@ class Labels:
             self._splits[name] = self._read(name, self._tests[name])
             return self._splits[name]
         if name not in ("validation", "test"):
-            raise UnknownName("split", name, self.names)
+            raise UnknownName("split", name, [*self.names, *self.tests])
+        there = ", ".join([*self.names, *self.tests])
         raise DataError(
-            f"There is no {name} split; there are: {', '.join(self.names)}. Hold one out with data.split.{name}, or give a "
-            f"file with data.{name}."
+            f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file as data.{name}."
         )
 
     def training_texts(self) -> Iterator[str]:
@@ -192,6 +202,7 @@ class Labels:
             "schema": 1,
             "source": self._parts.train.name,
             "places": places_of(self._data),
+            "sha256": self._fingerprints["train"],
             "fingerprints": self._fingerprints,
             "reading": self._parts.train.reading,
             "labels": dict(zip(self._values, self.label_names)),
@@ -234,6 +245,28 @@ def texts_of_file(
     return texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
 
 
+def texts_to_ask(
+    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
+) -> LabelledTexts:
+    """A file of texts with or without labels: a table with the recipe's columns, or plain text with one text on each line."""
+    known = _of_labels(record) or {}
+    names = tuple(known.get("labels", {}).values())
+    like = LabelSource("", (), **{key: known.get("reading", {}).get(key, getattr(reading, key)) for key in COLUMNS})
+    source = _source_like(like, path, reading, labelled=False)
+    if format_by_name(source.files[0]) == "text" and like.pair_column is None:
+        lines = [document.text.strip() for document in read(source_at(str(path), DataConfig(path=str(path), document="line")))]
+        return labelled_texts(Path(path).name, lines, names)
+    try:
+        return texts_of_file(tokenizer, path, reading, record=record)
+    except DataError as error:
+        if "data.label_column" not in str(error):
+            raise
+    rows = list(read_rows(source))
+    if not rows:
+        raise DataError("there are no rows in it; give at least one text.", file=path)
+    return texts_of_rows(str(path), rows, list(known.get("labels", {})), names)
+
+
 def find_or_none(reading: DataConfig) -> LabelParts | None:
     """The labelled files of a recipe, or None where they are not here."""
     try:
@@ -272,7 +305,12 @@ def texts_given(
     record: Mapping[str, Any] | None = None,
 ) -> LabelledTexts:
     """Texts to ask about."""
-    names = tuple((_of_labels(record) or {}).get("labels", {}).values())
+    known = _of_labels(record) or {}
+    names = tuple(known.get("labels", {}).values())
+    reads_pairs = known.get("reading", {}).get("pair_column") is not None
+    if known and reads_pairs != (pairs is not None):
+        wanted = "two texts; give the second with --pair" if reads_pairs else "one text; leave --pair out"
+        raise UsageError(f"This run reads {wanted}.")
     return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
 
 

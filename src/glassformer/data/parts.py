@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import load_labels, texts_given, texts_of_file
+from glassformer.data.labels import load_labels, texts_given, texts_of_file, texts_to_ask
 from glassformer.data.prepare import Report, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.questions import prepare_questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
@@ -50,11 +50,13 @@ class PartKind:
     load: Callable[..., Part]
     of_file: Callable[..., Any]
     of_texts: Callable[..., Any]
+    to_ask: Callable[..., Any] | None = None
+    """A file of items that need not say what is right; None: ``of_file`` reads those, too."""
 
 
 KINDS: dict[str, PartKind] = {
     "text": PartKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text),
-    "labels": PartKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given),
+    "labels": PartKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask),
     "questions": PartKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts),
 }
 

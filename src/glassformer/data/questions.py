@@ -139,7 +139,13 @@ def _check_cells(cells: list[str], answered: bool, file: Path, number: int) -> N
 
 
 def questions_of_file(
-    tokenizer: Tokenizer, path: Path | str, reading: DataConfig | None = None, *, name: str = "file", progress: Any = None
+    tokenizer: Tokenizer,
+    path: Path | str,
+    reading: DataConfig | None = None,
+    *,
+    name: str = "file",
+    progress: Any = None,
+    record: Any = None,
 ) -> Questions:
     """All questions of a user's file, with or without answers; refused where the tokenizer does not know its signs."""
     found = replace(read_questions(path), name=name)
@@ -147,7 +153,9 @@ def questions_of_file(
     return found
 
 
-def questions_of_texts(tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text") -> Questions:
+def questions_of_texts(
+    tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Any = None
+) -> Questions:
     """Questions given as such, without answers."""
     given = [texts] if isinstance(texts, str) else list(texts)
     if not given or not all(text.strip() for text in given):

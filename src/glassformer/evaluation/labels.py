@@ -18,7 +18,7 @@ from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.proportions import wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
-from glassformer.foundation.metrics import Metric
+from glassformer.foundation.metrics import VALIDATION, Metric
 
 ACCURACY = Metric("accuracy", "of all texts", "right of all texts", lower_is_better=False, answers=True, margin=0.01)
 LOSS = Metric("loss", "nats per text", "nats per text", margin=0.01)
@@ -28,8 +28,8 @@ CALIBRATION = Metric("calibration_error", "of confidence", "mean distance of con
 LABEL_METRICS = (ACCURACY, LOSS, UNSEEN, MACRO_F1, CALIBRATION)
 """Every figure of a classifier, in the order of the tables."""
 
-ONE_CLASS = "one_class"
-"""The share of the class that is predicted most: recorded while training, 1 when the classifier has collapsed."""
+COLLAPSED_TO = "collapsed_to"
+"""Recorded while training where every prediction is one class: its number."""
 
 
 def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
@@ -105,22 +105,23 @@ def collapse_note(predicted_N: np.ndarray, names: Sequence[str]) -> str | None:
 
 
 def collapsed_since(records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
-    """``all predictions are one class since epoch 1: collapsed`` from the records of a run; None when they are not."""
-    key = f"validation_{ONE_CLASS}"
-    known = [(record["step"], record[key]) for record in records if record.get(key) is not None]
+    """``All predictions are class 1 since epoch 1: collapsed.`` from the records of a run; None where they are not."""
+    evaluated = [record for record in records if ACCURACY.recorded in record]
     since: int | None = None
-    for step, share in reversed(known):
-        if share < 1.0:
+    for record in reversed(evaluated):
+        if record.get(VALIDATION + COLLAPSED_TO) is None:
             break
-        since = step
+        since = record["step"]
     if since is None:
         return None
-    return f"all predictions on the validation texts are one class since epoch {since / steps_per_epoch:.3g}: collapsed"
+    label = int(evaluated[-1][VALIDATION + COLLAPSED_TO])
+    return f"All predictions are class {label} since epoch {since / steps_per_epoch:.3g}: collapsed."
 
 
-def one_class_share(predicted_N: np.ndarray, classes: int) -> float:
-    """The share of the most frequent prediction."""
-    return float(np.bincount(predicted_N, minlength=classes).max() / max(1, len(predicted_N)))
+def collapsed_to(predicted_N: np.ndarray) -> dict[str, float]:
+    """The one class that is predicted for all texts, where it is one."""
+    found = np.unique(predicted_N)
+    return {COLLAPSED_TO: float(found[0])} if len(found) == 1 and len(predicted_N) > 1 else {}
 
 
 def _unseen(right_N: np.ndarray, items: LabelledTexts) -> dict[str, Estimate]:

@@ -6,6 +6,10 @@ For one run, or for two checkpoints on the same items. Several seeds go through 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
+from typing import Self
+
+import numpy as np
 
 from glassformer.foundation.distributions import normal_quantile
 from glassformer.foundation.estimate import Estimate
@@ -20,6 +24,37 @@ def wilson(right: int, items: int, confidence: float = 0.95) -> Estimate:
     centre = (share + z2 / (2 * items)) / (1 + z2 / items)
     half = math.sqrt(z2 * (share * (1 - share) / items + z2 / (4 * items**2))) / (1 + z2 / items)
     return Estimate(share, max(0.0, centre - half), min(1.0, centre + half), items)
+
+
+@dataclass(frozen=True)
+class TwoCheckpoints:
+    """How many items both, only the first, only the second and neither got right, and McNemar's mid-p."""
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+
+    @classmethod
+    def of(cls, first_N: np.ndarray, second_N: np.ndarray) -> Self:
+        """From right (1) and wrong (0) on the same items."""
+        one, other = first_N > 0.5, second_N > 0.5
+        counts = (one & other, one & ~other, ~one & other, ~one & ~other)
+        return cls(*(int(count.sum()) for count in counts))
+
+    @property
+    def p(self) -> float:
+        return mcnemar_mid_p(self.only_first, self.only_second)
+
+    def plain(self) -> dict[str, float]:
+        return {**asdict(self), "p": self.p}
+
+    def __str__(self) -> str:
+        return (
+            f"Of these two checkpoints, only the first is right on {self.only_first} items, only the second on "
+            f"{self.only_second}, both on {self.both}, neither on {self.neither}; McNemar's mid-p {self.p:.4f}. Other seeds "
+            "may differ more than that: `glassformer compare` decides about recipes."
+        )
 
 
 def mcnemar_mid_p(only_first: int, only_second: int) -> float:

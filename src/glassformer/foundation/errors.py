@@ -78,6 +78,10 @@ class CheckFailed(GlassformerError):
     exit_code = 3
 
 
+class CannotTell(GlassformerError):
+    """A law that applies could not be judged: nothing is known to be wrong, nor to be right."""
+
+
 class Diverged(GlassformerError):
     """The loss is not a finite number any more."""
 

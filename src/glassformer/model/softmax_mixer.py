@@ -53,7 +53,9 @@ class SoftmaxMixer(Mixer):
         """The same by torch's kernel, for scores that are products of queries and keys."""
         drop = self.pattern_dropout.p if self.training else 0.0
         masked = not context.plain or bias_BHTS is not None
-        if masked and q_BHTE.is_cuda and torch.is_grad_enabled():  # CUDA's kernel for masks has no deterministic backward pass
+        # On CUDA the gradient of a bias is summed in no fixed order; a mask has none, and in deterministic mode its kernel's
+        # backward pass does not split the keys, so padded batches stay on the fused path.
+        if bias_BHTS is not None and q_BHTE.is_cuda and torch.is_grad_enabled():
             return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, context, bias_BHTS)
         if q_BHTE.shape[-1] != v_BHSE.shape[-1]:
             return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale)

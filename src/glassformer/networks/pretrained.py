@@ -6,6 +6,8 @@ of the folder's weights, and another folder is refused.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 import torch
@@ -13,11 +15,13 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from torch import Tensor, nn
 
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
+from glassformer.pretrained.adapters import save_adapter, save_merged
 from glassformer.pretrained.encoders import LoadedEncoder, folder_tokenizer, load_encoder
+from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
 from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of
 
@@ -158,6 +162,22 @@ class PretrainedNetwork(Network):
     ) -> Tensor:
         """Scores of the labels, [B, C]."""
         return self.head(self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT), key_padding_mask_BS)
+
+    def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
+        """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty; give a new folder.")
+        plain = merge or self.config.tuning.kind in ("full", "head")
+        (save_merged if plain else save_adapter)(self, folder, label_names=label_names)
+        notes = (
+            ()
+            if self.config.pool == "own"
+            else (
+                f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class "
+                "for it; model.pool: own trains the head that it has.",
+            )
+        )
+        return Exported(folder, type(self.encoder).__name__ if plain else f"peft {self.config.tuning.kind}", notes)
 
     def trainable(self) -> int:
         """Numbers that are trained, counted one by one."""

@@ -1,6 +1,6 @@
 """A network and questions -> answers with their confidence: the probability of the whole answer with its end.
 
-All questions go through one batch with a KV cache (model/beams.py). Where the network may say "I don't know", it does so
+All questions go through one batch with a KV cache (generation/beams.py). Where the network may say "I don't know", it does so
 below a confidence that the caller names.
 """
 

@@ -49,6 +49,8 @@ class ObjectiveConfig(VariantConfig):
     """The parts of the data it needs."""
     judged_on: ClassVar[str] = "text"
     """The part whose splits are evaluated."""
+    asked: ClassVar[str] = "questions"
+    """The kind of part that ``ask`` reads its items as."""
     laws: ClassVar[frozenset[str]] = frozenset()
     """Laws its network must keep whatever the model says of itself: next-token demands causality."""
     metrics: ClassVar[tuple[Metric, ...]]
@@ -83,17 +85,27 @@ class ObjectiveConfig(VariantConfig):
         """Judged metrics alone, for the curve while training; an objective overrides it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
 
+    def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
+        """What the records of a run so far give cause to say, while it trains and in its report; None: nothing."""
+        return None
+
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """One plain mapping for each item: what the network says about it."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
+
+    def require_answers(self) -> None:
+        """Refuses, in one sentence, when this objective answers no questions."""
+        if type(self).ask is ObjectiveConfig.ask:
+            raise UsageError(
+                f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
+            )
 
     def ask(
         self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
     ) -> list[Any]:
         """Answers to questions, with their confidence."""
-        raise UsageError(
-            f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
-        )
+        self.require_answers()
+        raise NotImplementedError
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         """A text that shows what the network does, and its caption, for reports; None: nothing to show."""

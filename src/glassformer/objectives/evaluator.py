@@ -27,6 +27,8 @@ class Evaluator:
     tools: EvaluationTools
     step: int | None = None
     tainted: str | None = None
+    parent: Network | None = None
+    """The network this one started from, where it gives as many numbers: what fine-tuning changed."""
 
     def measure(self, name: str, items: Any, *, notes: Sequence[str] = (), watch: Watcher = SILENT) -> Evaluation:
         """The figures of one set: the network's, the baselines' and the untrained network's."""
@@ -37,6 +39,8 @@ class Evaluator:
         if self.untrained is not None:
             beside["untrained"] = self.objective.evaluate(self.untrained, items, tools)
             trivial.append("untrained")
+        if self.parent is not None:
+            beside["parent"] = self.objective.evaluate(self.parent, items, tools)
         return Evaluation.of(
             name,
             outcomes,

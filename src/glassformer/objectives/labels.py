@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -15,12 +15,13 @@ from glassformer.data.label_batches import IGNORED, EncodedTexts, LengthGroups, 
 from glassformer.data.labels import LabelledTexts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
-from glassformer.evaluation.labels import LABEL_METRICS, ONE_CLASS, label_outcomes, one_class_share
+from glassformer.evaluation.labels import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.metrics import Metric
 from glassformer.model.network import Network
+from glassformer.objectives.answering import Answer
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SHOWN = 12
@@ -34,6 +35,7 @@ class LabelsConfig(ObjectiveConfig):
 
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"
+    asked: ClassVar[str] = "labels"
     metrics: ClassVar[tuple[Metric, ...]] = LABEL_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = LABEL_BASELINES
 
@@ -57,14 +59,15 @@ class LabelsConfig(ObjectiveConfig):
         return label_outcomes(log_probabilities(network, items, tools), items)
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
-        """Accuracy and loss, and the share of the class predicted most: 1 says that the classifier has collapsed."""
+        """Accuracy and loss; and the class, where all predictions are one."""
         found_NC = log_probabilities(network, items, tools)
         predicted_N = found_NC.argmax(axis=1)
-        return {
-            "accuracy": float((predicted_N == items.labels).mean()),
-            "loss": float(-found_NC[np.arange(len(items)), items.labels].mean()),
-            ONE_CLASS: one_class_share(predicted_N, found_NC.shape[1]),
-        }
+        accuracy = float((predicted_N == items.labels).mean())
+        loss = float(-found_NC[np.arange(len(items)), items.labels].mean())
+        return {"accuracy": accuracy, "loss": loss, **collapsed_to(predicted_N)}
+
+    def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
+        return collapsed_since(records, steps_per_epoch)
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """The label of each text, its probability, and those of all labels."""
@@ -81,6 +84,21 @@ class LabelsConfig(ObjectiveConfig):
             row |= {"predicted": names[best], "confidence": float(row_C[best])}
             rows.append(row | {f"p({name})": float(p) for name, p in zip(names, row_C)})
         return rows
+
+    def ask(
+        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+    ) -> list[Answer]:
+        """The label of each text with its probability; the other labels are the alternatives."""
+        if abstain_below is not None and not 0 <= abstain_below <= 1:
+            raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
+        answers = []
+        for row in self.predict(network, items, tools):
+            every = {key.removeprefix("p(").removesuffix(")"): p for key, p in row.items() if key.startswith("p(")}
+            others = sorted((one for one in every.items() if one[0] != row["predicted"]), key=lambda one: -one[1])
+            asked = row["text"] if "pair" not in row else f"{row['text']} | {row['pair']}"
+            abstained = abstain_below is not None and row["confidence"] < abstain_below
+            answers.append(Answer(asked, row["predicted"], row["confidence"], abstained, tuple(others)))
+        return answers
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         part = data.part("labels")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,8 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.answer_baselines import ANSWER_BASELINES
+from glassformer.evaluation.answers import ANSWER_METRICS
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import ConfigError
@@ -51,6 +53,17 @@ class MixedBatches:
         return Batch(ids=joined("ids", self.pad), targets=joined("targets", IGNORED))
 
 
+@final
+class _Joined:
+    """A fact of an objective that a mixture takes from its parts; of the class itself, that of the usual mixture."""
+
+    def __init__(self, usual: Any, of_parts: Callable[[Any], Any]) -> None:
+        self.usual, self.of_parts = usual, of_parts
+
+    def __get__(self, mixture: Any, owner: type) -> Any:
+        return self.usual if mixture is None else self.of_parts(mixture)
+
+
 @OBJECTIVES.variant("mixture")
 @final
 class MixtureConfig(ObjectiveConfig):
@@ -58,6 +71,12 @@ class MixtureConfig(ObjectiveConfig):
 
     A part is an objective by name with its share of the rows and its settings; ``judged_by`` is the one that is evaluated.
     """
+
+    reads: ClassVar[Any] = _Joined(("text", "questions"), lambda one: tuple(one.joined("reads")))
+    laws: ClassVar[Any] = _Joined(frozenset({"causality"}), lambda one: frozenset(one.joined("laws")))
+    judged_on: ClassVar[Any] = _Joined("questions", lambda one: one.judge.judged_on)
+    metrics: ClassVar[Any] = _Joined(ANSWER_METRICS, lambda one: one.judge.metrics)
+    baselines: ClassVar[Any] = _Joined(ANSWER_BASELINES, lambda one: one.judge.baselines)
 
     parts: dict[str, dict[str, Any]] = Field(min_length=1)
     judged_by: str
@@ -85,29 +104,13 @@ class MixtureConfig(ObjectiveConfig):
             for kind, settings in self.parts.items()
         }
 
+    def joined(self, name: str) -> list[Any]:
+        """What the parts have under ``name``, each thing once."""
+        return list(dict.fromkeys(thing for one in self.objectives.values() for thing in getattr(one, name)))
+
     @property
     def judge(self) -> ObjectiveConfig:
         return self.objectives[self.judged_by]
-
-    @property
-    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(dict.fromkeys(part for one in self.objectives.values() for part in one.reads))
-
-    @property
-    def judged_on(self) -> str:  # type: ignore[override]
-        return self.judge.judged_on
-
-    @property
-    def laws(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset().union(*(one.laws for one in self.objectives.values()))
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
-        return self.judge.metrics
-
-    @property
-    def baselines(self) -> Mapping[str, type[Baseline]]:  # type: ignore[override]
-        return self.judge.baselines
 
     def metric(self, name: str | None) -> Metric:  # type: ignore[override]
         return self.judge.metric(name)
@@ -147,6 +150,9 @@ class MixtureConfig(ObjectiveConfig):
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
+
+    def require_answers(self) -> None:
+        self.judge.require_answers()
 
     def ask(
         self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None

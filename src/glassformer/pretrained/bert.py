@@ -154,7 +154,7 @@ class BERT(Encoder):
 
 @final
 class RoBERTa(Encoder):
-    """Its first place has the row after the padding's, and its head bends by GELU whatever the layers do."""
+    """Its first place has the row after the padding's, and its head uses GELU whatever the layers do."""
 
     name: ClassVar[str] = "RobertaForMaskedLM"
     bare: ClassVar[str] = "RobertaModel"

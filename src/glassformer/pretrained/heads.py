@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
+from glassformer.model.heads.classifier import first_seen, pool
 
 PoolChoice = Literal["mean", "first", "own"]
 ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
@@ -27,13 +28,7 @@ class LabelHead(nn.Module):
         self.classifier = nn.Linear(width, outputs)
 
     def pooled(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
-        text_BTD = x_BTD[:, self.virtual :]
-        if self.pool == "first":
-            return text_BTD[:, 0]
-        if key_padding_mask_BS is None:
-            return text_BTD.mean(dim=1)
-        seen_BT1 = (~key_padding_mask_BS).unsqueeze(-1).to(x_BTD.dtype)
-        return (text_BTD * seen_BT1).sum(dim=1) / seen_BT1.sum(dim=1).clamp(min=1.0)
+        return pool(x_BTD[:, self.virtual :], key_padding_mask_BS, self.pool)
 
     def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
         pooled_BD = F.dropout(self.pooled(x_BTD, key_padding_mask_BS), self.drop, self.training)
@@ -45,6 +40,12 @@ class LabelHead(nn.Module):
         nn.init.zeros_(self.classifier.bias)
 
 
+def first_of_all(x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
+    """The first vector where something stands; a prompt's own where one stands before the text, as peft has it."""
+    prompted = key_padding_mask_BS is not None and x_BTD.shape[1] > key_padding_mask_BS.shape[1]
+    return first_seen(x_BTD, None if prompted else key_padding_mask_BS)
+
+
 @final
 class BertHead(LabelHead):
     """The encoder's pooler (pretrained; frozen where the encoder is), dropout, one linear map."""
@@ -54,7 +55,7 @@ class BertHead(LabelHead):
         self.pooler = pooler
 
     def pooled(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
-        return self.pooler(x_BTD)  # its first vector, also where that is a prompt's: as peft has it
+        return self.pooler(first_of_all(x_BTD, key_padding_mask_BS).unsqueeze(1))
 
 
 @final
@@ -67,7 +68,7 @@ class RobertaHead(nn.Module):
         self.dense, self.out_proj = nn.Linear(width, width), nn.Linear(width, outputs)
 
     def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
-        x_BD = F.dropout(x_BTD[:, 0], self.drop, self.training)
+        x_BD = F.dropout(first_of_all(x_BTD, key_padding_mask_BS), self.drop, self.training)
         x_BD = F.dropout(torch.tanh(self.dense(x_BD)), self.drop, self.training)
         return self.out_proj(x_BD)
 

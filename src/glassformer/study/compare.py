@@ -26,6 +26,7 @@ from glassformer.study.executors.machine import PER_GPU, cores
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
 from glassformer.study.preparing import refuse_metric
+from glassformer.study.sets import SetStudy
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 
@@ -116,6 +117,39 @@ def compare(
             if begins:
                 directory.forget_beginning()
             raise
+
+
+def compare_sets(
+    sources: Sequence[Source | StudyPlan],
+    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
+    *,
+    out: Path | str | None = None,
+    **more: Any,
+) -> SetStudy:
+    """The same changes of several base recipes: a study on each, in a folder of its own, and verdicts over all of them."""
+    if len(sources) < 2:
+        raise UsageError("Several sets are two recipes or more; for one give it alone.")
+    names = [Path(source).stem if isinstance(source, str | Path) else f"set-{at + 1}" for at, source in enumerate(sources)]
+    if len(set(names)) < len(names):
+        names = [f"{name}-{at + 1}" for at, name in enumerate(names)]
+    folder = Path(out) if out is not None else Path("studies") / "-and-".join(names)
+    studies = {name: compare(one, vary, out=folder / name, **more) for name, one in zip(names, sources)}
+    found = SetStudy(folder, studies)
+    found.write()
+    return found
+
+
+def several_bases(source: str | Path) -> list[dict[str, Any]] | None:
+    """The plans that a plan file with ``bases`` stands for; None for any other source."""
+    path = Path(source)
+    path = built_in_studies().get(str(source), path) if not path.is_file() else path
+    values = _yaml(path) if path.is_file() and path.suffix in (".yaml", ".yml") else None
+    if not isinstance(values, Mapping) or "bases" not in values:
+        return None
+    if "base" in values:
+        raise ConfigError(f"{path}: base and bases both say what is changed; leave one of the two out.")
+    rest = {key: value for key, value in values.items() if key != "bases"}
+    return [{**rest, "base": _beside(base, path)} for base in values["bases"]]
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------

@@ -382,7 +382,7 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     if "lost" in answer or answer["status"] != "finished":
         raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
     report = CheckReport.from_plain(answer["check"])
-    leak = None if report.passed else " ".join(finding.sentence for finding in report.findings)
+    leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
     return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
 

@@ -1,4 +1,4 @@
-"""Counts -> what they leave possible: rates of right answers, of failed runs, of rare events that few documents may miss.
+"""Counts -> what they leave possible: rates of failed runs, of rare events that few documents may miss.
 
 Exact where counts are small, which is where the normal approximation is wrong. Imports no torch and no scipy.
 """
@@ -12,8 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.foundation.distributions import Floats, beta_quantile, incomplete_beta, normal_quantile
-from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.distributions import Floats, beta_quantile, incomplete_beta
 
 
 def rare(seen: npt.ArrayLike, share: npt.ArrayLike, items: float) -> Floats:
@@ -65,24 +64,3 @@ class Rate:
 
     def plain(self) -> dict[str, float]:
         return {"failed": self.failed, "runs": self.runs, "low": self.low, "high": self.high}
-
-
-def wilson(right: int, items: int, confidence: float = 0.95) -> Estimate:
-    """The share of right answers of one run, with Wilson's interval."""
-    if items == 0:
-        return Estimate(None, reason="no items were asked")
-    z2 = normal_quantile(0.5 + confidence / 2) ** 2
-    share = right / items
-    centre = (share + z2 / (2 * items)) / (1 + z2 / items)
-    half = math.sqrt(z2 * (share * (1 - share) / items + z2 / (4 * items**2))) / (1 + z2 / items)
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half), items)
-
-
-def mcnemar_mid_p(only_first: int, only_second: int) -> float:
-    """Mid-p of McNemar's exact test: items that only one of *these two checkpoints* got right. Not for several seeds."""
-    fewer, total = min(only_first, only_second), only_first + only_second
-    if only_first == only_second:
-        return 1.0
-    below = sum(math.comb(total, i) for i in range(fewer))
-    # 2 (P(X < fewer) + P(X = fewer) / 2), in whole numbers until the last division
-    return float((2 * below + math.comb(total, fewer)) / 2**total)

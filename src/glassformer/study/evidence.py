@@ -103,6 +103,8 @@ class Evidence:
     blocks: bool = False
     base_runs: int | None = None
     """How many runs of the baseline a change without pairs was set against; None for pairs."""
+    documents_wanted: int | None = None
+    """About how many documents would let seeds decide; None where these are enough."""
     p_corrected: float | None = None
     p_seed_corrected: float | None = None
     p_beyond_corrected: float | None = None
@@ -136,6 +138,7 @@ class Evidence:
             "documents": self.documents,
             "documents_are": "blocks of one text" if self.blocks else "documents",
             "documents_needed_for_same": self.documents_needed,
+            "documents_wanted": self.documents_wanted,
             "document_share": self.document_share,
             "design": "paired" if self.base_runs is None else "bank",
             "base_runs": self.seeds if self.base_runs is None else self.base_runs,
@@ -173,6 +176,8 @@ class Yardstick:
     weights: Floats
     blocks: bool = False
     by_pairs: bool = True
+    base_labels: tuple[int, ...] = ()
+    """The names of the baseline's seeds, where it has seeds of its own."""
 
     def seed_means(self, trials: Trials, seeds: int | None = None) -> Floats:
         kept = self.weights > 0.0

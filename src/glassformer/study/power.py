@@ -105,6 +105,14 @@ def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: flo
     return SeedsNeeded(value, low, high)
 
 
+def documents_wanted(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
+    """About how many documents would leave half of the permitted variance to the seeds; None where these are enough."""
+    z = normal_quantile(1.0 - alpha / (2 * changes))
+    permitted = 0.5 * difference**2 / (z + normal_quantile(POWER)) ** 2
+    have = float(found.document_variance)
+    return math.ceil(found.documents * have / permitted) if math.isfinite(have) and have > permitted else None
+
+
 @lru_cache(maxsize=256)
 def _for_unknown_noise(df: int, z: float) -> float:
     """How much more than the estimated variance to plan for, so that the power averages 80 % over what the noise may be."""

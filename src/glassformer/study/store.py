@@ -2,7 +2,7 @@
 
 A trial is a function of its recipe with its seed, the data, the plugins, the parent's weights, the code and the machine: the
 same of all that gives the same bits, so a kept one stands for a new one. Kept in the cache folder under ``trials/``; files
-are linked where the file system can, and their sums are checked when they are taken. It can be emptied at any time.
+are copied (large ones linked), and their sums are checked when they are taken. It can be emptied at any time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from glassformer.study.plan import compared
 AREA = "trials"
 MANIFEST = "kept.json"
 SCHEMA = 1
+COPIED = 50_000_000  # bytes up to which a file is copied
 MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
 """What two trials must share, beside the code, to give the same bits."""
 
@@ -159,14 +160,17 @@ class TrialStore:
 
 
 def _linked(source: Path, target: Path) -> None:
-    """The files of a finished run under another name; a copy where links are not possible. Finished files are only replaced
-    whole, never written into, so a link cannot change."""
+    """Copies of the files of a finished run; large ones are linked where the file system can. Finished files are only replaced
+    whole, never written into by us; what others do to them, the sums tell."""
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         if file.name == MANIFEST or file.name.startswith("."):
             continue
         there = target / file.relative_to(source)
         there.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(file, there)
-        except OSError:
-            shutil.copy2(file, there)
+        if file.stat().st_size > COPIED:
+            try:
+                os.link(file, there)
+                continue
+            except OSError:
+                pass
+        shutil.copy2(file, there)

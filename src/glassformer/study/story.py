@@ -166,7 +166,9 @@ class Story:
 
     def _more_documents(self) -> str:
         share = f"{100 * self.evidence.document_share:.0f} % of the variance"
-        return f"{share} comes from the {self._units}: more text is needed, not more seeds."
+        wanted = self.evidence.documents_wanted
+        about = "" if wanted is None else f" About {wanted} {self._units} would do: a larger data.validation or data.split."
+        return f"{share} comes from the {self._units}: more text is needed, not more seeds.{about}"
 
     @property
     def _units(self) -> str:

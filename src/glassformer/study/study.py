@@ -108,7 +108,15 @@ class Study:
         trials, weights = self._gathered
         base, *changes = (self._told(trials[name]) for name in self.plan.variants)
         rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=remarks_of(self))
-        return decide(base, changes, rules, weights=weights, labels=self.plan.seed_numbers, blocks=self._blocks)
+        return decide(
+            base,
+            changes,
+            rules,
+            weights=weights,
+            labels=self.plan.seed_numbers,
+            blocks=self._blocks,
+            base_labels=self.plan.bank,
+        )
 
     def _told(self, trials: Trials) -> Trials:
         """With how it cheats, the luck of its tuning, and what other studies of it there were."""

@@ -23,7 +23,7 @@ from glassformer.study.counts import Rate
 from glassformer.study.crossed import Crossed
 from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
 from glassformer.study.ledger import Earlier
-from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, seeds_needed
+from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import holm
 from glassformer.study.story import Story
@@ -124,10 +124,11 @@ def decide(
     weights: npt.ArrayLike | None = None,
     labels: Sequence[int] | None = None,
     blocks: bool = False,
+    base_labels: Sequence[int] = (),
 ) -> list[Verdict]:
     """A verdict per change, in the order given. ``weights`` are the documents' tokens, ``labels`` the names of the seeds.
 
-    ``blocks``: the documents are consecutive stretches of one text.
+    ``blocks``: the documents are consecutive stretches of one text. ``base_labels``: the baseline's seeds, if it has its own.
     """
     seeds = max(rules.looks[-1], base.seeds, *(change.seeds for change in changes))
     yardstick = Yardstick(
@@ -137,6 +138,7 @@ def decide(
         np.ones(base.values.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64),
         blocks,
         rules.by_pairs,
+        tuple(base_labels),
     )
     planned = _walk(yardstick, base, [change for change in changes if not change.exploratory], rules)
     # A change thought of later is judged as one of all that were tried, and never makes it harder for the planned ones.
@@ -266,6 +268,7 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
             any_look_level=looks.found(judged.look, 1) if len(looks.seeds) > 1 else None,
             needed=seeds_needed(judged.found, effect, changes, rules.alpha),
         ),
+        documents_wanted=documents_wanted(judged.found, effect, changes, rules.alpha),
         p_corrected=judged.corrected,
         p_seed_corrected=judged.seed_corrected,
         p_beyond_corrected=judged.beyond_corrected,
@@ -300,10 +303,10 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
 
 def _baseline_broke(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
     """Row 1, by the baseline: what was still open cannot be compared any more."""
-    problems = base.all_problems()
-    reason = wording.problem(problems, yardstick.labels, base.seeds, "the baseline")
+    problems, labels = base.all_problems(), yardstick.base_labels or yardstick.labels
+    reason = wording.problem(problems, labels, base.seeds, "the baseline")
     headline = wording.headline(change.name, "invalid", reason)
-    failed = tuple(yardstick.labels[position] for position in problems)
+    failed = tuple(labels[position] for position in problems)
     run = min(base.seeds, change.seeds)
     return Verdict(change.name, "invalid", reason, headline, headline, (), None, change.exploratory, None, failed, run)
 
@@ -318,7 +321,8 @@ def _invalid(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
         found = yardstick.analyse(base, change, seeds)
         evidence = gather(yardstick, base, change, found, same_level=ALPHA, any_look_level=None, needed=SeedsNeeded(None))
     rates = {"change": Rate(change.unstable(), change.seeds), "baseline": Rate(base.unstable(), base.seeds)}
-    unstable = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
+    more_often = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
+    unstable = more_often and rates["change"].failed < change.seeds  # one that always fails is not unstable: it does not train
     only_leaks = set(problems.values()) == {Problem.LEAK}
     reason = "unstable" if unstable else wording.problem(problems, yardstick.labels, change.seeds, "it")
     if only_leaks and change.leak:

@@ -20,11 +20,19 @@ PoolKind = Literal["mean", "first"]
 def pool(x_BTD: Tensor, key_padding_mask_BS: Tensor | None, kind: PoolKind) -> Tensor:
     """One vector per text [B, D]: the mean of the vectors where something stands, or the first of them."""
     if kind == "first":
-        return x_BTD[:, 0]
+        return first_seen(x_BTD, key_padding_mask_BS)
     if key_padding_mask_BS is None:
         return x_BTD.mean(dim=1)
     seen_BT1 = (~key_padding_mask_BS).unsqueeze(-1).to(x_BTD.dtype)
     return (x_BTD * seen_BT1).sum(dim=1) / seen_BT1.sum(dim=1).clamp(min=1.0)
+
+
+def first_seen(x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
+    """The first vector where something stands, [B, D]."""
+    if key_padding_mask_BS is None:
+        return x_BTD[:, 0]
+    at_B11 = (~key_padding_mask_BS).long().argmax(dim=1).view(-1, 1, 1)
+    return x_BTD.gather(1, at_B11.expand(-1, 1, x_BTD.shape[-1])).squeeze(1)
 
 
 @HEADS.variant("classifier")

@@ -1,0 +1,1 @@
+"""The laws on every causal class of the installed transformers, in tiny form."""

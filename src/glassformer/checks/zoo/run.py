@@ -1,0 +1,173 @@
+"""Names of classes -> the laws on a tiny model of each, every one in a process of its own with a time limit.
+
+What crashes, hangs or cannot be built is an entry with its reason, never an exception. Every entry also says whether the
+model was afterwards what it was before: same scores bit by bit, same dtype, same tensors, same mode.
+"""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checks.check import check_model
+from glassformer.checks.verdicts import in_short
+from glassformer.checks.zoo.build import CONTEXT, tiny_model
+
+LIMIT_SECONDS = 120.0
+
+
+@dataclass
+class _Job:
+    name: str
+    process: Any
+    answers: Connection
+    started: float
+
+
+def run_zoo(
+    names: Sequence[str], *, workers: int = 1, limit: float = LIMIT_SECONDS, say: Callable[[str], None] = lambda line: None
+) -> list[dict[str, Any]]:
+    """One entry for each class, in the order of the names."""
+    import transformers  # in the parent, so that its children need not import it again
+
+    transformers.logging.set_verbosity_error()
+    waiting, order = list(names), list(names)
+    running: list[_Job] = []
+    entries: dict[str, dict[str, Any]] = {}
+    context = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
+    while waiting or running:
+        while waiting and len(running) < max(1, workers):
+            running.append(_start(context, waiting.pop(0)))
+        time.sleep(0.02)
+        for job in list(running):
+            entry = _answer(job, limit)
+            if entry is not None:
+                running.remove(job)
+                entries[job.name] = entry
+                say(f"{len(entries)}/{len(order)} {job.name}: {in_words(entry)}")
+    return [entries[name] for name in order]
+
+
+def _start(context: Any, name: str) -> _Job:
+    answers, end = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(name, end), daemon=True)
+    process.start()
+    end.close()
+    return _Job(name, process, answers, time.monotonic())
+
+
+def _answer(job: _Job, limit: float) -> dict[str, Any] | None:
+    """What the process says; a reason where it ended or ran too long; None while it works."""
+    try:
+        if job.answers.poll():
+            entry: dict[str, Any] = job.answers.recv()
+            job.process.join()
+            return entry
+    except EOFError:
+        job.process.join()
+        return {"class": job.name, "built": True, "error": f"the process ended with code {job.process.exitcode}"}
+    if time.monotonic() - job.started <= limit:
+        return None
+    job.process.kill()
+    job.process.join()
+    return {"class": job.name, "built": True, "error": f"not done within {limit:.0f} s"}
+
+
+def _child(name: str, end: Connection) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)  # what models print is not part of the table
+        os.dup2(nowhere.fileno(), 2)
+        end.send(examine(name))
+
+
+def examine(name: str) -> dict[str, Any]:
+    """The entry of one class."""
+    try:
+        model = tiny_model(name)
+    except Exception as error:  # a stranger's class may raise anything
+        return {"class": name, "built": False, "error": in_short(error)}
+    twin = copy.deepcopy(model)
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        report = check_model(model, context=CONTEXT)
+    except Exception as error:
+        return {"class": name, "built": True, "error": in_short(error)}
+    seconds = {"seconds": round(time.perf_counter() - wall, 2), "cpu_seconds": round(time.process_time() - cpu, 2)}
+    plain = report.plain()
+    findings = [
+        {**{key: finding[key] for key in ("law", "where", "from_position", "to_position", "size")}, "example": _brief(finding)}
+        for finding in plain["findings"]
+    ]
+    return {
+        "class": name,
+        "built": True,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        **{key: plain[key] for key in ("passed", "judged", "cannot_tell", "not_judged", "notes")},
+        "findings": findings,
+        **seconds,
+        "unchanged": same_model(twin, model),
+    }
+
+
+def _brief(finding: dict[str, Any]) -> dict[str, Any]:
+    """Of the example what is no list of tokens."""
+    return {key: value for key, value in finding["example"].items() if not isinstance(value, list) or key == "pieces"}
+
+
+def same_model(first: nn.Module, second: nn.Module) -> bool:
+    """Whether both hold the same tensors of the same dtype in the same mode, and give the same scores bit by bit."""
+    if [m.training for m in first.modules()] != [m.training for m in second.modules()]:
+        return False
+    mine, yours = (dict(_tensors(model)) for model in (first, second))
+    if mine.keys() != yours.keys() or not all(_equal(mine[key], yours[key]) for key in mine):
+        return False
+    ids_BT = torch.arange(3, 3 + 2 * (CONTEXT // 4)).view(2, -1)
+    scores = []
+    for model in (first, second):
+        torch.manual_seed(0)
+        try:
+            with torch.no_grad():
+                output = model(input_ids=ids_BT)
+        except Exception:  # of what does not run there are no scores to compare
+            return True
+        scores.append(output.logits if hasattr(output, "logits") else output[0])
+    return _equal(*scores)
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from model.named_parameters()
+    yield from model.named_buffers()
+    for name, module in model.named_modules():
+        for key, value in vars(module).items():
+            if isinstance(value, Tensor):
+                yield f"{name}.{key}", value
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    return bool(torch.equal(first, second) or ((first == second) | (first.isnan() & second.isnan())).all())
+
+
+def in_words(entry: dict[str, Any]) -> str:
+    """The verdict in a few words."""
+    if "error" in entry:
+        return f"{'cannot tell' if entry['built'] else 'not built'}: {entry['error']}"
+    judged = entry["judged"]
+    broken = [law for law, outcome in judged.items() if outcome == "broken"]
+    untold = [law for law, outcome in judged.items() if outcome == "cannot tell"]
+    if broken:
+        return f"breaks {' and '.join(broken)}"
+    return f"cannot tell {' and '.join(untold)}" if untold else "passed"

@@ -1,0 +1,179 @@
+"""Masked tokens: some tokens of a window are hidden, and the network, reading on both sides, says what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from glassformer.data.batches import Batch, WindowBatches
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.baselines import Uniform, Unigram
+from glassformer.evaluation.documents import EvaluatedText
+from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.metrics import Metric
+from glassformer.foundation.seeds import derive_seed
+from glassformer.model.losses import IGNORED, token_cross_entropy
+from glassformer.model.network import Network
+from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+
+MASK = "<mask>"
+LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0.01)
+ACCURACY = Metric("accuracy", "of masked tokens", "right of all masked tokens", lower_is_better=False, judged=False)
+
+
+@OBJECTIVES.variant("masked")
+@final
+class MaskedConfig(ObjectiveConfig):
+    """A share of the tokens is hidden and guessed from both sides (BERT's pretraining): 80 % masked, 10 % random, 10 % kept."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, ACCURACY)
+    share: float = Field(default=0.15, gt=0, lt=1)
+
+    def marks(self) -> tuple[str, ...]:
+        return (MASK,)
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
+        tokens = data.part("text").split("train").tokens
+        windows = WindowBatches(tokens, context=context, batch_size=batch_size, seed=seed)
+        return MaskedBatches(windows, mask_id(data.tokenizer), data.tokenizer.size, self.share, seed)
+
+    def count(self, batch: Batch) -> Tensor:
+        return (batch["targets"] != IGNORED).sum()
+
+    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
+        features_BTD = network.features(batch["ids"], noise=noise)
+        outputs = network.dims.num_outputs
+        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
+
+    @torch.no_grad()
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        """Every window of the text once, with masks that depend on the text's place alone; the units are windows."""
+        module: Any = network
+        device = tools.device or next(module.parameters()).device
+        was_training = module.training
+        module.eval()
+        nats, right, counts = [], [], []
+        try:
+            for batch in _evaluation_batches(items, tools, self.share):
+                tools.keep_going()
+                on_device = batch.to(device)
+                scores_BTV = network(on_device["ids"]).float()
+                targets_BT = on_device["targets"]
+                masked_BT = targets_BT != IGNORED
+                logs_BT = torch.log_softmax(scores_BTV, -1).gather(-1, targets_BT.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+                nats.append(-(logs_BT * masked_BT).double().sum(1).cpu().numpy())
+                right.append(((scores_BTV.argmax(-1) == targets_BT) & masked_BT).sum(1).cpu().numpy())
+                counts.append(masked_BT.sum(1).cpu().numpy())
+                tools.progress(batch.numel)
+        finally:
+            module.train(was_training)
+        weights = np.concatenate(counts).astype(float)
+        shown = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
+        scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
+        measured = Outcomes.of_units(shown, unit="window", scope=scope)
+        return Outcomes(units={"loss": shown["loss"]}, figures=measured.figures, unit="window", scope=scope)
+
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        tokens = data.part("text").split("train").tokens
+        unigram = Unigram.fit(tokens, data.tokenizer.size)
+        table: dict[str, Uniform | Unigram] = {"uniform": Uniform(data.tokenizer.size), "unigram": unigram}
+        return {name: MaskedBaseline.of(one, self.share) for name, one in table.items()}
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        rows = []
+        for ids, targets in zip(batch["ids"], batch["targets"]):
+            hidden = ", ".join(tokenizer.token_text(int(target)) for target in targets[targets != IGNORED])
+            rows.append(f"{tokenizer.decode(ids.tolist())!r}; hidden: {hidden}")
+        return rows
+
+
+@final
+class MaskedBaseline(Baseline):
+    """A table of token probabilities, asked about the same masked tokens."""
+
+    def __init__(self, table_V: np.ndarray, share: float) -> None:
+        self.table_V, self.share = table_V, share
+
+    @classmethod
+    def of(cls, one: Uniform | Unigram, share: float) -> MaskedBaseline:
+        table = one.table_V if isinstance(one, Unigram) else np.full(one.vocabulary, 1.0 / one.vocabulary)
+        return cls(table, share)
+
+    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
+        nats, right, counts = [], [], []
+        best = int(self.table_V.argmax())
+        for batch in _evaluation_batches(items, tools, self.share):
+            targets_BT = batch["targets"].numpy()
+            masked_BT = targets_BT != IGNORED
+            nats.append((-np.log(self.table_V[np.maximum(targets_BT, 0)]) * masked_BT).sum(1))
+            right.append((targets_BT == best).sum(1))
+            counts.append(masked_BT.sum(1))
+        weights = np.concatenate(counts).astype(float)
+        units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
+        return Outcomes.of_units(units, unit="window")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"table": self.table_V, "share": np.asarray(self.share)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> MaskedBaseline:
+        return cls(arrays["table"], float(arrays["share"]))
+
+
+MaskedConfig.baselines = {"uniform": MaskedBaseline, "unigram": MaskedBaseline}
+
+
+@final
+class MaskedBatches:
+    """Windows with masks that depend on (seed, step)."""
+
+    def __init__(self, windows: WindowBatches, mask: int, vocabulary: int, share: float, seed: int) -> None:
+        self.windows, self.mask, self.vocabulary, self.share, self.seed = windows, mask, vocabulary, share, seed
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return self.windows.steps_per_epoch
+
+    def on(self, device: torch.device) -> MaskedBatches:
+        return self
+
+    def batch(self, step: int) -> Batch:
+        draw = np.random.default_rng(derive_seed(self.seed, "mask", step))
+        return masked_batch(self.windows.batch(step)["ids"].numpy(), self.mask, self.vocabulary, self.share, draw)
+
+
+def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, draw: np.random.Generator) -> Batch:
+    """Inputs with hidden tokens, and what they were; every row hides at least one."""
+    chance_BT = draw.random(ids_BT.shape)
+    chosen_BT = chance_BT < np.maximum(share, chance_BT.min(axis=1, keepdims=True) + 1e-12)
+    way_BT = draw.random(ids_BT.shape)
+    others_BT = draw.integers(0, vocabulary, ids_BT.shape)
+    inputs_BT = np.where(chosen_BT & (way_BT < 0.8), mask, ids_BT)
+    inputs_BT = np.where(chosen_BT & (way_BT >= 0.8) & (way_BT < 0.9), others_BT, inputs_BT)
+    targets_BT = np.where(chosen_BT, ids_BT, IGNORED)
+    return Batch(ids=torch.from_numpy(inputs_BT.astype(np.int64)), targets=torch.from_numpy(targets_BT.astype(np.int64)))
+
+
+def mask_id(tokenizer: Tokenizer) -> int:
+    """The id of the mask: that of a tokenizer which has its own, or the mark that was added."""
+    own = getattr(tokenizer, "special", {}).get("[MASK]")
+    return tokenizer.mark_id(MASK) if own is None else int(own)
+
+
+def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any:
+    """The whole text in windows of the context; a rest shorter than a window is left out, unless it is all there is."""
+    tokens = EvaluatedText.of(items, tools.tokenizer).tokens
+    context = min(tools.context, len(tokens))
+    rows = np.asarray(tokens[: len(tokens) // context * context], np.int64).reshape(-1, context)
+    mask = mask_id(tools.tokenizer)
+    for start in range(0, len(rows), tools.batch_size):
+        draw = np.random.default_rng(derive_seed(0, "mask", start))
+        yield masked_batch(rows[start : start + tools.batch_size], mask, tools.tokenizer.size, share, draw)

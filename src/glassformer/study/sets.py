@@ -1,0 +1,164 @@
+"""The same changes on several data sets -> a verdict on each, and one over all of them by random effects.
+
+What a change does differs from text to text: positions that win on one set lose on the next. So the sets are taken as a sample
+of sets, and the interval over all is about the next one (Hartung and Knapp's, with as many degrees of freedom as sets less
+one). Two sets say little. Decides nothing about single sets; imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
+from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.files import write_json
+from glassformer.foundation.metrics import Metric
+from glassformer.study.statistics import holm
+from glassformer.study.study import Study
+from glassformer.study.verdict import Verdict, Word
+from glassformer.study.wording import half_of, interval_text, number, p_value
+
+FEWEST_SETS = 3  # two sets leave one degree of freedom: nothing but a huge effect could show
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The mean over sets. Fields are arrays over the leading axes of what was combined."""
+
+    mean: Floats
+    variance: Floats
+    between: Floats
+    """The variance of the true differences from set to set."""
+    sets: int
+
+    @property
+    def p(self) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(self.mean == 0.0, 0.0, np.abs(self.mean) / np.sqrt(self.variance))
+        return t_two_sided(t, float(self.sets - 1))
+
+    def half_width(self, confidence: float = 0.95) -> Floats:
+        return np.asarray(t_upper(0.5 * (1.0 - confidence), float(self.sets - 1)) * np.sqrt(self.variance))
+
+
+def combine(means: npt.ArrayLike, variances: npt.ArrayLike) -> Combined:
+    """``means[..., set]`` with their variances: random effects, the variance never below that of equal truths."""
+    y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    sets = y.shape[-1]
+    v = np.maximum(v, 1e-300)
+    weights = 1.0 / v
+    fixed = (weights * y).sum(-1) / weights.sum(-1)
+    spread = (weights * (y - fixed[..., None]) ** 2).sum(-1)
+    scale = weights.sum(-1) - (weights**2).sum(-1) / weights.sum(-1)
+    between = np.maximum(0.0, (spread - (sets - 1)) / scale)
+    weights = 1.0 / (v + between[..., None])
+    mean = (weights * y).sum(-1) / weights.sum(-1)
+    own = (weights * (y - mean[..., None]) ** 2).sum(-1) / ((sets - 1) * weights.sum(-1))
+    return Combined(mean, np.maximum(own, 1.0 / weights.sum(-1)), between, sets)
+
+
+@dataclass(frozen=True)
+class Overall:
+    """One change over all sets."""
+
+    variant: str
+    verdict: Word
+    sentence: str
+    difference: Estimate
+    p: float | None
+    p_corrected: float | None
+    by_set: Mapping[str, str]
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "variant": self.variant,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "difference": self.difference.plain(),
+            "p": self.p,
+            "p_corrected": self.p_corrected,
+            "by_set": dict(self.by_set),
+        }
+
+
+def over_sets(verdicts: Mapping[str, Sequence[Verdict]], metric: Metric, margin: float, alpha: float = 0.05) -> list[Overall]:
+    """``verdicts``: by set, one per change and in the same order. Corrected by Holm over the changes."""
+    names = [one.variant for one in next(iter(verdicts.values()))]
+    rows = {name: {where: own[at] for where, own in verdicts.items()} for at, name in enumerate(names)}
+    found = {name: _combined(row) for name, row in rows.items()}
+    p = [1.0 if one is None else float(one.p) for one in found.values()]
+    return [_overall(name, rows[name], found[name], float(c), metric, margin, alpha) for name, c in zip(names, holm(p))]
+
+
+def _combined(row: Mapping[str, Verdict]) -> Combined | None:
+    """None where a set has no usable difference, or there are too few sets."""
+    differences = [one.difference for one in row.values() if one.verdict != "invalid"]
+    known = [(one.value, half_of(one)) for one in differences if one.value is not None and half_of(one)]
+    if len(known) < len(row) or len(row) < 2:
+        return None
+    half = np.array([half for _, half in known], dtype=np.float64)
+    return combine([value for value, _ in known], (half / 1.96) ** 2)
+
+
+def _overall(
+    name: str, row: Mapping[str, Verdict], found: Combined | None, corrected: float, metric: Metric, margin: float, alpha: float
+) -> Overall:
+    by_set = {where: one.verdict for where, one in row.items()}
+    listed = "; ".join(f"{where}: {word}" for where, word in by_set.items())
+    if found is None:
+        sentence = f"{name} is invalid over all sets, because not every set can be used ({listed})."
+        return Overall(name, "invalid", sentence, Estimate(None, reason="not every set can be used"), None, None, by_set)
+    mean, half = float(found.mean), float(found.half_width(0.95))
+    difference = Estimate(mean, mean - half, mean + half, found.sets)
+    word: Word = "not decided"
+    if abs(mean) + float(found.half_width(0.9)) < margin:
+        word = "same"
+    elif corrected <= alpha:
+        word = "better" if metric.better(mean) else "worse"
+    turned = {"better", "worse"} <= set(by_set.values())
+    rest = (
+        f"{metric.name} {'lower' if mean < 0 else 'higher'} by {number(abs(mean), half)} "
+        f"({interval_text(difference)}), p {p_value(corrected)} ({listed})."
+    )
+    why = " It turns round from set to set." if turned else ""
+    few = f" {found.sets} sets say little; {FEWEST_SETS} or more are needed." if found.sets < FEWEST_SETS else ""
+    sentence = f"{name} is {word} over {found.sets} sets: {rest}{why}{few}"
+    return Overall(name, word, sentence, difference, float(found.p), corrected, by_set)
+
+
+@final
+@dataclass(frozen=True)
+class SetStudy:
+    """The same changes on several sets: a study on each, and the verdicts over all."""
+
+    folder: Path
+    studies: Mapping[str, Study]
+
+    @property
+    def verdicts(self) -> list[Overall]:
+        first = next(iter(self.studies.values()))
+        single = {name: study.verdicts for name, study in self.studies.items()}
+        return over_sets(single, first.metric, first.plan.same_within, first.plan.alpha)
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "verdicts": [one.plain() for one in self.verdicts],
+            "sets": {name: study.plain() for name, study in self.studies.items()},
+        }
+
+    def write(self) -> Path:
+        """Keeps the results beside the studies; gives the file."""
+        write_json(self.folder / "sets.json", {"schema": 1, **self.plain()})
+        return self.folder / "sets.json"
+
+    def __str__(self) -> str:
+        parts = [f"{name}\n{study}" for name, study in self.studies.items()]
+        return "\n\n".join(
+            [*parts, "\n".join(["Over all sets", *(f"[{one.verdict}] {one.sentence}" for one in self.verdicts)])]
+        )

@@ -1,0 +1,123 @@
+"""``glassformer ask``, and what else the command line does with questions: evaluate, data show, init_from, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.data.worlds import WorldConfig
+from glassformer.experiment import train
+from glassformer.runs.directory import RunDirectory
+
+WORLD = {
+    "data": {"set": {"kind": "world", "people": 60}},
+    "tokenizer": "char",
+    "objective": {"kind": "mixture", "parts": {"spans": {"share": 0.5}, "answers": {"share": 0.5}}, "judged_by": "answers"},
+    "model": {"width": 16, "layers": 1, "heads": 2, "context": 96},
+    "training": {"steps": 3, "batch_size": 8, "compile": False},
+    "evaluation": {"every": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def world_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
+        run = train(WORLD, out=folder / "run")
+    return run.folder
+
+
+@pytest.fixture(autouse=True)
+def _cache(world_run, monkeypatch):
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(world_run.parent / "cache"))
+
+
+def test_one_question_and_many(cli, world_run, tmp_path):
+    questions = WorldConfig(people=60).files().questions("validation")
+    one = cli("ask", world_run, "Where was Mimo Dado born?", "--beams", 3, "--json")
+    assert one.code == 0
+    (answer,) = one.json["answers"]
+    assert set(answer) == {"question", "answer", "confidence", "abstained", "alternatives"}
+    many = cli("ask", world_run, "--questions", questions, "--abstain-below", 1.0, "--json")
+    assert len(many.json["answers"]) == 15
+    assert (many.json["answered"], many.json["abstained"]) == (0, 15)
+    written = tmp_path / "answers.txt"
+    assert cli("ask", world_run, "--questions", questions, "--predictions", written).code == 0
+    assert len(written.read_text().splitlines()) == 15
+    assert "Where was Mimo Dado born? " in cli("ask", world_run, "Where was Mimo Dado born?").out
+
+
+def test_evaluate_counts_answers_and_records_openings(cli, world_run):
+    found = cli("evaluate", world_run, "--split", "test", "--json").json
+    assert found["metrics"]["exact_match"]["n"] == 6
+    assert found["unit"] == "question"
+    assert {"most common answer", "London", "nearest name", "bag of letters", "open book", "untrained"} == set(
+        found["baselines"]
+    )
+    assert [opening["split"] for opening in RunDirectory(world_run).openings()] == ["test"]
+    shown = cli("evaluate", world_run).out
+    assert "exact_match" in shown
+    assert "sound_pull" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Where was Ann Lee born?\tX\nWhere was Bob Day born?\n", "line 2: there is no tab"),
+        ("Where was Ann Lee born?\tX\tY\n", "line 1: the row has 3 columns"),
+        ("Where was Żed born?\n", "line 1: 'Ż' is unknown"),
+        (f"Where was {'Mimo ' * 30} born?\n", "line 1: the question takes"),
+    ],
+)
+def test_bad_questions_are_a_sentence_and_nothing_is_written(cli, world_run, tmp_path, text, rule):
+    file, out = tmp_path / "q.tsv", tmp_path / "out.txt"
+    file.write_text(text)
+    answer = cli("ask", world_run, "--questions", file, "--predictions", out)
+    assert (answer.code, out.exists()) == (1, False)
+    assert rule in answer.sentence
+    assert str(file) in answer.sentence
+
+
+def test_a_run_that_answers_nothing_says_so(cli, trained):
+    answer = cli("ask", trained, "the cat?")
+    assert answer.code == 2
+    assert "objective=next-token answers no questions" in answer.sentence
+
+
+def test_a_question_or_a_file(cli, world_run, tmp_path):
+    assert "Give a QUESTION" in cli("ask", world_run).sentence
+    assert "not both" in cli("ask", world_run, "x?", "--questions", tmp_path / "q.tsv").sentence
+
+
+def test_a_recipe_is_shown_by_its_rows(cli, tmp_path):
+    found = cli("data", "show", "world-mixed", "--set", "data.set.people=60", "--count", 8, "--json").json
+    assert len(found["rows"]) == 8
+    assert any("<mask>" in row for row in found["rows"])
+    assert any("(learned: " in row for row in found["rows"])
+
+
+def test_a_parent_with_another_tokenizer_is_refused_and_nothing_is_written(cli, world_run, tmp_path):
+    out = tmp_path / "child"
+    words = ("train", "world-finetune", "--set", f"init_from={world_run}", "--set", "data.set.people=60", "--out", out)
+    answer = cli(*words)
+    assert (answer.code, out.exists()) == (2, False)
+    assert "tokenizer" in answer.sentence
+
+
+def test_from_one_run_to_the_next(cli, world_run, tmp_path):
+    out = tmp_path / "child"
+    changes = ["objective=answers", f"init_from={world_run}", "tokenizer=char", "data.set.people=60", "training.steps=2"]
+    changes += ["model={width: 16, layers: 1, heads: 2, context: 96}"]
+    answer = cli("train", "world-finetune", *(word for change in changes for word in ("--set", change)), "--out", out)
+    assert answer.code == 0, answer.err
+    (parent,) = RunDirectory(out).read_environment()["ancestry"]
+    assert parent["run"] == str(world_run)
+    assert "parent" in cli("evaluate", out, "--json").json["baselines"]
+
+
+def test_two_runs_on_the_same_people(cli, world_run, trained):
+    found = cli("evaluate", world_run, "--against", world_run, "--json").json["against"]
+    assert (found["only_first"], found["only_second"], found["p"]) == (0, 0, 1.0)
+    assert found["both"] + found["neither"] == 15
+    assert "these two checkpoints" in cli("evaluate", world_run, "--against", world_run).out
+    assert "not a count of right answers" in cli("evaluate", trained, "--against", trained).sentence

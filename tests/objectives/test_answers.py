@@ -1,0 +1,66 @@
+"""Question pairs as an objective: loss on the answer alone, every question once an epoch, judged beside guessers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import DataError
+from glassformer.model.losses import IGNORED, summed_cross_entropy
+from glassformer.objectives.answers import AHEAD
+
+
+def test_rows_are_question_answer_end_with_loss_on_the_answer(prepared):
+    made = prepared("answers")
+    batch, tokenizer = made.batches().batch(0), made.data.tokenizer
+    pairs = dict(zip(made.data.part("questions").split("train").questions, made.data.part("questions").split("train").answers))
+    for ids, targets in zip(batch["ids"].tolist(), batch["targets"].tolist()):
+        question, _, rest = tokenizer.decode(ids).partition("<answer>")
+        assert rest.startswith(pairs[question])
+        assert tokenizer.decode([target for target in targets if target != IGNORED]) == f"{pairs[question]}<end>"
+    assert "(learned: " in made.objective.show(batch, tokenizer)[0]
+
+
+def test_a_batch_depends_on_seed_and_step_alone_and_each_question_comes_once_an_epoch(prepared):
+    made = prepared("answers")
+    one, other = made.batches(rows=9), made.batches(rows=9)
+    one.batch(AHEAD + 3)
+    for step in (0, 8, AHEAD + 1):
+        assert torch.equal(one.batch(step)["ids"], other.batch(step)["ids"])
+        assert torch.equal(one.batch(step)["targets"], one.on(torch.device("cpu")).batch(step)["targets"])
+    asked = [row for step in range(9) for row in map(tuple, one.batch(step)["ids"].tolist())]
+    assert len(set(asked)) == 81
+    assert one.steps_per_epoch == 9
+    assert not torch.equal(one.batch(0)["ids"], made.batches(rows=9, seed=1).batch(0)["ids"])
+
+
+def test_the_loss_is_that_of_the_scores(prepared):
+    made = prepared("answers")
+    batch = made.batches().batch(0)
+    expected = summed_cross_entropy(made.network(batch["ids"]), batch["targets"])
+    torch.testing.assert_close(made.objective.loss(made.network, batch, noise=None, smoothing=0.0), expected)
+    assert made.objective.count(batch) == (batch["targets"] != IGNORED).sum()
+
+
+def test_a_question_longer_than_the_context_is_a_sentence(prepared):
+    with pytest.raises(DataError, match=r"train\.tsv, line \d+: the question with its answer takes \d+ tokens"):
+        prepared("answers").batches(context=30)
+
+
+def test_evaluation_baselines_predictions_and_sample(prepared):
+    made = prepared("answers")
+    items = made.data.split("validation")
+    found = made.objective.evaluate(made.network, items, made.tools)
+    assert found.figures["exact_match"].n == 15
+    assert "nowhere_confident" in found.figures
+    assert made.objective.validation_metrics(made.network, items, made.tools) == {
+        "exact_match": found.units["exact_match"].value
+    }
+    baselines = made.objective.fit_baselines(made.data)
+    assert list(baselines) == list(made.objective.baselines)
+    assert baselines["open book"].evaluate(items, made.tools).figures["exact_match"].value == 1.0
+    rows = made.objective.predict(made.network, items, made.tools)
+    assert [row["question"] for row in rows] == list(items.questions)
+    text, caption = made.objective.sample(made.network, made.data, made.tools)
+    assert text.count("\n") == 7
+    assert "validation" in caption

@@ -1,0 +1,176 @@
+"""Labelled texts: batches, loss by hand, predictions, and a whole run that is killed and resumed in every way of tuning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.data.config import DataConfig
+from glassformer.data.labels import Labels, load_labels
+from glassformer.data.tokenizers.base import TOKENIZERS
+from glassformer.evaluation.tools import EvaluationTools
+from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import build_model
+from glassformer.objectives.labels import LabelsConfig, as_batch
+from glassformer.verify_resume import verify_resume
+
+MODEL = {"width": 12, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": {"kind": "classifier", "hidden": [7]}}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three labels, each with words of its own among words that all share."""
+    rng = np.random.default_rng(4)
+    own = {"cat": "purr meow whisker", "dog": "bark wag fetch", "cow": "moo graze milk"}
+    lines = []
+    for number in range(240):
+        label = ["cat", "dog", "cow"][number % 3]
+        words = [str(rng.choice(own[label].split())), *rng.choice(["the", "a", "it", "saw", "did", "w5", "w6"], 1 + number % 4)]
+        lines.append(f"{label} {' '.join(rng.permutation(words))} {number}")
+    file = tmp_path_factory.mktemp("labels") / "animals.txt"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def recipe(table: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "data": {"path": str(table), "format": "label-text"},
+        "tokenizer": {"kind": "word", "min_count": 2},
+        "objective": "labels",
+        "model": MODEL,
+        "training": {"steps": 60, "batch_size": 12, "lr": 0.01},
+        "evaluation": {"every": 20},
+        **more,
+    }
+
+
+def prepared(table: Path) -> Labels:
+    return load_labels(DataConfig(path=str(table), format="label-text"), TOKENIZERS.parse({"kind": "word", "min_count": 2}))
+
+
+class Data:
+    def __init__(self, part: Labels) -> None:
+        self.tokenizer, self._part = part.tokenizer, part
+
+    def part(self, name: str) -> Labels:
+        assert name == "labels"
+        return self._part
+
+
+def test_the_loss_is_the_sum_over_texts_that_have_a_label(table: Path) -> None:
+    data = Data(prepared(table))
+    objective = LabelsConfig()
+    batches = objective.batches(data, context=9, batch_size=10, seed=1)  # type: ignore[arg-type]
+    model = build_model(ModelConfig.parse(MODEL), data.tokenizer.size, outputs=3, seed=1).eval()
+    short = next(batch for step in range(22) if int(objective.count(batch := batches.batch(step))) < 10)
+    labels = short["labels"]
+    logs = torch.log_softmax(model(short["ids"], key_padding_mask_BS=short["hidden"]), dim=1)
+    by_hand = -sum(logs[row, labels[row]] for row in range(10) if labels[row] >= 0)
+    torch.testing.assert_close(objective.loss(model, short, noise=None, smoothing=0.0), by_hand)
+
+
+def test_scores_do_not_depend_on_how_a_text_is_padded(table: Path) -> None:
+    part = prepared(table)
+    model = build_model(ModelConfig.parse(MODEL), part.tokenizer.size, outputs=3, seed=1).eval()
+    items = part.split("validation")
+    together, one_by_one = (
+        LabelsConfig().predict(model, items, EvaluationTools(part.tokenizer, 9, batch_size=size)) for size in (50, 1)
+    )
+    for row, alone in zip(together, one_by_one):
+        assert row["predicted"] == alone["predicted"]
+        assert row["confidence"] == pytest.approx(alone["confidence"], rel=1e-5)
+
+
+def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> None:
+    run = gf.train(recipe(table), out=tmp_path / "run")
+    result = run.evaluate()
+    figures, baselines = result.metrics, result.baselines
+    assert set(baselines) >= {"prior", "majority", "bag of words", "word pairs", "untrained"}
+    assert figures["accuracy"].value > 0.7 > baselines["majority"]["accuracy"].value
+    document = result.plain()
+    assert document["confusion"]["labels"] == ["cat", "cow", "dog"]
+    assert np.array(document["confusion"]["rows_true_columns_predicted"]).sum() == 24
+    assert {"validation_accuracy", "validation_loss"} <= set(run.metrics()[-1])
+    json.dumps(document)
+    own = tmp_path / "own.txt"
+    own.write_text("dog bark bark\n", encoding="utf-8")
+    assert run.evaluate(data=own).metrics["accuracy"].n == 1
+
+
+class Told:
+    """A watcher that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+    def progress(self, *facts: Any) -> None:
+        pass
+
+
+def test_a_run_that_predicts_one_class_is_told_while_it_trains(table: Path, tmp_path: Path) -> None:
+    told = Told()
+    training = {"steps": 36, "batch_size": 12, "lr": 1e-9}
+    gf.train(recipe(table, training=training, evaluation={"every": 18}), out=tmp_path / "run", watch=told)
+    said = [sentence for sentence in told.sentences if "collapsed" in sentence and sentence.startswith("All predictions")]
+    assert len(said) == 2
+    assert said[-1].endswith("since epoch 1: collapsed.")
+
+
+def test_a_text_without_a_label_cannot_be_evaluated(table: Path, tmp_path: Path) -> None:
+    run = gf.train(recipe(table, training={"steps": 1, "batch_size": 2}), out=tmp_path / "run")
+    with pytest.raises(DataError, match="have no labels"):
+        run.evaluate_texts(["the dog"])
+
+
+def test_a_run_is_read_without_its_training_file(table: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "train.txt"
+    copy.write_text(table.read_text(encoding="utf-8"), encoding="utf-8")
+    run = gf.train(recipe(copy, training={"steps": 2, "batch_size": 4}), out=tmp_path / "run")
+    run.evaluate()  # keeps the baselines
+    copy.unlink()
+    own = tmp_path / "own.txt"
+    own.write_text("dog bark\ncow moo\n", encoding="utf-8")
+    assert gf.load(tmp_path / "run").evaluate(data=own).metrics["accuracy"].n == 2
+
+
+def test_a_head_for_tokens_is_refused(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"choose model.head"):
+        gf.train(recipe(table, model={**MODEL, "head": "untied"}), out=tmp_path / "run")
+
+
+def test_predictions_have_every_probability(table: Path) -> None:
+    part = prepared(table)
+    model = build_model(ModelConfig.parse(MODEL), part.tokenizer.size, outputs=3, seed=1).eval()
+    row = LabelsConfig().predict(model, part.split("validation"), EvaluationTools(part.tokenizer, 9))[0]
+    assert sum(row[f"p({name})"] for name in part.label_names) == pytest.approx(1.0)
+    assert row["label"] in part.label_names
+
+
+def test_a_batch_is_shown_with_its_padding(table: Path) -> None:
+    data = Data(prepared(table))
+    batches = LabelsConfig().batches(data, context=9, batch_size=3, seed=1)  # type: ignore[arg-type]
+    lines = LabelsConfig().show(batches.batch(0), data.tokenizer)
+    assert len(lines) == 3
+    assert all("of padding" in line for line in lines)
+    assert as_batch(batches.groups.batch(0)).shapes == batches.batch(0).shapes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuning", ["full", "lora", {"kind": "prefix", "length": 3}], ids=str)
+def test_a_killed_run_of_a_pretrained_encoder_ends_in_the_same_bits(
+    tuning: Any, table: Path, bert_folder: Path, tmp_path: Path
+) -> None:
+    model = {"kind": "pretrained", "folder": str(bert_folder), "tuning": tuning, "context": 12}
+    training = {"steps": 12, "batch_size": 4, "lr": 0.01}
+    proof = verify_resume(recipe(table, model=model, training=training, checkpoint={"every": 2}), kills=1, folder=tmp_path)
+    assert proof.same

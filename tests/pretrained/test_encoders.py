@@ -1,0 +1,48 @@
+"""Encoders from folders: the library's own vectors, the pooler apart, a fingerprint, no random numbers used."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import DataError
+from glassformer.foundation.files import sha256_of_file
+from glassformer.pretrained.encoders import folder_tokenizer, load_encoder
+
+transformers = pytest.importorskip("transformers")
+
+
+def test_the_vectors_are_those_of_the_library(bert_folder: Path) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    loaded = load_encoder(str(bert_folder))
+    assert torch.equal(before, torch.get_rng_state())
+    theirs = transformers.AutoModel.from_pretrained(bert_folder).eval()
+    ids = torch.tensor([[2, 5, 9, 3]])
+    ours = loaded.encoder.eval()(input_ids=ids).last_hidden_state
+    torch.testing.assert_close(ours, theirs(input_ids=ids).last_hidden_state, rtol=0, atol=0)
+    assert loaded.pooler is not None
+    torch.testing.assert_close(loaded.pooler(ours), theirs(input_ids=ids).pooler_output, rtol=0, atol=0)
+    assert loaded.sha256 == sha256_of_file(bert_folder / "model.safetensors")
+
+
+def test_a_pooler_nobody_trained_is_not_used(bert_folder: Path, tmp_path: Path) -> None:
+    model = transformers.BertModel.from_pretrained(bert_folder, add_pooling_layer=False)
+    folder = shutil.copytree(bert_folder, tmp_path / "plain")
+    model.save_pretrained(folder)
+    assert load_encoder(str(folder)).pooler is None
+
+
+def test_weights_of_another_model_are_refused(bert_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert_folder, tmp_path / "other")
+    text = (folder / "config.json").read_text().replace('"num_hidden_layers": 2', '"num_hidden_layers": 3')
+    (folder / "config.json").write_text(text)
+    with pytest.raises(DataError, match=r"the weights lack encoder.layer.2"):
+        load_encoder(str(folder))
+
+
+def test_the_tokenizer_is_the_folders(bert_folder: Path) -> None:
+    assert folder_tokenizer(str(bert_folder)).encode("w5 w9") == [5, 9]

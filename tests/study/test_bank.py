@@ -1,0 +1,63 @@
+"""Paired or against a bank: chosen before the first run, with a reason; and the noise that kept runs show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.study.bank import choose_design, foreseen, noise_of
+from glassformer.study.plan import StudyPlan
+
+MODEL = {"base": "x", "changes": [{"name": "alibi", "set": {"model.positions": "alibi"}}], "seeds": 6}
+RATE = {**MODEL, "changes": [{"name": "rate", "set": {"training.lr": 0.1}}]}
+
+
+def chosen(values, kept, wanted="auto"):
+    plan, why = choose_design(StudyPlan.parse(values), range(kept), wanted)
+    return plan.design, len(plan.bank), why
+
+
+def test_a_change_of_the_model_goes_against_a_large_bank():
+    assert chosen(MODEL, 32)[:2] == ("bank", 32)
+    assert "a lucky seed is not lucky for both" in chosen(MODEL, 32)[2]
+    assert chosen(MODEL, 200)[1] == 64
+
+
+def test_everything_else_is_paired_and_says_why():
+    assert chosen(MODEL, 8) == ("paired", 0, "Paired by seed: 8 runs of this baseline are kept, and it takes 16 to do without.")
+    assert chosen(RATE, 32)[:2] == ("paired", 0)
+    assert "training.lr is no part of the model" in chosen(RATE, 32)[2]
+    tuned = {**MODEL, "tune": {"grid": {"training.lr": [0.1, 0.2]}}}
+    assert "tuned variants" in chosen(tuned, 32)[2]
+    assert chosen(MODEL, 32, "paired") == ("paired", 0, "Paired by seed, as you asked.")
+
+
+def test_a_bank_that_was_asked_for_needs_runs():
+    assert chosen(RATE, 6, "bank")[:2] == ("bank", 6)
+    with pytest.raises(ConfigError, match="needs 6 kept runs of the baseline, and 5 are kept"):
+        chosen(MODEL, 5, "bank")
+
+
+def test_the_power_is_told_in_the_unit_of_the_metric():
+    plan = StudyPlan.parse({**MODEL, "seeds": 8})
+    # 1.16 standard deviations of a difference, which is sqrt(2) times that of a run: 1.16 * 1.414 * 0.01
+    assert "8 seeds will find a difference of 0.016 nats per token four times in five" in foreseen(plan, 0.01, 12)
+    assert noise_of(np.array([1.0, 1.1, 1.2])) is None
+    assert noise_of(np.array([1.0, 1.1, 1.2, 1.3])) == pytest.approx(0.1291, abs=1e-4)
+
+
+def test_a_study_against_a_bank_is_judged_without_pairs(made_up, tmp_path):
+    rng = np.random.default_rng(0)
+    base = list(1.5 + 0.01 * rng.standard_normal(20))
+    study = made_up.study(
+        tmp_path / "study",
+        {"base": base, "alibi": list(1.2 + 0.01 * rng.standard_normal(6))},
+        design="bank",
+        bank=list(range(20)),
+    )
+    verdict = study.verdicts[0]
+    assert verdict.verdict == "better"
+    assert (verdict.evidence.seeds, verdict.evidence.base_runs) == (6, 20)
+    assert len(study.finished("base")) == 20
+    assert len(study.finished("alibi")) == 6

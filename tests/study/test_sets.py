@@ -1,0 +1,63 @@
+"""Several data sets: random effects by hand and by simulation, and the sentence over all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glassformer.foundation.metrics import LOSS
+from glassformer.study.evidence import Trials
+from glassformer.study.sets import combine, over_sets
+from glassformer.study.verdict import Rules, decide
+
+
+def test_by_hand():
+    # weights 1 and 1: Q = (1 - 3)^2 / 2 = 2, one more than its expectation 1, over 2 - 1: between = 1
+    found = combine([1.0, 3.0], [1.0, 1.0])
+    assert float(found.mean) == 2.0
+    assert float(found.between) == pytest.approx(1.0)
+    # (0.5 + 0.5) / (1 * 1) with weights 1/2 each
+    assert float(found.variance) == pytest.approx(1.0)
+    assert float(found.half_width()) == pytest.approx(12.7062, rel=1e-4)
+
+
+def test_equal_truths_are_pooled():
+    found = combine([1.0, 1.0, 1.0], [0.1, 0.2, 0.4])
+    assert float(found.between) == 0.0
+    assert float(found.variance) == pytest.approx(1 / (10 + 5 + 2.5))
+
+
+def false_findings(sets: int, between: float, studies: int) -> float:
+    """No effect on average over sets, though each set has its own."""
+    rng = np.random.default_rng([sets, studies, round(10 * between)])
+    errors = rng.uniform(0.5, 2.0, (studies, sets))
+    truth = between * rng.standard_normal((studies, sets))
+    return float((combine(truth + errors * rng.standard_normal((studies, sets)), errors**2).p <= 0.05).mean())
+
+
+@pytest.mark.parametrize("between", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("sets", [3, 6])
+def test_false_findings_over_sets(sets, between):
+    assert false_findings(sets, between, 4000) <= 0.06
+
+
+def study_of(effect: float, seed: int):
+    rng = np.random.default_rng(seed)
+    base = Trials("base", 3.0 + 0.05 * rng.normal(size=(8, 400)))
+    change = Trials("rotary", base.values + effect + 0.01 * rng.normal(size=(8, 1)) + 0.02 * rng.normal(size=(8, 400)))
+    return decide(base, [change], Rules((8,), LOSS))
+
+
+def test_a_change_that_helps_everywhere_is_better_over_all():
+    sets = {"a": study_of(-0.20, 1), "b": study_of(-0.21, 2), "c": study_of(-0.19, 3)}
+    overall = over_sets(sets, LOSS, 0.01)[0]
+    assert overall.verdict == "better"
+    assert overall.sentence.startswith("rotary is better over 3 sets: loss lower by 0.2")
+
+
+def test_one_that_turns_round_is_not_decided_and_told_so():
+    sets = {"a": study_of(-0.3, 1), "b": study_of(0.3, 2), "c": study_of(-0.2, 3)}
+    overall = over_sets(sets, LOSS, 0.01)[0]
+    assert overall.verdict == "not decided"
+    assert "It turns round from set to set." in overall.sentence
+    assert overall.plain()["by_set"] == {"a": "better", "b": "worse", "c": "better"}
