@@ -20,7 +20,7 @@ export function curvePlot(ask, { label, height = 300 }) {
         { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, size: 58 }],
       series: [{ label: "step" }, ...series.map((one, place) => ({
         label: one.label, stroke: COLORS[(one.color ?? place) % COLORS.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
-        spanGaps: true, points: { show: one.step.length < 60, size: 5 }, value: (_, value) => number(value),
+        spanGaps: true, points: { show: (_, at) => series[at - 1].step.length < 60, size: 5 }, value: (_, value) => number(value),
       }))],
       hooks: { setSelect: [(self) => {
         if (self.select.width < 4) return;
