@@ -16,8 +16,9 @@ from glassformer.experiment import default_folder, train
 from glassformer.foundation.errors import ConfigError, DataError, Diverged, OutOfMemory, RunError
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
-from glassformer.runs.checkpoint import sums_of, verify_checkpoint
+from glassformer.runs.checkpoint import load_checkpoint, sums_of, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import load_snapshot
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -336,3 +337,22 @@ class TestAnotherFolder:
         (tmp_path / "home" / "text.txt").unlink()
         with pytest.raises(DataError, match=r"text\.txt: does not exist"):
             train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True)
+
+
+def test_a_film_keeps_weights_and_changes_nothing_else(tiny, tmp_path) -> None:
+    plain = train(tiny, out=tmp_path / "plain").folder
+    filmed = RunDirectory(train(tiny, set={"checkpoint.film": 4}, out=tmp_path / "filmed").folder)
+    assert last_sums(filmed.root) == last_sums(plain)
+    assert filmed.film() == [0, 1, 2, 6]
+    last = load_checkpoint(filmed.checkpoint(6)).model
+    assert {name: tensor.tolist() for name, tensor in load_snapshot(filmed, 6).items()} == {
+        name: tensor.tolist() for name, tensor in last.items()
+    }
+    train(tiny, set={"checkpoint.film": 4, "training.steps": 8}, out=filmed.root, resume=True)
+    assert filmed.film() == [0, 1, 2, 6, 8]
+
+
+def test_a_recipe_without_a_film_does_not_mention_it(tiny) -> None:
+    assert "film" not in load_recipe(tiny).plain()["checkpoint"]
+    filmed = load_recipe(tiny, {"checkpoint.film": 4})
+    assert filmed.plain()["checkpoint"]["film"] == 4

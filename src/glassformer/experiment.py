@@ -35,6 +35,7 @@ from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors
 from glassformer.training.fast import hasten
@@ -111,12 +112,14 @@ def train(
             around=Surroundings(
                 evaluate=(lambda: _validation(network, data, recipe, stop, watch)) if "validation" in data.names else None,
                 record=_recorder(log, recipe, batches, watch, tainted=bool(report.broken)),
+                film=lambda step: save_snapshot(folder, step, saved_tensors(network)),
                 save=lambda state: _save(folder, recipe, network, optimizers, state, log),
                 recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
                 metric=metric,
                 watch=watch,
             ),
             stop=stop,
+            film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
         )
         state = trainer.run(_state(beginning))
         save_baselines(folder, recipe.objective.fit_baselines(data))

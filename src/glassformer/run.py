@@ -11,7 +11,7 @@ from typing import Any, final
 
 import torch
 
-from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
+from glassformer.assembly import build_network, chosen_metric, prepare_data, put_back, restored_network, text_ids, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
@@ -26,6 +26,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import Sample, generate_texts
+from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
@@ -36,7 +37,7 @@ from glassformer.recipe import Recipe
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation, standing_of
+from glassformer.runs.overview import standing_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -417,21 +418,25 @@ class Run:
             kept = self._kept_generator = ((found.step, kind), model)
         return kept[1]
 
+    def look(
+        self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
+    ) -> Look:
+        """A text seen from inside (docs/look.md). ``checkpoint``: also ``untrained``, the film's steps, and ``0``: before the
+        first step. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
+        network = self.network_at(checkpoint) if model is None else model
+        ids, record = text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
+        labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
+        return Look(network, self.tokenizer, ids, hide=hide, name=str(name), labels=labels)
+
+    def network_at(self, which: str | int = "last") -> Any:
+        """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
+        if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
+            return self._fresh_model(self.checkpoint(which))
+        return self.untrained() if which == "untrained" else put_back(self.directory, self.untrained(), int(which))
+
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
-        standing = standing_of(self.directory)
-        evaluations = [record for record in self.metrics() if "seconds" in record]
-        metric = chosen_metric(self.recipe)
-        return {
-            "run": str(self.folder),
-            "status": standing["status"],
-            "step": standing.get("step"),
-            "steps": standing.get("steps"),
-            "metric": metric.name,
-            metric.recorded: last_validation(self.directory, metric.recorded),
-            "seconds": evaluations[-1]["seconds"] if evaluations else None,
-            "tainted": self.tainted is not None,
-        }
+        return summary_of(self.directory, chosen_metric(self.recipe), tainted=self.tainted is not None)
 
     def __repr__(self) -> str:
         summary = self.summary()

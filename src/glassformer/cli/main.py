@@ -21,6 +21,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "look",
     "runs",
     "report",
     "serve",

@@ -78,6 +78,15 @@ class RunDirectory:
         names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*") if path.is_dir())
         return sorted(int(name) for name in names if name.isdigit())
 
+    def snapshot(self, step: int) -> Path:
+        """One picture of the film: weights alone."""
+        return self.root / "film" / f"step-{step}.safetensors"
+
+    def film(self) -> list[int]:
+        """The steps of which the film has a snapshot, ascending."""
+        names = (path.stem.removeprefix("step-") for path in (self.root / "film").glob("step-*.safetensors"))
+        return sorted(int(name) for name in names if name.isdigit())
+
     def exists(self) -> bool:
         return self.recipe_file.is_file()
 

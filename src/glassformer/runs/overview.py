@@ -135,3 +135,19 @@ def _alive(pid: int | None) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def summary_of(run: RunDirectory, metric: Metric, *, tainted: bool) -> dict[str, Any]:
+    """One run in a few plain figures; ``metric``: the one that chooses the best checkpoint."""
+    standing = standing_of(run)
+    evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
+    return {
+        "run": str(run.root),
+        "status": standing["status"],
+        "step": standing.get("step"),
+        "steps": standing.get("steps"),
+        "metric": metric.name,
+        metric.recorded: last_validation(run, metric.recorded),
+        "seconds": evaluations[-1]["seconds"] if evaluations else None,
+        "tainted": tainted,
+    }

@@ -65,8 +65,12 @@ class EvaluationConfig(Config):
 class CheckpointConfig(Config):
     """When checkpoints are written, and which are kept."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"film"})
+
     every: int | None = Field(default=None, ge=1)
     """Steps between checkpoints; None: a tenth of the run."""
     keep: int = Field(default=2, ge=2)
     best: bool = False
     """Also keep the checkpoint that is best by ``evaluation.by``. Off unless asked."""
+    film: int | None = Field(default=None, ge=2, le=1000)
+    """Also keep this many snapshots of the weights alone, close together at the start, for ``look --film``."""

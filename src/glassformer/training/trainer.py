@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
@@ -77,6 +77,8 @@ class Surroundings:
     save: Callable[[TrainingState], None]
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
+    film: Callable[[int], None] = lambda step: None
+    """Keeps the weights alone, at the steps of ``Trainer.film_steps``."""
     metric: Metric = LOSS
     """The metric whose validation value chooses the best checkpoint."""
     watch: Watcher = field(default=SILENT)
@@ -97,7 +99,9 @@ class Trainer:
         checkpoint: CheckpointConfig,
         around: Surroundings,
         stop: StopSignal,
+        film_steps: Collection[int] = (),
     ) -> None:
+        self.film_steps = frozenset(film_steps)
         self.step, self.batches, self.steps, self.around, self.stop = step, batches, steps, around, stop
         self.training, self.evaluation, self.checkpoint = training, evaluation, checkpoint
         self.evaluate_every = evaluation.every or max(1, steps // 10)
@@ -113,18 +117,25 @@ class Trainer:
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
             self._stop_if_asked(state)
+        self._keep_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
             outcome, factor = self._take_step(state.step)
             state.step += 1
             self._pending.append((state.step, outcome, factor))
             if state.step % self.fetch_every == 0 or state.step == self.steps:
                 self._fetch()
+            self._keep_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
             if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
                 self._save(state)
             self._stop_if_asked(state)
         return state
+
+    def _keep_for_film(self, step: int) -> None:
+        if step in self.film_steps:
+            self._fetch()  # a loss that is not finite ends the run here, before its weights are kept
+            self.around.film(step)
 
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
         factor = self.training.schedule.factor(step, self.steps)
