@@ -93,11 +93,11 @@ class RunDirectory:
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
     def clear_unfinished(self) -> None:
-        """Removes what is left of a beginning that was killed before there was a recipe. Anything else is left alone."""
+        """Removes what is left of a beginning that was killed before there was a recipe. A parent and anything else is left alone."""
         if self.exists() or not self.root.is_dir():
             return
         before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
-        found = list(self.root.iterdir())
+        found = [file for file in self.root.iterdir() if file != self.parent]
         if all(file.is_file() and (file.name in before_the_recipe or is_draft(file)) for file in found):
             for file in found:
                 file.unlink()
