@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-transformers = pytest.importorskip("transformers")
-
 from glassformer.checks.zoo.build import (
     CONTEXT,
     HEADS,
@@ -21,6 +19,8 @@ from glassformer.checks.zoo.build import (
     tiny_model,
 )
 from glassformer.foundation.errors import UnknownName
+
+transformers = pytest.importorskip("transformers")
 
 
 def test_causal_classes_are_many_and_each_once() -> None:
