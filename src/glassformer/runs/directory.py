@@ -93,7 +93,7 @@ class RunDirectory:
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
     def clear_unfinished(self) -> None:
-        """Removes what is left of a beginning that was killed before there was a recipe. A parent and anything else is left alone."""
+        """Removes what is left of a beginning killed before there was a recipe; leaves all else, a parent too, alone."""
         if self.exists() or not self.root.is_dir():
             return
         before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
