@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.console import SETTINGS, err, say
-from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.study.standing import Standing, VariantStanding, duration
+from glassformer.foundation.progress import SILENT, Watcher, duration
+from glassformer.study.standing import Standing, VariantStanding
 
 QUIET = 30.0  # seconds between two lines of a log, unless a trial has ended
 

@@ -11,6 +11,8 @@ import numpy as np
 from glassformer.foundation.files import write_atomically
 from glassformer.runs.directory import RunDirectory
 
+PRESENT = "present"
+
 
 class Fitted(Protocol):
     """A baseline as far as a run is concerned."""
@@ -21,7 +23,8 @@ class Fitted(Protocol):
 def save_baselines(run: RunDirectory, baselines: Mapping[str, Fitted]) -> None:
     """One file of plain arrays, named ``baseline/array``."""
     buffer = io.BytesIO()
-    named = {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
+    named = {f"{name}/{PRESENT}": np.zeros(0) for name in baselines}  # one that needs no array is there all the same
+    named |= {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
     np.savez_compressed(buffer, **named)  # type: ignore[arg-type]
     write_atomically(run.baselines_file, buffer.getvalue())
 
@@ -35,7 +38,9 @@ def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
         with np.load(io.BytesIO(run.baselines_file.read_bytes()), allow_pickle=False) as arrays:
             for name in arrays.files:
                 baseline, _, key = name.rpartition("/")
-                found.setdefault(baseline, {})[key] = arrays[name]
+                own = found.setdefault(baseline, {})
+                if key != PRESENT:
+                    own[key] = arrays[name]
     except Exception:  # a damaged archive can raise anything: EOFError, zlib.error, BadZipFile, NotImplementedError
         return None
     return found

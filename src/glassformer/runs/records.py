@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from glassformer.foundation.files import read_json_lines, room_on_disk, write_atomically
 
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+BLOCK = 1 << 16
+"""Bytes that are read at once from the end of a file."""
+
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @final
@@ -39,6 +43,24 @@ class MetricsLog:
     def read(self) -> list[dict[str, Any]]:
         return list(self._records())
 
+    def last(self, key: str, *, most: int | None = None) -> Any:
+        """The last value of ``key``, read from the end of the file; None where the last ``most`` bytes have none."""
+        if not self.file.is_file():
+            return None
+        with self.file.open("rb") as stream:
+            end, torn, read = stream.seek(0, os.SEEK_END), b"", 0
+            while end > 0 and (most is None or read < most):
+                size = min(BLOCK, end)
+                end, read = end - size, read + size
+                stream.seek(end)
+                lines = (stream.read(size) + torn).split(b"\n")
+                torn = lines.pop(0) if end > 0 else b""
+                for line in reversed(lines):
+                    record = _record(line)
+                    if key in record:
+                        return _readable(record[key])
+        return None
+
     def cut_after(self, step: int) -> None:
         """Forgets what lies beyond ``step``: a resumed run writes it again."""
         if not self.file.exists():
@@ -52,6 +74,38 @@ class MetricsLog:
             yield {key: _readable(value) for key, value in record.items()}
 
 
+@final
+@dataclass(frozen=True)
+class Telling:
+    """Writes each record and hands it on: ``on_step`` gets those of steps, ``on_evaluation`` those of evaluations."""
+
+    append: Callable[[Mapping[str, Any]], None]
+    tainted: bool = False
+    on_step: Callable[[dict[str, Any]], None] | None = None
+    on_evaluation: Callable[[dict[str, Any]], None] | None = None
+    on_save: Callable[[Path], None] | None = None
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        kept = {**record, **({"tainted": True} if self.tainted else {})}
+        self.append(kept)
+        told = self.on_step if "loss" in record else self.on_evaluation
+        if told is not None:
+            told(dict(kept))
+
+    def saved(self, checkpoint: Path) -> None:
+        if self.on_save is not None:
+            self.on_save(checkpoint)
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """The record of one line; nothing for an empty or torn one."""
+    try:
+        document = json.loads(line or b"{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 def _writable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
@@ -59,4 +113,4 @@ def _writable(value: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+    return NOT_FINITE.get(value, value) if isinstance(value, str) else value
