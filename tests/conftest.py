@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.encoders import make_folder
 
 # A loaded machine must not fail a test: no time limit per example. Derandomised, so that a red run is red again.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -154,3 +155,15 @@ def loud_model():
         return model.requires_grad_(False)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny BERT."""
+    return make_folder(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny RoBERTa."""
+    return make_folder(tmp_path_factory.mktemp("roberta"), "roberta")

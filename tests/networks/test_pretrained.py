@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.encoders import LAYERS, PLACES, WIDTH, WORDS, make_folder
 
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.networks.pretrained import PretrainedConfig, PretrainedNetwork
 from glassformer.pretrained.tuning.base import TUNINGS
 from glassformer.runs.weights import load_weights, saved_tensors
-
-from .conftest import LAYERS, PLACES, WIDTH, WORDS, make_folder
 
 transformers = pytest.importorskip("transformers")
 

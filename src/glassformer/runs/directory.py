@@ -137,11 +137,11 @@ class RunDirectory:
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
     def clear_unfinished(self) -> None:
-        """Removes what is left of a beginning that was killed before there was a recipe. Anything else is left alone."""
+        """Removes what is left of a beginning killed before there was a recipe; leaves all else, a parent too, alone."""
         if self.exists() or not self.root.is_dir():
             return
         before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
-        found = [file for file in self.root.iterdir() if file != self.lock_file]
+        found = [file for file in self.root.iterdir() if file not in (self.parent, self.lock_file)]
         if all(file.is_file() and (file.name in before_the_recipe or is_draft(file)) for file in found):
             for file in found:
                 file.unlink()

@@ -6,6 +6,7 @@ import copy
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,6 +56,7 @@ def test_a_crash_is_an_entry_and_the_order_is_that_of_the_names(monkeypatch) -> 
     def stand_in(name: str) -> dict:
         if name == "Dies":
             os._exit(5)
+        time.sleep(0.3 if name == "One" else 0.0)  # the first is done last
         return {"class": name, "built": False, "error": "E"}
 
     monkeypatch.setattr(run, "examine", stand_in)

@@ -1,4 +1,4 @@
-"""Tiny encoders of Hugging Face's form, with weights drawn from a seed, and a tokenizer that fits."""
+"""Tiny encoders of Hugging Face's form, with weights drawn from a seed, and a tokenizer that fits: folders for any test."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tokenizers
-import torch
 
 WIDTH, HEADS, LAYERS, INNER, PLACES, WORDS = 12, 3, 2, 20, 40, 37
 
 
 def tiny_tokenizer() -> Any:
+    import tokenizers
+
     words = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, **{f"w{n}": n for n in range(4, WORDS)}}
     library = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
     library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -25,6 +25,8 @@ def tiny_tokenizer() -> Any:
 
 def make_folder(folder: Path, kind: str = "bert") -> Path:
     """A folder with config.json, model.safetensors and tokenizer.json."""
+    import torch
+
     transformers = pytest.importorskip("transformers")
     transformers.utils.logging.disable_progress_bar()
     sizes = {
@@ -50,13 +52,3 @@ def make_folder(folder: Path, kind: str = "bert") -> Path:
     model.save_pretrained(folder)
     tiny_tokenizer().save(str(folder / "tokenizer.json"))
     return folder
-
-
-@pytest.fixture(scope="session")
-def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="session")
-def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("roberta"), "roberta")
