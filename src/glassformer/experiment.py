@@ -28,9 +28,11 @@ from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
+from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.remembered import check_key
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
@@ -69,27 +71,37 @@ def train(
     allow_leaks: bool = False,
     checked: CheckReport | None = None,
     threads: int | None = None,
+    recheck: bool = True,
+    clock: Stopwatch | None = None,
     watch: Watcher = SILENT,
 ) -> Run:
     """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
 
     A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
     figure of the run is marked as tainted. ``checked``: what a check of the very same architecture found, so that a study
-    tests it once and not in every trial.
+    tests it once and not in every trial. ``recheck=False`` takes a check of the same architecture and build that passed before;
+    not the default here, since code of yours in this process may have changed a part. ``clock`` is told where the seconds go.
     """
+    clock = clock or Stopwatch()
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
     folder = RunDirectory(Path(out) if out is not None else default_folder(source, resume=resume))
     beginning = _beginning(folder, recipe, resume=resume, watch=watch)
-    with StopSignal() as stop, _ending_recorded(folder, stop):
+    with StopSignal() as stop, _ending_recorded(folder, stop), _timed(folder, clock):
         runtime = choose_runtime(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
         parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
-        data = _prepared(recipe, folder, stop, watch)
+        with clock.phase("data"):
+            data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
         laws = recipe.objective.laws
-        report = checked or pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
+        fresh = not recheck and beginning is None and parent is None
+        with clock.phase("checks"):
+            key = _check_key(recipe, data, runtime) if fresh and checked is None else None
+            report = checked or pass_the_checks(
+                network, laws=laws, allow_leaks=allow_leaks, runtime=runtime, key=key, watch=watch
+            )
         optimizers = OptimizerSet.of(recipe.training, network)
         if beginning is not None:
             optimizers.load(beginning.optimizer)
@@ -101,8 +113,11 @@ def train(
             watch.say(note)
         log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
+        step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+        with clock.phase("compile"):
+            fast_step = hasten(step, recipe.training, steps, watch, clock)
         trainer = Trainer(
-            hasten(TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
+            fast_step,
             batches.on(runtime.device),
             steps=steps,
             training=recipe.training,
@@ -115,11 +130,13 @@ def train(
                 recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
                 metric=metric,
                 watch=watch,
+                clock=clock,
             ),
             stop=stop,
         )
         state = trainer.run(_state(beginning))
-        save_baselines(folder, recipe.objective.fit_baselines(data))
+        with clock.phase("baselines"):
+            save_baselines(folder, recipe.objective.fit_baselines(data))
         folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
     return Run(folder)
 
@@ -149,6 +166,22 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal) -> Iterator[None]:
                 "training.batch_size or evaluation.batch_size smaller; `train --dry-run` shows what a recipe needs."
             ) from error
         raise
+
+
+@contextmanager
+def _timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
+    """However the run ends, its records say where the seconds of this process went."""
+    try:
+        yield
+    finally:
+        if folder.read_state().get("pid") == os.getpid():
+            with suppress(DiskFull):
+                folder.add_timing(clock.plain())
+
+
+def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:
+    outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
+    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime)
 
 
 def _note_ending(folder: RunDirectory, status: str, **facts: Any) -> None:

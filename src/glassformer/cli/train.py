@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,10 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, by part; train nothing.")] = False,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Check the laws although this very architecture and build passed before.")
+    ] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Print where the seconds went.")] = False,
     json: Json = False,
 ) -> None:
     """Train a model from a recipe. The run's folder can be resumed, evaluated and talked to."""
@@ -33,6 +37,9 @@ def command(
         return
     with watching() as watch:
         from glassformer.experiment import train
+        from glassformer.foundation.stopwatch import Stopwatch
+
+        clock = Stopwatch(from_process_start=True)
 
         run = train(
             recipe,
@@ -42,9 +49,13 @@ def command(
             seed=seed,
             plugins=plugin or (),
             allow_leaks=allow_leaks,
+            recheck=recheck,
+            clock=clock,
             watch=watch,
         )
     summary = run.summary()
+    if timing:
+        _print_timing(run.directory.timings()[-1])
     if json:
         print_json(summary)
         return
@@ -56,6 +67,14 @@ def command(
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
     talk = "generate" if run.recipe.model.causal else "ask"
     say(f"Next: glassformer evaluate {run.folder}   glassformer {talk} {run.folder}   glassformer report {run.folder}")
+
+
+def _print_timing(timing: dict[str, Any]) -> None:
+    """On standard error: it is no part of the result."""
+    for name, seconds in timing["seconds"].items():
+        say(f"{name:<12} {seconds:8.2f} s  {timing['cpu'][name]:8.2f} s of the processor")
+    whole = timing["whole"]
+    say(f"{'all':<12} {whole['seconds']:8.2f} s  {whole['cpu']:8.2f} s of the processor")
 
 
 def _print_plan(plan: object) -> None:
