@@ -56,8 +56,10 @@ def fingerprint(name: str, form: dict[str, Any], folder: Path) -> dict[str, Any]
 def main(out: Path, before: Path | None) -> int:
     """Writes ``out``; with ``before``, compares."""
     found: dict[str, Any] = {}
+    old = {} if before is None else json.loads(before.read_text())
+    names = {key.rpartition(" ")[0] for key in old} if old else set(built_in_recipes())
     with tempfile.TemporaryDirectory() as scratch:
-        for name in built_in_recipes():
+        for name in sorted(names):
             for label, form in FORMS.items():
                 try:
                     found[f"{name} {label}"] = fingerprint(name, form, Path(scratch) / f"{name}-{label}")
@@ -66,7 +68,6 @@ def main(out: Path, before: Path | None) -> int:
     out.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     if before is None:
         return 0
-    old = json.loads(before.read_text())
     differing = [key for key in sorted({*old, *found} & set(old)) if old[key] != found.get(key)]
     print(f"{len(old) - len(differing)} of {len(old)} the same" + (f"; different: {', '.join(differing)}" if differing else ""))
     return 1 if differing else 0

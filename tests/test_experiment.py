@@ -16,8 +16,10 @@ from glassformer.experiment import default_folder, train
 from glassformer.foundation.errors import ConfigError, DataError, Diverged, OutOfMemory, RunError
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
-from glassformer.runs.checkpoint import sums_of, verify_checkpoint
+from glassformer.run import load
+from glassformer.runs.checkpoint import load_checkpoint, sums_of, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import load_snapshot
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -35,6 +37,7 @@ def test_what_a_run_leaves_behind(tiny, tmp_path) -> None:
     run = train(tiny, out=tmp_path / "run")
     folder = RunDirectory(tmp_path / "run")
     assert sorted(path.name for path in folder.root.iterdir()) == [
+        "baselines.npz",
         "checkpoints",
         "environment.json",
         "metrics.jsonl",
@@ -112,8 +115,14 @@ def test_resuming_a_finished_run_changes_nothing(tiny, tmp_path) -> None:
     assert run.status == "finished"
 
 
-def test_resuming_what_is_not_there_begins(tiny, tmp_path) -> None:
-    assert train(tiny, out=tmp_path / "new", resume=True).status == "finished"
+def test_resuming_what_is_not_there(tiny, tmp_path) -> None:
+    (tmp_path / "newer").mkdir()
+    with pytest.raises(RunError, match="does not exist, so there is nothing to resume"):
+        train(tiny, out=tmp_path / "new", resume=True)
+    assert not (tmp_path / "new").exists()
+    assert train(tiny, out=tmp_path / "new", resume="or begin").status == "finished"
+    with pytest.raises(RunError, match="Did you mean 'new'"):
+        train(tiny, out=tmp_path / "neww", resume=True)
 
 
 def test_a_beginning_that_was_killed_before_the_recipe_begins_again(tiny, tmp_path, monkeypatch) -> None:
@@ -229,7 +238,7 @@ def test_starting_from_another_run(tiny, trained, tmp_path) -> None:
         "model.dropout": 0.0,
     }
     run = train(tiny, set=changes, out=tmp_path / "run")
-    begun, ended = run.checkpoint("last").model, experiment.load(trained).checkpoint("last").model
+    begun, ended = run.checkpoint("last").model, load(trained).checkpoint("last").model
     assert all((begun[name] - ended[name]).abs().max() < 1e-5 for name in begun)
     with pytest.raises(ConfigError, match="do not fit this model"):
         train(tiny, set={**changes, "model.width": 8}, out=tmp_path / "other")
@@ -296,7 +305,7 @@ def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:
             self.done.append((what, done, total))
 
     train(tiny, out=tmp_path / "run", watch=Listener())
-    assert any(sentence.startswith("validation loss") for sentence in Listener.said)
+    assert any(sentence.startswith("step 3 of 6: validation loss") for sentence in Listener.said)
     assert ("training", 6, 6) in Listener.done
     train(tiny, out=tmp_path / "run", resume=True, watch=Listener())
     assert "Going on from step 6." in Listener.said
@@ -320,7 +329,7 @@ class TestAnotherFolder:
     def test_a_run_goes_on_and_is_measured_from_there(self, begun, tmp_path) -> None:
         run = train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True)
         assert run.summary()["step"] == 10
-        assert run.evaluate().tokens > 0
+        assert run.evaluate().details["tokens"] > 0
         train(tmp_path / "run" / "recipe.yaml", set={"training.steps": 12}, out=tmp_path / "run", resume=True)
         assert load_recipe(tmp_path / "run" / "recipe.yaml").data.path == "text.txt"  # what was written stays as it was
 
@@ -336,3 +345,22 @@ class TestAnotherFolder:
         (tmp_path / "home" / "text.txt").unlink()
         with pytest.raises(DataError, match=r"text\.txt: does not exist"):
             train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True)
+
+
+def test_a_film_keeps_weights_and_changes_nothing_else(tiny, tmp_path) -> None:
+    plain = train(tiny, out=tmp_path / "plain").folder
+    filmed = RunDirectory(train(tiny, set={"checkpoint.film": 4}, out=tmp_path / "filmed").folder)
+    assert last_sums(filmed.root) == last_sums(plain)
+    assert filmed.film() == [0, 1, 2, 6]
+    last = load_checkpoint(filmed.checkpoint(6)).model
+    assert {name: tensor.tolist() for name, tensor in load_snapshot(filmed, 6).items()} == {
+        name: tensor.tolist() for name, tensor in last.items()
+    }
+    train(tiny, set={"checkpoint.film": 4, "training.steps": 8}, out=filmed.root, resume=True)
+    assert filmed.film() == [0, 1, 2, 6, 8]
+
+
+def test_a_recipe_without_a_film_does_not_mention_it(tiny) -> None:
+    assert "film" not in load_recipe(tiny).plain()["checkpoint"]
+    filmed = load_recipe(tiny, {"checkpoint.film": 4})
+    assert filmed.plain()["checkpoint"]["film"] == 4

@@ -12,18 +12,21 @@ import numpy as np
 import torch
 
 from glassformer.data.batches import BatchesByStep
-from glassformer.data.parts import PreparedData, prepare_parts
+from glassformer.data.label_batches import encode_texts
+from glassformer.data.parts import PreparedData, part_kind, prepare_parts
 from glassformer.data.prepare import Report
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.tools import EvaluationTools
-from glassformer.foundation.errors import RunError
+from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric
+from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, is_run, parent_recipe
-from glassformer.runs.checkpoint import MODEL, Checkpoint, newest_to_read, sums_of
+from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import load_snapshot
 from glassformer.runs.weights import load_weights, take_weights
 
 COUNTED_AT_ONCE = 1 << 22
@@ -115,6 +118,33 @@ def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None =
         return build_network(recipe, data), None
     network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
+
+
+def put_back(directory: RunDirectory, network: Network, step: int) -> Network:
+    """An untrained network of the run -> as it stood at a step of the film, or before the first one.
+
+    Before the first step stand the parent's weights, where the run began from another.
+    """
+    if step in directory.film():
+        load_weights(network, load_snapshot(directory, step), f"step {step}")
+        return network
+    if step:
+        held = sorted({0, *directory.steps(), *directory.film()})
+        raise RunError(f"{directory.root} has nothing of step {step}; it has {', '.join(map(str, held))}, and untrained.")
+    for parent in directory.read_environment().get("ancestry", [])[:1]:
+        found = load_to_read(RunDirectory(Path(parent["run"])).checkpoint(parent["step"]), lambda sentence: None)
+        take_weights(network, found.model, parent["run"])
+    return network
+
+
+def text_ids(recipe: Recipe, tokenizer: Tokenizer, text: str, record: Mapping[str, Any] | None) -> list[int]:
+    """A text as the model of a recipe reads one: a labelled text with its marks, any other as a prompt."""
+    if not text:
+        raise UsageError("The text is empty, so there is nothing to read; give one token at least.")
+    if recipe.objective.judged_on != "labels":
+        return prompt_ids(tokenizer, text)
+    items = part_kind("labels").of_texts(tokenizer, text, record=record)
+    return [int(token) for token in encode_texts(tokenizer, items, 1 << 20).ids[0]]
 
 
 def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:

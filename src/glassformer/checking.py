@@ -49,13 +49,17 @@ def check(
         model, runtime, laws = resolve(target, set or {}, watch)
     else:
         model, runtime, laws = _of_class(target, class_name), None, frozenset()
+    if causal is False and "causality" in laws:
+        raise UsageError(
+            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is."
+        )
     return check_model(
         model,
         causal=causal,
         vocabulary=vocabulary,
         context=context,
         runtime=runtime,
-        laws=laws if causal is None else None,
+        laws=laws,
         quick=quick,
     )
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import torch
 
 from glassformer.assembly import (
     Parent,
@@ -23,21 +27,32 @@ from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
 from glassformer.foundation.config import diff
-from glassformer.foundation.errors import ConfigError, DiskFull, Diverged, Interrupted, OutOfMemory, RunError
+from glassformer.foundation.errors import (
+    ConfigError,
+    DiskFull,
+    Diverged,
+    Interrupted,
+    OutOfMemory,
+    RunError,
+    UsageError,
+    did_you_mean,
+)
 from glassformer.foundation.metrics import VALIDATION
-from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.plugins import changed_plugins, load_plugins
+from glassformer.foundation.progress import Watcher, usual_watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.gate import pass_the_checks, taint_of
+from glassformer.generation.texts import generate_texts
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.remembered import check_key
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
-from glassformer.runs.directory import RunDirectory
-from glassformer.runs.records import MetricsLog
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.film import film_steps, save_snapshot
+from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
 from glassformer.training.fast import hasten
 from glassformer.training.loss import TrainingLoss
@@ -49,6 +64,9 @@ from glassformer.training.trainer import Surroundings, Trainer, TrainingState
 MAY_CHANGE_ON_RESUME = (
     "about",
     "result",
+    "data.path",  # the text itself must be the same: its sha256 is compared
+    "data.validation",
+    "data.test",
     "training.steps",
     "training.epochs",
     "training.log_every",
@@ -65,7 +83,7 @@ def train(
     *,
     set: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
-    resume: bool = False,
+    resume: bool | Literal["or begin"] = False,
     seed: int | None = None,
     plugins: Sequence[Path | str] = (),
     allow_leaks: bool = False,
@@ -73,9 +91,20 @@ def train(
     threads: int | None = None,
     recheck: bool = True,
     clock: Stopwatch | None = None,
-    watch: Watcher = SILENT,
+    samples: int = 0,
+    note: str | None = None,
+    on_step: Callable[[dict[str, Any]], None] | None = None,
+    on_evaluation: Callable[[dict[str, Any]], None] | None = None,
+    on_save: Callable[[Path], None] | None = None,
+    watch: Watcher | None = None,
 ) -> Run:
     """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
+
+    ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and said), or with ``resume`` a
+    run's folder. ``resume="or begin"``: a folder that is not there yet is no mistake. ``on_step`` and ``on_evaluation`` get
+    each record as it is written (``{"step": 7, "loss": ...}``), ``on_save`` the folder of each checkpoint. ``watch``: who is
+    told how far it is; unless given, a notebook or a terminal. ``samples``: at every evaluation say so many tokens that the
+    model writes. ``note``: kept in the run.
 
     A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
     figure of the run is marked as tainted. ``checked``: what a check of the very same architecture found, so that a study
@@ -83,35 +112,34 @@ def train(
     not the default here, since code of yours in this process may have changed a part. ``clock`` is told where the seconds go.
     """
     clock = clock or Stopwatch()
+    watch = usual_watcher() if watch is None else watch
     load_plugins(plugins)
-    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
-    folder = RunDirectory(Path(out) if out is not None else default_folder(source, resume=resume))
-    beginning = _beginning(folder, recipe, resume=resume, watch=watch)
-    with StopSignal() as stop, _ending_recorded(folder, stop), _timed(folder, clock):
+    folder = RunDirectory(folder_of(source, out, resume=bool(resume)))
+    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
+    if resume is True:
+        _refuse_nothing_to_resume(folder)
+    with folder.held(), StopSignal() as stop, _ending_recorded(folder, stop), _timed(folder, clock):
+        beginning = _beginning(folder, recipe, resume=bool(resume), watch=watch)
         runtime = choose_runtime(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
         parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
-        with clock.phase("data"):
+        with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
-        laws = recipe.objective.laws
-        fresh = not recheck and beginning is None and parent is None
         with clock.phase("checks"):
-            key = _check_key(recipe, data, runtime) if fresh and checked is None else None
-            report = checked or pass_the_checks(
-                network, laws=laws, allow_leaks=allow_leaks, runtime=runtime, key=key, watch=watch
-            )
-        optimizers = OptimizerSet.of(recipe.training, network)
-        if beginning is not None:
-            optimizers.load(beginning.optimizer)
+            key = None if recheck or beginning is not None or parent is not None else _check_key(recipe, data, runtime)
+            asked: dict[str, Any] = {"laws": recipe.objective.laws, "allow_leaks": allow_leaks, "key": key}
+            report = checked or pass_the_checks(network, **asked, runtime=runtime, watch=watch)
+        optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
         _rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
-        for note in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
-            watch.say(note)
-        log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
+        _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
+        log = MetricsLog(folder.metrics_file)
+        keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
+        around = _surroundings(recipe, data, network, log, stop, watch)
         loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
         step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
         with clock.phase("compile"):
@@ -123,22 +151,37 @@ def train(
             training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
-            around=Surroundings(
-                evaluate=(lambda: _validation(network, data, recipe, stop, watch)) if "validation" in data.names else None,
-                record=_recorder(log, recipe, batches, watch, tainted=report.broken),
-                save=lambda state: _save(folder, recipe, network, optimizers, state, log),
-                recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
-                metric=metric,
-                watch=watch,
+            around=replace(
+                around,
                 clock=clock,
+                evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
+                record=_recorder(keep, log, recipe, batches, watch),
+                film=lambda step: save_snapshot(folder, step, saved_tensors(network)),
+                save=lambda state: keep.saved(_save(folder, recipe, network, optimizers, state, log)),
             ),
             stop=stop,
+            film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
         )
         state = trainer.run(_state(beginning))
         with clock.phase("baselines"):
             save_baselines(folder, recipe.objective.fit_baselines(data))
         folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
     return Run(folder)
+
+
+def _surroundings(
+    recipe: Recipe, data: PreparedData, network: Network, log: MetricsLog, stop: StopSignal, watch: Watcher
+) -> Surroundings:
+    """What the trainer asks of the layers above it, with nothing kept yet."""
+    metric = chosen_metric(recipe)
+    return Surroundings(
+        evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+        record=lambda record: None,
+        save=lambda state: None,
+        recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
+        metric=metric,
+        watch=watch,
+    )
 
 
 @contextmanager
@@ -174,7 +217,7 @@ def _timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
     try:
         yield
     finally:
-        if folder.read_state().get("pid") == os.getpid():
+        if folder.exists() and folder.read_state().get("pid") == os.getpid():
             with suppress(DiskFull):
                 folder.add_timing(clock.plain())
 
@@ -210,6 +253,12 @@ def _beginning(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Wat
         raise ConfigError(
             f"{folder.root} cannot go on with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often it "
             "evaluates and what it keeps may change; start a new run for anything else."
+        )
+    other = changed_plugins(folder.read_environment().get("plugins", []))
+    if other:
+        raise ConfigError(
+            f"{folder.root} was trained with another {' and '.join(other)} (its sha256 is recorded); put the file back as it "
+            "was, or start a new run with --out."
         )
     checkpoint = newest_good(folder, watch.say)
     if checkpoint is None:
@@ -247,7 +296,15 @@ def _parent(
     if not directory.exists() or directory.read_state()["status"] != "finished":
         watch.say(f"Training the parent first: {recipe.init_from}, in {directory.root}.")
         wanted = parent_recipe(recipe)
-        train(wanted, out=directory.root, resume=True, plugins=plugins, allow_leaks=allow_leaks, threads=threads, watch=watch)
+        train(
+            wanted,
+            out=directory.root,
+            resume="or begin",
+            plugins=plugins,
+            allow_leaks=allow_leaks,
+            threads=threads,
+            watch=watch,
+        )
     return Parent.read(directory.root)
 
 
@@ -276,6 +333,21 @@ def _network(
     return network
 
 
+def _optimizers(recipe: Recipe, network: Network, beginning: Checkpoint | None) -> OptimizerSet:
+    optimizers = OptimizerSet.of(recipe.training, network)
+    if beginning is not None:
+        optimizers.load(beginning.optimizer)
+    return optimizers
+
+
+def _remark(folder: RunDirectory, note: str | None, remarks: Sequence[str], watch: Watcher) -> None:
+    """The user's own note goes into the run; what the machine and the data give cause to say is said."""
+    if note is not None:
+        folder.add_note(note)
+    for remark in remarks:
+        watch.say(remark)
+
+
 def _write_down(
     folder: RunDirectory,
     recipe: Recipe,
@@ -294,6 +366,7 @@ def _write_down(
         facts: dict[str, Any] = {
             "recipe_fingerprint": recipe.fingerprint,
             "data": data.record,
+            "folder": os.getcwd(),  # what relative paths of the recipe are relative to
             "weight_decay": optimizers.decay_list(),
         }
         facts |= {
@@ -308,12 +381,12 @@ def _write_down(
 
 
 def _recorder(
-    log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher, *, tainted: bool
+    keep: Telling, log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher
 ) -> Callable[[dict[str, Any]], None]:
     """Records go to the log; after an evaluation the objective says what they give cause to say."""
 
     def record(values: dict[str, Any]) -> None:
-        log.append({**values, "tainted": True} if tainted else values)
+        keep.record(values)
         if any(name.startswith(VALIDATION) for name in values):
             remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
             if remark is not None:
@@ -322,31 +395,84 @@ def _recorder(
     return record
 
 
-def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal, watch: Watcher) -> dict[str, float]:
+def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal) -> dict[str, float]:
     """The objective's judged metrics on the validation split, by their names in records."""
     rows = recipe.evaluation.batch_size or max(8, recipe.training.batch_size)
     tools = tools_for(recipe, data.tokenizer, batch_size=rows, keep_going=stop.check)
     found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
-    watch.say("validation " + ", ".join(f"{name} {value:.4f}" for name, value in found.items()))
+    chosen = chosen_metric(recipe).name
+    if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
+        value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
+        found = {**found, chosen: math.nan if value is None else value}
     return {VALIDATION + name: value for name, value in found.items()}
+
+
+def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:
+    """A few words of the model as it stands, for whoever watches; changes nothing about the training."""
+    if not tokens or "causality" not in recipe.objective.laws:
+        return
+    training = network.training
+    with torch.random.fork_rng(devices=[]):
+        text = generate_texts(network.eval(), data.tokenizer, [""], seed=0, max_new_tokens=tokens, temperature=0.8)[0]
+    network.train(training)
+    watch.say(f"    {text.prompt}{text.text}".replace("\n", " "))
 
 
 def _save(
     folder: RunDirectory, recipe: Recipe, network: Network, optimizers: OptimizerSet, state: TrainingState, log: MetricsLog
-) -> None:
+) -> Path:
     log.sync()
-    save_checkpoint(folder, Checkpoint(state.step, saved_tensors(network), optimizers.tensors(), state.plain()))
+    place = save_checkpoint(folder, Checkpoint(state.step, saved_tensors(network), optimizers.tensors(), state.plain()))
     best = {state.best_step} if recipe.checkpoint.best and state.best_step is not None else set[int]()
     prune(folder, keep=recipe.checkpoint.keep, also=best)
+    return place
 
 
 def _state(beginning: Checkpoint | None) -> TrainingState:
     return TrainingState() if beginning is None else TrainingState.from_plain(beginning.step, beginning.state)
 
 
+def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
+    """The run's folder: ``out``; the run itself where one is to go on; runs/NAME otherwise."""
+    run = _run_of(source)
+    if resume and run is not None:
+        if out is not None and Path(out).resolve() != run.resolve():
+            raise UsageError(f"{source} is the run to go on with, and --out names {out}; leave --out away.")
+        return run
+    if run is not None and Path(str(source)).is_dir():
+        raise UsageError(
+            f"{source} is a run. Go on with it: --resume. Train its recipe once more: glassformer train "
+            f"{RunDirectory(run).recipe_file} --out NEW."
+        )
+    return Path(out) if out is not None else default_folder(source, resume=resume)
+
+
+def _run_of(source: Source) -> Path | None:
+    """The run whose folder, or whose own recipe.yaml, ``source`` is."""
+    if not isinstance(source, str | Path):
+        return None
+    place = Path(source)
+    if RunDirectory(place).exists():
+        return place
+    inside = RunDirectory(place.parent)
+    return inside.root if place == inside.recipe_file and inside.exists() and inside.state_file.exists() else None
+
+
+def _refuse_nothing_to_resume(folder: RunDirectory) -> None:
+    """A mistyped folder must not begin a run from zero."""
+    if folder.root.exists():
+        return
+    beside = [run.root.name for run in find_runs(folder.root.parent)] if folder.root.parent.is_dir() else []
+    raise RunError(
+        f"{folder.root} does not exist, so there is nothing to resume.{did_you_mean(folder.root.name, beside)} "
+        "Without --resume a new run begins there."
+    )
+
+
 def default_folder(source: Source, *, resume: bool) -> Path:
     """runs/NAME, runs/NAME-2, ...: the first unused one, or, to resume, the last used one."""
-    name = Path(source).stem if isinstance(source, str | Path) else "run"
+    run = _run_of(source)  # its recipe.yaml, to be trained once more
+    name = (run.resolve() if run is not None else Path(source)).stem if isinstance(source, str | Path) else "run"
     used: Path | None = None
     for number in range(1, 10_000):
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")

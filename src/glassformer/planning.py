@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data
 from glassformer.data.parts import PreparedData
 from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.progress import SILENT, Watcher, duration
+from glassformer.foundation.runtime import choose_runtime
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
+from glassformer.training.step import TrainStep
+
+TIMED_STEPS = 3
+MOST_BYTES_TIMED, MOST_FLOPS_TIMED = 4 << 30, 3e11
+"""Beyond this a few real steps would take too long on a laptop, and the estimate comes from matrix products."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,14 @@ class Plan:
     decay: dict[str, list[str]]
     parent: Plan | None = None
     """What is trained before it, where ``init_from`` names a recipe."""
+    step_seconds: float | None = None
+    """Measured here and now: of real steps, or (``at_least``) of matrix products alone where a step would take too long."""
+    at_least: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the whole run, its parent not counted; None where nothing was measured."""
+        return None if self.step_seconds is None else self.steps * self.step_seconds
 
     @property
     def flops(self) -> int:
@@ -58,8 +77,16 @@ class Plan:
             ("optimizer", f"{self.optimizer_bytes:,} bytes"),
             ("activations (of one piece of the batch)", f"{self.cost.activation_bytes:,} bytes"),
             ("memory in all", f"{self.total_bytes:,} bytes"),
+            *self._facts_of_time(),
             *self._facts_of_parent(),
         ]
+
+    def _facts_of_time(self) -> list[tuple[str, str]]:
+        if self.seconds is None or self.step_seconds is None:
+            return []
+        told = "at least " if self.at_least else "about "
+        how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
+        return [("time", f"{told}{duration(self.seconds)} ({1000 * self.step_seconds:,.0f} ms a step; {how})")]
 
     def _facts_of_parent(self) -> list[tuple[str, str]]:
         if self.parent is None:
@@ -81,6 +108,9 @@ class Plan:
             "total_bytes": self.total_bytes,
             "weight_decay": self.decay,
             "flops": self.flops,
+            "seconds": self.seconds,
+            "step_seconds": self.step_seconds,
+            "at_least": self.at_least,
             "parent": None if self.parent is None else self.parent.plain(),
         }
 
@@ -91,22 +121,59 @@ def plan(
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
     plugins: Sequence[Path | str] = (),
+    timed: bool = False,
     watch: Watcher = SILENT,
 ) -> Plan:
-    """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing."""
+    """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing.
+
+    ``timed``: also how long a step takes on this machine, from a few steps whose result is thrown away.
+    """
     load_plugins(plugins)
-    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})})
-    return plan_with(recipe, prepare_data(recipe))
+    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
+    data = prepare_data(recipe)
+    found = plan_with(recipe, data)
+    return with_time(found, data) if timed else found
+
+
+def with_time(plan: Plan, data: PreparedData) -> Plan:
+    """The plan with the seconds of a step."""
+    recipe = plan.recipe
+    flops = plan.cost.step_flops * recipe.training.accumulate
+    runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
+    if plan.total_bytes > MOST_BYTES_TIMED or flops > MOST_FLOPS_TIMED:
+        return replace(plan, step_seconds=flops / matmul_rate(runtime.device), at_least=True)
+    network = build_network(recipe, data).to(runtime.device)
+    optimizers = OptimizerSet.of(recipe.training, network)
+    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
+    step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+    batches, taken = batches_of(recipe, data), list[float]()
+    for number in range(TIMED_STEPS + 1):
+        begun = time.perf_counter()
+        float(step(batches.batch(number).to(runtime.device), number, 1.0).loss)
+        taken.append(time.perf_counter() - begun)
+    return replace(plan, step_seconds=statistics.median(taken[1:]))  # the first one warms up
+
+
+def matmul_rate(device: torch.device, size: int = 1024) -> float:
+    """Floating-point operations per second of a square matrix product here: more than any training step reaches."""
+    a, b = torch.ones(size, size, device=device), torch.ones(size, size, device=device)
+    best = 0.0
+    for _ in range(5):
+        begun = time.perf_counter()
+        float((a @ b)[0, 0])
+        best = max(best, 2 * size**3 / (time.perf_counter() - begun))
+    return best
 
 
 def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
     """The same, for data that are ready."""
-    model = build_network(recipe, data)
+    outputs = recipe.objective.outputs(data)
+    model = recipe.model.shapes(data.tokenizer.size, outputs=outputs)
     optimizers = OptimizerSet.of(recipe.training, model)
     piece = recipe.training.batch_size // recipe.training.accumulate
     return Plan(
         recipe=recipe,
-        cost=recipe.model.cost(data.tokenizer.size, outputs=recipe.objective.outputs(data), batch=piece),
+        cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=piece),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
         optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
         train_tokens=_train_tokens(data),

@@ -10,10 +10,13 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.data.config import DataConfig, replace_source
+from glassformer.data.own_text import is_text, recipe_for
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import Slot
+from glassformer.foundation.suggestions import SCHEMAS
 from glassformer.foundation.yaml_text import MAX_BYTES, parse_yaml
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
@@ -28,7 +31,9 @@ class Recipe(Config):
     """Data, tokenizer, model, objective, training, evaluation, checkpoints and the seed of one run."""
 
     about: str = ""
+    """What it is, for people; a run that was changed says what was changed."""
     result: str = ""
+    """What it gave, for people; dropped when anything is changed."""
     data: DataConfig
     tokenizer: Annotated[SerializeAsAny[TokenizerConfig], BeforeValidator(TOKENIZERS.parse)] = TOKENIZERS.default("char")
     model: Annotated[SerializeAsAny[NetworkConfig], BeforeValidator(MODELS.parse)] = MODELS.default("transformer")
@@ -39,6 +44,7 @@ class Recipe(Config):
     init_from: str | None = None
     """A run whose weights and tokenizer this one starts from; or a recipe, which is then trained first, inside this run."""
     seed: int = Field(default=0, ge=0)
+    """Decides the first weights, the order of the batches and dropout."""
 
     @model_validator(mode="after")
     def _known_metric(self) -> Self:
@@ -51,12 +57,49 @@ class Recipe(Config):
         return fingerprint({key: value for key, value in self.plain().items() if key not in DESCRIPTIVE})
 
 
+SCHEMAS.append(Recipe)
 Source = str | Path | Mapping[str, Any] | Recipe
 
 
-def load_recipe(source: Source, changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe from a file, a built-in name, plain values or another recipe, with dotted ``changes`` applied."""
-    return Recipe.parse(_with_tokenizer_of_parent(changed(recipe_values(source), changes or {})))
+def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, watch: Watcher = SILENT) -> Recipe:
+    """A recipe from a file, a built-in name, a text of yours, plain values or another recipe, with ``changes`` applied.
+
+    What a recipe says about itself (``about``, ``result``) does not hold for a changed one: then it says what was changed.
+    """
+    values = recipe_values(source)
+    if is_text(source):
+        watch.say(f"{values['about']} The run's recipe.yaml holds it all.")
+    return Recipe.parse(_with_tokenizer_of_parent(changed(_described(source, values, changes or {}), changes or {})))
+
+
+def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with an ``about`` that is true of what the changes make of them."""
+    before = {key: value for key, value in changes.items() if key in DESCRIPTIVE or _at(values, key) == value}
+    new = {key: value for key, value in changes.items() if key not in before}
+    if not new:
+        return values
+    kept = {key: value for key, value in values.items() if key != "result"}
+    if set(new) == {"seed"}:
+        return kept
+    name = f"{Path(source).stem} with " if isinstance(source, str | Path) else ""
+    if not name and str(values.get("about", "")).startswith(CHANGED):
+        name = values["about"].rstrip(".") + ", "
+    told = name or CHANGED
+    return {**kept, "about": told + ", ".join(f"{key}={_in_short(value)}" for key, value in new.items()) + "."}
+
+
+CHANGED = "Changed: "
+
+
+def _at(values: Mapping[str, Any], dotted: str) -> Any:
+    found: Any = values
+    for part in dotted.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _in_short(value: Any) -> str:
+    return str(value) if len(str(value)) <= 60 else f"{str(value)[:57]}..."
 
 
 def is_run(place: str) -> bool:
@@ -113,6 +156,8 @@ def recipe_values(source: Source) -> dict[str, Any]:
         return source.plain()
     if isinstance(source, Mapping):
         return dict(source)
+    if is_text(source):
+        return recipe_for(source)
     file = recipe_file(source)
     try:
         with file.open("rb") as stream:  # no more than can be a recipe, however large the file
@@ -125,7 +170,23 @@ def recipe_values(source: Source) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{file} is not a recipe: it must be a mapping with data, model, training and so on.")
     values.pop("schema", None)  # a run's own recipe.yaml is a recipe too
-    return values
+    return with_files_found(values, file.parent)
+
+
+def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Files of the data that are named from ``folder`` and not from here: a recipe may lie beside its text."""
+    data = values.get("data")
+    if not isinstance(data, Mapping):
+        return values
+    moved = {
+        key: str(folder / data[key])
+        for key in ("path", "validation", "test")
+        if isinstance(data.get(key), str)
+        and data[key] not in ("", "-")
+        and not Path(data[key]).expanduser().exists()
+        and (folder / data[key]).exists()
+    }
+    return {**values, "data": {**data, **moved}} if moved else values
 
 
 def recipe_file(source: str | Path) -> Path:
@@ -133,6 +194,8 @@ def recipe_file(source: str | Path) -> Path:
     file = Path(source)
     if file.is_file():
         return file
+    if RunDirectory(file).exists():
+        return RunDirectory(file).recipe_file
     built_in = built_in_recipes()
     name = str(source)
     if name in built_in:

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 
-from glassformer.assembly import build_network, chosen_metric, prepare_data, restored_network, tools_for
+from glassformer.assembly import build_network, chosen_metric, prepare_data, put_back, restored_network, text_ids, tools_for
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.proportions import TwoCheckpoints
+from glassformer.evaluation.language import token_losses
+from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, choose_precision
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import Sample, generate_texts
+from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
-from glassformer.recipe import Recipe
+from glassformer.recipe import Recipe, with_files_found
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation, standing_of
+from glassformer.runs.overview import in_one_line, standing_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -70,12 +74,16 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
+        recorded = self.directory.read_environment().get("plugins", [])
         try:
-            return Recipe.parse(self.directory.read_recipe())
+            recipe = Recipe.parse(with_files_found(self.directory.read_recipe(), self.directory.begun_in))
         except ConfigError as error:
-            plugins = [plugin["file"] for plugin in self.directory.read_environment().get("plugins", [])]
-            hint = f" It was made with --plugin {' --plugin '.join(plugins)}: give them again." if plugins else ""
+            plugins = "".join(f" --plugin {plugin['file']}" for plugin in recorded)
+            hint = f" It was made with{plugins}: give them again." if plugins else ""
             raise RunError(f"{self.directory.recipe_file}: {error}{hint}") from error
+        for name in changed_plugins(recorded):
+            self._say_once(f"{name} is not the file that {self.folder} was trained with: its sha256 is another one.")
+        return recipe
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -185,7 +193,7 @@ class Run:
 
     def evaluate(
         self,
-        split: str = "validation",
+        split: str | None = None,
         *,
         data: Path | str | None = None,
         model: Network | None = None,
@@ -197,16 +205,18 @@ class Run:
     ) -> Evaluation:
         """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run.
 
-        ``split``: train, validation or test; where there are several test files, ``test:NAME`` is one of them. ``model``: an
-        altered model (``run.model`` with a hook, say) instead of a checkpoint's own. ``checked``: what a check of the same
-        architecture found; without it the model is checked here.
+        ``split``: train, validation (unless told) or test; where there are several test files, ``test:NAME`` is one of them.
+        ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
+        ``checked``: what a check of the same architecture found; without it the model is checked here.
         """
-        notes: Sequence[str] = ()
+        if data is not None and split is not None:
+            raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
+        split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
-            name, items, notes = split, self.data.split(split), self.data.notes
+            name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
                 notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
@@ -214,7 +224,7 @@ class Run:
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
             evaluator.write_predictions(Path(predictions), items)
-        return evaluator.measure(name, items, notes=notes, watch=watch)
+        return evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
 
     def evaluation(
         self,
@@ -231,33 +241,43 @@ class Run:
         file = self.directory.evaluation_file(split, steps[-1])
         if not file.is_file():
             result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-            write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
+            try:
+                write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
+            except PermissionError:  # a run that may only be read: measured again next time
+                return result
         return Evaluation.from_plain(read_json(file))
 
     def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
         """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
         metric = chosen_metric(self.recipe)
-        if not metric.answers:
-            raise UsageError(
-                f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other."
-            )
-        first, second = (run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
-        assert first is not None
-        assert second is not None
-        if first.ids is None or first.ids != second.ids or metric.name not in second.units:
-            raise RunError(f"{self.folder} and {other.folder} were not asked the same items, so they cannot be paired.")
-        return TwoCheckpoints.of(first.units[metric.name].sums, second.units[metric.name].sums)
+        first, second = (lambda run=run: run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
     def evaluate_texts(
-        self, texts: Sequence[str], *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
+        self,
+        texts: str | Sequence[str],
+        *,
+        model: Network | None = None,
+        checkpoint: str | int = "last",
+        predictions: Path | str | None = None,
+        allow_leaks: bool = False,
+        watch: Watcher = SILENT,
     ) -> list[Evaluation]:
         """The same for single texts, each on its own: no text sees another."""
-        evaluator = self._evaluator(checkpoint, allow_leaks=allow_leaks, watch=watch)
+        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        return [
-            evaluator.measure(text, kind.of_texts(self.tokenizer, text, record=self._data_record), watch=watch)
-            for text in texts
-        ]
+        given = [texts] if isinstance(texts, str) else list(texts)
+        items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
+        if predictions is not None:
+            evaluator.write_predictions(Path(predictions), *(items[text] for text in given))
+        said = tuple(self._said)
+        return [evaluator.measure(text, items[text], notes=said, watch=watch) for text in given]
+
+    def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
+        """Nats of every predicted token of ``text``, float64: all its tokens but the first, which has nothing before it."""
+        network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto")) if model is None else model
+        items = part_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
+        return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
 
     def evaluate_own_texts(
         self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
@@ -331,7 +351,8 @@ class Run:
         if arrays is not None and set(arrays) == set(kinds):
             return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
         fitted = self.recipe.objective.fit_baselines(self.data)
-        save_baselines(self.directory, fitted)
+        with suppress(PermissionError):  # a run that may only be read
+            save_baselines(self.directory, fitted)
         return fitted
 
     def ask(
@@ -373,7 +394,7 @@ class Run:
         top_k: int | None = None,
         top_p: float | None = None,
         repetition_penalty: float = 1.0,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         seed: int = 0,
         checkpoint: str | int = "last",
         precision: str = "float32",
@@ -395,7 +416,7 @@ class Run:
             top_p=top_p,
             repetition_penalty=repetition_penalty,
             seed=seed,
-            stop=stop,
+            stop=[stop] if isinstance(stop, str) else stop,
             on_text=on_text,
         )
 
@@ -417,27 +438,28 @@ class Run:
             kept = self._kept_generator = ((found.step, kind), model)
         return kept[1]
 
+    def look(
+        self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
+    ) -> Look:
+        """A text seen from inside (docs/look.md). ``checkpoint``: also ``untrained``, the film's steps, and ``0``: before the
+        first step. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
+        network = self.network_at(checkpoint) if model is None else model
+        ids, record = text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
+        labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
+        return Look(network, self.tokenizer, ids, hide=hide, name=str(name), labels=labels)
+
+    def network_at(self, which: str | int = "last") -> Any:
+        """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
+        if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
+            return self._fresh_model(self.checkpoint(which))
+        return self.untrained() if which == "untrained" else put_back(self.directory, self.untrained(), int(which))
+
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
-        standing = standing_of(self.directory)
-        evaluations = [record for record in self.metrics() if "seconds" in record]
-        metric = chosen_metric(self.recipe)
-        return {
-            "run": str(self.folder),
-            "status": standing["status"],
-            "step": standing.get("step"),
-            "steps": standing.get("steps"),
-            "metric": metric.name,
-            metric.recorded: last_validation(self.directory, metric.recorded),
-            "seconds": evaluations[-1]["seconds"] if evaluations else None,
-            "tainted": self.tainted is not None,
-        }
+        return summary_of(self.directory)
 
     def __repr__(self) -> str:
-        summary = self.summary()
-        value = summary[f"validation_{summary['metric']}"]
-        figure = "" if value is None else f", validation {summary['metric']} {value:.4f}"
-        return f"Run({str(self.folder)!r}, {summary['status']} at step {summary['step']}{figure})"
+        return in_one_line(self.summary())
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in self.summary().items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +12,70 @@ import numpy as np
 from glassformer.assembly import tools_for
 from glassformer.evaluation.results import Evaluation
 from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, learning_curves, loss_by_position
+from glassformer.foundation.config import flatten
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.metrics import VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.accounting import Cost
+from glassformer.recipe import DESCRIPTIVE
 from glassformer.report.html_page import render
 from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.run import Run
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import last_validation, metric_of, standing_of
+from glassformer.runs.records import MetricsLog
 
 
 def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SILENT) -> Path:
     """Writes the self-contained page of a run and gives its place."""
-    file = Path(out) if out is not None else run.directory.report_file
-    write_atomically(file, render(run_page(run, watch=watch)))
+    file, page = Path(out) if out is not None else run.directory.report_file, render(run_page(run, watch=watch))
+    try:
+        write_atomically(file, page)
+    except PermissionError:
+        if out is not None:
+            raise
+        file = Path(f"{run.folder.resolve().name}-report.html")  # a run of a colleague's, which may only be read
+        watch.say(f"{run.folder} cannot be written to, so the page goes to {file}.")
+        write_atomically(file, page)
     return file
+
+
+def write_curves(folders: Sequence[Path], out: Path | str) -> Path:
+    """Several runs on one page: how they stand, in what they differ, and their curves in one picture for each metric."""
+    runs = [RunDirectory(Path(folder)) for folder in folders]
+    for run in runs:
+        run.require()
+    names = [run.root.name for run in runs]
+    if len({*names}) < len(names):
+        names = [str(run.root) for run in runs]
+    records = [MetricsLog(run.metrics_file).read() for run in runs]
+    settings = [flatten(run.read_recipe()) for run in runs]
+    differing = [
+        key
+        for key in dict.fromkeys(key for one in settings for key in one)
+        if key not in DESCRIPTIVE and len({repr(one.get(key)) for one in settings}) > 1
+    ]
+    rows: list[list[Cell]] = []
+    for name, run, own in zip(names, runs, settings):
+        standing, metric = standing_of(run), metric_of(run)
+        value = last_validation(run, metric.recorded)
+        shown = [str(own.get(key, "")) for key in differing]
+        rows.append([name, standing["status"], standing.get("step"), None if value is None else round(value, 4), *shown])
+    header = ["run", "status", "step", "last validation", *differing]
+    pictures: list[Block] = []
+    keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
+    for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys)]):
+        curves = [
+            Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
+            for label, one in zip(names, records)
+        ]
+        caption = f"{name.capitalize()} by step; lines with marks are validation."
+        unit = NATS if name == "loss" else name
+        pictures.append(FigureBlock(learning_curves(curves, unit=unit), caption=caption, alt=caption))
+    page = Page(title=f"{len(runs)} runs", subtitle=", ".join(names), sections=[Table(header, rows), *pictures])
+    write_atomically(Path(out), render(page))
+    return Path(out)
 
 
 def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
@@ -35,6 +86,7 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
     piece = recipe.training.batch_size // recipe.training.accumulate
     cost = recipe.model.cost(run.tokenizer.size, outputs=recipe.objective.outputs(run.data), batch=piece)
     sections: list[Block] = [Paragraph(recipe.about)] if recipe.about else []
+    sections += [Paragraph(f"Note: {note}") for note in run.directory.notes()]
     sections += _result(run, evaluation)
     sections += _curves(run, evaluation, metric)
     sections += _cost(run, cost)
@@ -143,6 +195,10 @@ def _sample(run: Run) -> list[Block]:
     return [] if found is None else [Heading("What it writes"), Listing(found[0], caption=found[1])]
 
 
+def _plugins(environment: dict[str, Any]) -> str:
+    return "".join(f" --plugin {shlex.quote(one['file'])}" for one in environment.get("plugins", []))
+
+
 def _again(run: Run) -> list[Block]:
     environment = run.directory.read_environment()
     keys = ("glassformer", "python", "torch", "device_name", "precision", "threads", "platform")
@@ -153,7 +209,7 @@ def _again(run: Run) -> list[Block]:
     facts["test split opened"] = f"{len(openings)} times" if openings else "never"
     return [
         Heading("How to run it again"),
-        Listing(f"glassformer train {run.directory.recipe_file}"),
+        Listing(f"glassformer train {shlex.quote(str(run.directory.recipe_file))}{_plugins(environment)} --out NEW"),
         KeyValues(facts, caption="The same build, device and number of threads give the same bits."),
         Fold("The recipe, resolved", [Listing(dump_yaml(run.recipe.plain()))]),
     ]

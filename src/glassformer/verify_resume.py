@@ -113,7 +113,8 @@ def _too_many(kills: int, steps: int, run: str, longer: str) -> str:
 
 def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> list[str]:
     named = [word for plugin in plugins for word in ("--plugin", str(plugin))]
-    return [sys.executable, "-m", "glassformer", "train", str(file), "--out", str(run.root), "--resume", "--quiet", *named]
+    again = ["--resume"] if run.root.exists() else []
+    return [sys.executable, "-m", "glassformer", "train", str(file), "--out", str(run.root), *again, "--quiet", *named]
 
 
 def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> None:

@@ -93,3 +93,17 @@ def test_no_colour_when_asked(monkeypatch, capsys) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     console.err().print("x", style="red")
     assert "\x1b[31m" not in capsys.readouterr().err
+
+
+def test_a_log_says_how_long_it_will_take(capsys, monkeypatch) -> None:
+    from glassformer.cli import console
+
+    clock = iter([0.0, 0.0, 40.0, 80.0])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    lines = console._Lines()
+    for done in (0, 10, 20):
+        lines.progress("training", done, 100, {"loss": 2.0})
+    assert capsys.readouterr().err.splitlines() == [
+        "training: 10 of 100, loss 2.0000, 6 min 0 s left",
+        "training: 20 of 100, loss 2.0000, 5 min 20 s left",
+    ]

@@ -31,18 +31,20 @@ def test_another_checkpoint(cli, trained) -> None:
 
 
 def test_a_run_copied_without_its_optimizer(cli, trained, tmp_path) -> None:
-    """The same document on stdout; one line more on stderr. The same where the file is there and damaged."""
+    """The same figures on stdout with a note, one line more on stderr. The same where the file is there and damaged."""
     shutil.copytree(trained, tmp_path / "run")
     files = sorted((tmp_path / "run").rglob("optimizer.safetensors"))
     for file in files:
         file.unlink()
     answer = cli("evaluate", tmp_path / "run", "--json")
-    assert (answer.code, answer.json) == (0, cli("evaluate", trained, "--json").json)
+    whole, said = cli("evaluate", trained, "--json").json, answer.json["notes"]
+    assert any("optimizer.safetensors is missing" in note for note in said)
+    assert (answer.code, {**answer.json, "notes": whole["notes"]}) == (0, whole)
     assert " ".join(answer.err.split()).count("optimizer.safetensors is missing. The weights beside it are whole") == 1
     for file in files:
         file.write_bytes(b"x")
     answer = cli("evaluate", tmp_path / "run", "--json")
-    assert (answer.code, answer.json) == (0, cli("evaluate", trained, "--json").json)
+    assert (answer.code, {**answer.json, "notes": whole["notes"]}) == (0, whole)
     assert "optimizer.safetensors is damaged" in " ".join(answer.err.split())
 
 

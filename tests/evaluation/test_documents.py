@@ -145,3 +145,19 @@ def test_positions_by_hand() -> None:
     # sample standard deviations sqrt(2) and sqrt(8), over sqrt(2)
     np.testing.assert_allclose(positions.standard_error, [1.0, 2.0, np.nan])
     assert np.isnan(PositionLosses(2).mean).all()
+
+
+@pytest.mark.parametrize("text", ["the cat sat on a mat", "x", "one\ntwo words\n"])
+def test_nothing_that_nobody_predicted_is_counted(text: str, tmp_path) -> None:
+    """With characters as tokens, perplexity by character is perplexity; words that the first token holds are left out."""
+    from glassformer.data.parts import part_kind
+    from glassformer.data.tokenizers.base import TOKENIZERS
+    from glassformer.evaluation.metrics import language_metrics
+
+    tokenizer = TOKENIZERS.parse("char").train(lambda: iter([text]), lambda count: None)
+    items = part_kind("text").of_texts(tokenizer, text, record=None)
+    nats = np.linspace(1.0, 2.0, max(0, len(items.tokens) - 1))
+    figures = language_metrics(DocumentLosses.collect(nats, EvaluatedText.of(items, tokenizer)))
+    assert figures["character_perplexity"].value == pytest.approx(figures["perplexity"].value)
+    if len(text) == 1:
+        assert figures["character_perplexity"].value is None

@@ -91,6 +91,8 @@ class Fault:
 
     def start(self, *mishaps: list[Any], words: tuple[str, ...] = ("--resume",)) -> Child:
         self.children += 1
+        if words == ("--resume",) and not self.run.root.exists():
+            words = ()
         log = self.root / f"log-{self.children}"
         command = ["train", str(self.file), "--out", str(self.run.root), *words]
         return Child(self.nursery, self.nursery.ask(start=command, mishaps=mishaps, log=str(log))["pid"], log)

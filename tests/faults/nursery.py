@@ -22,11 +22,12 @@ from typing import Any, NoReturn
 from glassformer import experiment
 from glassformer.checks.report import CheckReport
 from glassformer.cli.main import run
+from glassformer.objectives import next_token
 from glassformer.training import step as step_module
 from glassformer.training.step import TrainStep
 
 _take_step = TrainStep.__call__
-_document_losses = experiment.document_losses
+_document_losses = next_token.document_losses
 
 
 def before_step(number: int, act: Callable[[TrainStep], None]) -> None:
@@ -58,7 +59,7 @@ def slow_evaluation(marker: str) -> None:
         linger(marker, check=keep_going)
         return _document_losses(*arguments, keep_going=keep_going, **options)
 
-    experiment.document_losses = slow  # type: ignore[assignment]
+    next_token.document_losses = slow  # type: ignore[assignment]
 
 
 def no_reseeding() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from types import SimpleNamespace
 
-from glassformer.foundation.progress import SILENT, Silent, Watcher
+import pytest
+
+from glassformer.foundation.progress import SILENT, Plain, Silent, Watcher, duration, usual_watcher
 
 
 def test_the_silent_one_says_nothing(capfd) -> None:
@@ -16,3 +20,32 @@ def test_the_silent_one_says_nothing(capfd) -> None:
 def test_it_takes_what_every_watcher_takes() -> None:
     for name in ("say", "progress"):
         assert inspect.signature(getattr(Silent, name)) == inspect.signature(getattr(Watcher, name))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (270000, "3 days 3 h")]
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_a_pipe_is_left_alone(monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    assert usual_watcher() is SILENT
+
+
+def test_a_notebook_sees_it(monkeypatch) -> None:
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert isinstance(usual_watcher(), Plain)
+
+
+def test_one_line_is_written_over(capsys) -> None:
+    watch = Plain()
+    watch.progress("training", 1, 10, {"loss": 2.5})
+    watch.say("step 5: fine")
+    watch.progress("training", 10, 10, {"loss": 1.25, "what": "text"})
+    assert capsys.readouterr().err == (
+        "\rtraining 1 of 10  loss 2.5\rstep 5: fine              \n\rtraining 10 of 10  loss 1.25\n"
+    )

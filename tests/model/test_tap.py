@@ -26,3 +26,8 @@ def test_a_hook_may_replace_what_passes() -> None:
     tap = Tap()
     tap.register_forward_hook(lambda module, inputs, output: output * 2)
     assert torch.equal(tap(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_it_says_its_axes() -> None:
+    assert Tap("batch head query key").axes == ("batch", "head", "query", "key")
+    assert Tap().axes == ()

@@ -149,13 +149,15 @@ def test_without_any_optimizer_file_training_on_is_refused_with_the_remedy(run) 
         load_checkpoint(run.checkpoint(5))
 
 
-@pytest.mark.parametrize("find", [newest_good, newest_to_read])
-def test_a_whole_checkpoint_goes_before_newer_ones_without_optimizer(run, find) -> None:
+def test_to_train_on_a_whole_one_goes_before_newer_ones_without_optimizer_to_read_it_does_not(run) -> None:
     for step in (3, 5, 9):
         save_checkpoint(run, made(step))
     without_optimizer(run, 5, 9)
     said: list[str] = []
-    found = find(run, said.append)
+    assert newest_to_read(run, said.append).step == 9
+    assert len(said) == 1
+    assert "training cannot go on from them" in said.pop()
+    found = newest_good(run, said.append)
     assert (found.step, found.optimizer["a/step"].item()) == (3, 3)
     files = [run.checkpoint(step) / "optimizer.safetensors" for step in (9, 5)]
     assert said == [f"{file} is missing. Using the checkpoint before it." for file in files]

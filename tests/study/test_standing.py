@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.foundation.progress import duration
 from glassformer.study.plan import Trial
-from glassformer.study.standing import Progress, Standing, duration, last_step
+from glassformer.study.standing import Progress, Standing, last_step
 from glassformer.study.variants import Facts
 
 FACTS = {name: Facts("r", "d", "x", steps=10, step_flops=flops) for name, flops in (("base", 1), ("big", 3))}

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -61,3 +62,35 @@ def test_in_another_thread_it_is_harmless() -> None:
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_inside_at_once_it_is_raised(number: int) -> None:
+    def read_for_ever() -> None:
+        with stop.at_once():
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+
+    with StopSignal() as stop, pytest.raises(StopRequested):
+        read_for_ever()
+    assert stop.number == number
+
+
+def test_outside_it_is_remembered() -> None:
+    with StopSignal() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.01)
+        assert stop.requested
+        with pytest.raises(StopRequested), stop.at_once():
+            pass
+
+
+def test_nohup_is_respected() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.01)
+            assert not stop.requested
+    finally:
+        signal.signal(signal.SIGHUP, before)

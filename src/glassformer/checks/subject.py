@@ -192,7 +192,12 @@ def scores_in(output: Any) -> Tensor:
         raise UsageError(
             f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...]."
         )
-    return output.unsqueeze(-1) if output.ndim == 2 else output.flatten(2)
+    if output.ndim == 2:
+        raise UsageError(
+            f"The checked function gave one number per token ({list(output.shape)}), but a check needs scores: [B, T, V] for "
+            "token ids [B, T]."
+        )
+    return output.flatten(2)
 
 
 def _modules_of(function: Any) -> dict[str, nn.Module]:

@@ -40,6 +40,9 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="The seed of an exploration.")] = None,
     out_: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
+    exercise: Annotated[
+        bool, typer.Option("--exercise", help="Print the task alone; the solution goes to --out (solution.html unless told).")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Attention on paper: what given keys can do, the best query, a proof where it is not possible; and explorations."""
@@ -58,6 +61,13 @@ def command(
     if settings:
         request["settings"] = {**(request.get("settings") or {}), **settings}
     result = answer(request, folder=folder)
+    if exercise:
+        from glassformer.byhand.exercise import task_of
+
+        task, place = task_of(request), out_ or Path("solution.html")
+        print_json({"task": task, "solution": str(place)}) if json else out().print(task, markup=False)
+        _write(result, place)
+        return
     if json:
         print_json(result.plain())
     else:

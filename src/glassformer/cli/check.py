@@ -10,6 +10,7 @@ import typer
 from glassformer.cli.console import out, print_json, remarks
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import CannotTell, CheckFailed, UsageError
+from glassformer.foundation.plugins import fault_in_plugin
 
 
 def command(
@@ -29,6 +30,9 @@ def command(
         ),
     ] = None,
     thorough: Annotated[bool, typer.Option("--thorough", help="Every cut of the full context, not some.")] = False,
+    conformance: Annotated[
+        bool, typer.Option("--conformance", help="TARGET is a plugin: put its variants through the suite ours pass.")
+    ] = False,
     zoo: Annotated[bool, typer.Option("--zoo", help="Every causal class of the installed transformers, in tiny form.")] = False,
     out_: Annotated[Path, typer.Option("--out", help="Folder for the zoo's zoo.json and zoo.html.")] = Path("zoo"),
     workers: Annotated[int, typer.Option("--workers", min=1, help="Classes of the zoo checked at once.")] = 1,
@@ -36,6 +40,11 @@ def command(
     json: Json = False,
 ) -> None:
     """Test whether any score depends on a later token, on another row, padding, the cache or earlier calls, and where."""
+    if conformance:
+        if target is None:
+            raise UsageError("--conformance needs the file of a plugin, for example check --conformance my_attention.py.")
+        _conformance(target, plugin or [], json)
+        return
     if zoo:
         if target is not None or class_ is not None:
             raise UsageError("--zoo checks every causal class of transformers; leave out the target and --class.")
@@ -75,3 +84,33 @@ def _zoo(folder: Path, workers: int, limit: float, json: bool) -> None:
         print_json(found)
     else:
         out().print(sentence(found), markup=False)
+
+
+def _conformance(file: str, plugins: list[Path], json: bool) -> None:
+    """Every case of every variant that the file defines; exit code 3 when one fails."""
+    from glassformer.checks.conformance import SLOTS, cases
+    from glassformer.foundation.plugins import load_plugins, module_of
+    from glassformer.foundation.registry import variants_of
+
+    load_plugins([*plugins, Path(file)])
+    found = [name.split("=", 1) for name in variants_of(module_of(Path(file)))]
+    mine = [(slot, kind) for slot, kind in found if slot in SLOTS]
+    if not mine:
+        raise UsageError(f"{file} defines no variant of {', '.join(SLOTS)}, so there is nothing to put through the suite.")
+    rows: list[dict[str, str]] = []
+    for slot, kind in mine:
+        for case in cases(slot, kind):
+            try:
+                case.run()
+                rows.append({"case": str(case), "result": "held"})
+            except Exception as error:
+                place = fault_in_plugin(error)
+                rows.append({"case": str(case), "result": "failed", "reason": place or f"{type(error).__name__}: {error}"})
+            if not json:
+                reason = f": {rows[-1]['reason']}" if "reason" in rows[-1] else ""
+                out().print(f"{rows[-1]['result']}: {case}{reason}", markup=False)
+    failed = [row["case"] for row in rows if row["result"] == "failed"]
+    if json:
+        print_json({"passed": not failed, "cases": rows})
+    if failed:
+        raise CheckFailed(f"{len(failed)} of {len(rows)} cases failed: {', '.join(failed[:5])}.")

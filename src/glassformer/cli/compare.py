@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.console import out, print_json, say
+from glassformer.cli.console import out, print_json, say, watching
 from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
@@ -53,6 +54,12 @@ Confirm = Annotated[
 ]
 UseStore = Annotated[bool, typer.Option("--store/--no-store", help="Take trials trained before, and keep new ones.")]
 FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
+FORESEEN = (
+    *("cross", "set", "seeds", "first_seed", "looks", "max_seeds", "metric", "margin"),
+    *("planned_effect", "match", "jobs", "plugins"),
+)
+"""What a dry run needs to know of what was asked."""
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how long it would take and what it could see; train nothing.")]
 AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")]
 
 
@@ -79,6 +86,7 @@ def command(
     set_: Set = None,
     allow_leaks: AllowLeaks = False,
     plugin: Plugin = None,
+    dry_run: DryRun = False,
     details: Details = False,
     baseline: Baseline = "auto",
     store: UseStore = True,
@@ -113,6 +121,9 @@ def command(
         "store": store,
         "baseline": baseline,
     }
+    if dry_run:
+        _foresee(recipe, vary, json, **{name: asked[name] for name in FORESEEN})
+        return
     with watching_a_study() as watch:
         from glassformer.study.compare import compare, compare_sets, several_bases
 
@@ -130,12 +141,22 @@ def command(
         _print(study, page, details)
 
 
+def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:
+    if recipe is None:
+        raise UsageError("Nothing to compare; give a recipe with --vary, or a plan.")
+    with watching():
+        from glassformer.study.dry_run import foresee
+
+        found = foresee(recipe, vary, **words)
+    print_json(found.plain()) if json else out().print(str(found), markup=False)
+
+
 def _print(study: Study, page: Path, details: bool) -> None:
     out().print(str(study), markup=False)
     if details:
         out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"Again: glassformer report {study.folder}")
+    say(f"Again: glassformer report {shlex.quote(str(study.folder))}")
 
 
 def _numbers(text: str) -> list[int]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.progress import SILENT, Watcher, duration
 
 
 @dataclass
@@ -39,7 +39,8 @@ def err() -> Console:
 
 def print_json(document: Any) -> None:
     """One document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    unicode = (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf")
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n")
 
 
 def say(sentence: str) -> None:
@@ -83,16 +84,19 @@ class _Lines:
 
     def __init__(self) -> None:
         self._last = time.monotonic()
+        self._begun: dict[str, tuple[float, float]] = {}
 
     def say(self, sentence: str) -> None:
         say(sentence)
 
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
+        since, first = self._begun.setdefault(what, (now, done))
         if now - self._last >= 30 or (facts and done >= total):
             self._last = now
             shown = ", ".join(f"{name} {_short(value)}" for name, value in (facts or {}).items())
-            say(f"{what}: {done:,.0f} of {total:,.0f}{', ' + shown if shown else ''}")
+            left = f", {duration((now - since) / (done - first) * (total - done))} left" if first < done < total else ""
+            say(f"{what}: {done:,.0f} of {total:,.0f}{', ' + shown if shown else ''}{left}")
 
 
 def remarks() -> Watcher:

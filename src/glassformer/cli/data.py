@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
-from glassformer.cli.options import Json, Set, changes_of
+from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError, did_you_mean
+from glassformer.foundation.plugins import load_plugins
 
 app = typer.Typer(no_args_is_help=True, help="Named data sets and texts of your own: what there is, before training.")
 
@@ -49,9 +50,11 @@ def show_command(
     document: DocumentOption = None,
     text_column: ColumnOption = None,
     set_: Set = None,
+    plugin: Plugin = None,
     json: Json = False,
 ) -> None:
     """Print the first documents, as training would see them; of a recipe the rows of its first batch."""
+    load_plugins(plugin or ())
     if _is_recipe(source):
         _show_batch(source, count, changes_of(set_), json)
         return

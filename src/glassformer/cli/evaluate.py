@@ -15,13 +15,13 @@ from glassformer.foundation.errors import UsageError
 def command(
     run: RunArgument,
     split: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--split",
             metavar="train|validation|test|test:NAME",
-            help="Opening test is recorded in the run. test:NAME is one of several test files.",
+            help="validation unless told. Opening test is recorded in the run. test:NAME is one of several test files.",
         ),
-    ] = "validation",
+    ] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Another file instead of a split.")] = None,
     text: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="Single texts, each on its own.")] = None,
     checkpoint: CheckpointOption = "last",
@@ -41,13 +41,19 @@ def command(
 
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
-    if split not in ("train", "validation", "test") and not split.startswith("test:"):
+    if split is not None and (data is not None or text):
+        raise UsageError(
+            f"--split {split} has no meaning beside {'--data' if data is not None else '--text'}, which has no splits; drop it."
+        )
+    if split is not None and split not in ("train", "validation", "test") and not split.startswith("test:"):
         raise UsageError(f"--split {split!r} is none of train, validation, test, test:NAME.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
     own_texts = {}
     with watching() as watch:
         if text:
-            results = loaded.evaluate_texts(text, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
+            results = loaded.evaluate_texts(
+                text, checkpoint=checkpoint, predictions=predictions, allow_leaks=allow_leaks, watch=watch
+            )
         else:
             results = [
                 loaded.evaluate(
@@ -58,7 +64,9 @@ def command(
                 own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
     paired = None
     if against is not None:
-        paired = loaded.against(load(against, plugins=plugin or (), watch=remarks()), split, allow_leaks=allow_leaks)
+        paired = loaded.against(
+            load(against, plugins=plugin or (), watch=remarks()), split or "validation", allow_leaks=allow_leaks
+        )
     if json:
         document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
         document |= {} if paired is None else {"against": paired.plain()}

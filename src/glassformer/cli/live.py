@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glassformer.cli.console import SETTINGS, err, say
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.progress import SILENT, Watcher, duration
 
 if TYPE_CHECKING:
     from glassformer.study.standing import Standing, VariantStanding  # imported late: every command imports this module
@@ -74,8 +74,6 @@ class Lines:
 
 def in_one_line(standing: Standing) -> str:
     """``7 of 24 trials, 3 min 20 s left, 0.02 hours of computing so far.``"""
-    from glassformer.study.standing import duration
-
     left = "" if standing.left is None else f", {duration(standing.left)} left"
     return f"{standing.done} of {standing.total} trials{left}, {standing.busy:.2f} hours of computing so far."
 

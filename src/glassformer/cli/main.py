@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -13,6 +15,7 @@ import typer
 
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import GlassformerError, exit_code_of
+from glassformer.foundation.plugins import fault_in_plugin
 
 VERBS = (
     "demo",
@@ -21,6 +24,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "look",
     "runs",
     "report",
     "compare",
@@ -77,6 +81,9 @@ for _name in GROUPS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     _wait_asleep_on_a_busy_machine()
+    for stream in (sys.stdout, sys.stderr):  # a terminal that knows no such sign shows its number; nothing stops for it
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -108,7 +115,34 @@ def run(arguments: Sequence[str]) -> int:
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except Exception as error:
-        return _end_with(f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer; --debug shows where).", 1)
+        return _end_with(_whose(error), 1)
+
+
+def _whose(error: Exception) -> str:
+    """A sentence about an error that nobody foresaw: of a user's plugin, of the machine, or ours."""
+    place = fault_in_plugin(error)
+    if place is not None:
+        return f"{place} (in your plugin; --debug shows the whole way there)."
+    if isinstance(error, UnicodeError):
+        return f"Text could not be read or written ({error}); give UTF-8 text, and set PYTHONUTF8=1 where a terminal is not."
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror}; {_REMEDIES.get(error.errno or 0, 'check the path and the disk it is on')}."
+    return f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer; --debug shows where)."
+
+
+_REMEDIES = {
+    errno.EACCES: "you may not write or read there: choose another place with --out, or change its permissions",
+    errno.EPERM: "you may not write or read there: choose another place with --out, or change its permissions",
+    errno.EROFS: "that disk cannot be written to: choose another place with --out",
+    errno.ENOENT: "it is not there (a link may point to nothing): check the path",
+    errno.ENOTDIR: "a part of this path is a file and not a folder: check the path",
+    errno.EISDIR: "it is a folder, and a file is wanted: check the path",
+    errno.EEXIST: "it is there already, and is no folder: choose another place with --out",
+    errno.ENOSPC: "the disk is full: make room, or choose another disk with --out",
+    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
+    errno.ELOOP: "links that point to each other: check the path",
+}
 
 
 def _end_with(sentence: str, code: int) -> int:

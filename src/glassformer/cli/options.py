@@ -16,7 +16,9 @@ Plugin = Annotated[list[Path] | None, typer.Option("--plugin", metavar="FILE", h
 AllowLeaks = Annotated[
     bool, typer.Option("--allow-leaks", help="Go on with a model that breaks a law; every figure is marked tainted.")
 ]
-RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of a built-in recipe.")]
+RecipeArgument = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A recipe file, a built-in recipe, or a text file of yours.")
+]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|N", help="Which weights.")]
 

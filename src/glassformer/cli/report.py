@@ -12,7 +12,9 @@ from glassformer.cli.options import Json, Plugin
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN|STUDY", help="The folder of a run or a study.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs: their curves in one picture.")
+    ],
     out_: Annotated[Path | None, typer.Option("--out", metavar="PAGE.html", help="Where to write it.")] = None,
     plugin: Plugin = None,
     json: Json = False,
@@ -20,6 +22,13 @@ def command(
     """Write one self-contained HTML page: figures with intervals, curves, cost, how to run it again."""
     from glassformer.study.directory import StudyDirectory
 
+    if len(runs) > 1:
+        from glassformer.run_report import write_curves
+
+        file = write_curves(runs, out_ or Path("report.html"))
+        print_json({"report": str(file)}) if json else out().print(str(file), markup=False)
+        return
+    run = runs[0]
     if StudyDirectory(run).exists():
         from glassformer.study.study import Study
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from csv import DictWriter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,21 +11,35 @@ import typer
 
 from glassformer.cli.console import out, print_json, print_table
 from glassformer.cli.options import Json
+from glassformer.foundation.errors import UsageError
+from glassformer.runs.overview import flat_rows, records_of
 
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to look.")] = Path("runs"),
     kept: Annotated[bool, typer.Option("--kept", help="The trials that studies keep for each other instead.")] = False,
     empty_kept: Annotated[bool, typer.Option("--empty-kept", help="Remove those; studies keep their own.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="The table as CSV on standard output.")] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="With --csv: every record of every run (step, loss, ...) instead.")
+    ] = False,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run FOLDER.")] = None,
     json: Json = False,
 ) -> None:
-    """List runs: status, step, loss, and the settings in which they differ."""
+    """List runs: status, step, loss, notes, and the settings in which they differ."""
     if kept or empty_kept:
         _kept(empty_kept, json)
         return
+    if note is not None:
+        _note(folder, note)
+    if metrics and not csv:
+        raise UsageError("--metrics belongs to --csv; give both.")
     from glassformer.runs.overview import overview
 
     table = overview(folder)
+    if csv:
+        _csv(records_of(folder) if metrics else flat_rows(table))
+        return
     if json:
         print_json(table)
         return
@@ -31,18 +47,36 @@ def command(
         out().print(f"No runs in {folder}.", markup=False)
         return
     differing, several = table["differing"], len({row["metric"] for row in table["runs"]}) > 1
+    noted = any(row["notes"] for row in table["runs"])
     rows = [
         [
             row["name"],
             row["status"] + (", TAINTED" if row["tainted"] else ""),
             "" if row["step"] is None else str(row["step"]),
             _figure(row, several),
+            *(["; ".join(row["notes"])] if noted else []),
             *("" if row["settings"].get(key) is None else str(row["settings"][key]) for key in differing),
         ]
         for row in table["runs"]
     ]
     heading = "validation" if several else f"validation {table['runs'][0]['metric']}"
-    print_table(str(folder), ["run", "status", "step", heading, *differing], rows)
+    print_table(str(folder), ["run", "status", "step", heading, *(["notes"] if noted else []), *differing], rows)
+
+
+def _note(folder: Path, text: str) -> None:
+    from glassformer.runs.directory import RunDirectory
+
+    run = RunDirectory(folder)
+    run.require()
+    run.add_note(text)
+
+
+def _csv(rows: list[dict[str, Any]]) -> None:
+    """One header, one line per row; what a row does not have is empty."""
+    header = list(dict.fromkeys(key for row in rows for key in row))
+    writer = DictWriter(sys.stdout, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def _kept(empty: bool, json: bool) -> None:

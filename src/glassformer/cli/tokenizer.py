@@ -18,6 +18,7 @@ from glassformer.foundation.progress import Watcher
 app = typer.Typer(help="Train, use and look into tokenizers.", no_args_is_help=True, rich_markup_mode=None)
 
 TokenizerArgument = Annotated[Path, typer.Argument(metavar="TOK", help="A tokenizer's file, or the folder of a run or model.")]
+MOST_PIECES = 400  # more than a screen of them helps nobody
 TextFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Take the text of this file.")]
 
 
@@ -29,6 +30,7 @@ def train_command(
     kind: Annotated[str, typer.Option("--kind", metavar="bpe|char|word|byte")] = "bpe",
     level: Annotated[str | None, typer.Option("--level", metavar="byte|char", help="The smallest symbols of bpe.")] = None,
     settings: Set = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TOK where it is there already.")] = False,
     json: Json = False,
 ) -> None:
     """Learn a tokenizer from text files, line by line. A bpe tokenizer is written as a Hugging Face tokenizer.json."""
@@ -42,6 +44,8 @@ def train_command(
         say(f"--vocab {vocab} is not used: tokenizers of the kind {kind!r} have no such setting.")
     config = TOKENIZERS.parse({"kind": kind, **given})
     target = out_file / "tokenizer.json" if out_file.is_dir() else out_file
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} is there already; choose another --out, or replace it with --overwrite.")
     with watching() as watcher:
         count, merge = _counting(watcher, files), _merging(watcher)
         more: dict[str, Any] = {"merged": merge} if isinstance(config, BPETokenizerConfig) else {}
@@ -62,17 +66,20 @@ def encode_command(
     file: TextFile = None,
     json: Json = False,
 ) -> None:
-    """The ids of a text, without start and stop marks."""
+    """The ids of a text, without start and stop marks; and, beside them, the piece of text each stands for."""
     from glassformer.data.tokenizers.files import load_tokenizer
 
     if text is not None and file is not None:
         raise UsageError("TEXT and --file are both given; give one of them.")
     tokenizer = load_tokenizer(tok)
     ids = tokenizer.encode(_whole(file) if file else _standard_input() if text is None else text)
+    pieces = [tokenizer.token_text(one) for one in ids]
     if json:
-        print_json({"ids": ids})
-    else:
-        sys.stdout.write(" ".join(map(str, ids)) + "\n")
+        print_json({"ids": ids, "pieces": pieces})
+        return
+    sys.stdout.write(" ".join(map(str, ids)) + "\n")
+    if len(pieces) <= MOST_PIECES:
+        say(" | ".join(map(visible, pieces)))
 
 
 @app.command("decode")

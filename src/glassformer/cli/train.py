@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
+from glassformer.foundation.plugins import plugin_flags
 
 
 def command(
@@ -18,6 +20,10 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, also to more steps.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Replaces the recipe's seed.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, by part; train nothing.")] = False,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=0, help="Show N tokens of its own writing at every evaluation.")
+    ] = 0,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Kept in the run; `runs` shows it.")] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
@@ -26,13 +32,16 @@ def command(
     timing: Annotated[bool, typer.Option("--timing", help="Print where the seconds went.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a model from a recipe. The run's folder can be resumed, evaluated and talked to."""
+    """Train a model from a recipe, or from a text file of yours. The folder can be resumed, evaluated and talked to.
+
+    RECIPE: a recipe file, a built-in name, a text file (a small recipe is chosen and said), or with --resume a run's folder.
+    """
     changes = changes_of(set_)
     if dry_run:
         with watching() as watch:
             from glassformer.planning import plan as plan_of
 
-            plan = plan_of(recipe, set=changes, seed=seed, plugins=plugin or (), watch=watch)
+            plan = plan_of(recipe, set=changes, seed=seed, plugins=plugin or (), timed=True, watch=watch)
         print_json(plan.plain()) if json else _print_plan(plan)
         return
     with watching() as watch:
@@ -49,6 +58,8 @@ def command(
             seed=seed,
             plugins=plugin or (),
             allow_leaks=allow_leaks,
+            samples=samples,
+            note=note,
             recheck=recheck,
             clock=clock,
             watch=watch,
@@ -65,8 +76,8 @@ def command(
     if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
-    talk = "generate" if run.recipe.model.causal else "ask"
-    say(f"Next: glassformer evaluate {run.folder}   glassformer {talk} {run.folder}   glassformer report {run.folder}")
+    words, talk = shlex.quote(str(run.folder)) + plugin_flags(), "generate" if run.recipe.model.causal else "ask"
+    say(f"Next: glassformer evaluate {words}   glassformer {talk} {words}   glassformer report {words}")
 
 
 def _print_timing(timing: dict[str, Any]) -> None:

@@ -24,8 +24,11 @@ class SplitConfig(Config):
     """The shares held out of the text. ``seed`` is the split's own: training seeds of a study see the same split."""
 
     validation: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the documents held out for validation."""
     test: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the documents held out for the test, which training never reads."""
     seed: int = Field(default=0, ge=0)
+    """Draws which documents; its own, so that runs with other seeds hold out the same."""
 
     @model_validator(mode="after")
     def _leaves_something(self) -> Self:
@@ -73,18 +76,31 @@ class DataConfig(Config):
 
     added_later: ClassVar[frozenset[str]] = frozenset({"questions", "pair_column"})
     set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
+    """A named set (`glassformer data list`), or a mapping with `kind` for a made-up one."""
     path: str | None = None
+    """A text of yours: a file, a folder, or `-` for standard input. A relative path counts from where you are, or from the
+    recipe's folder."""
     validation: str | None = None
+    """A file of its own for validation; then no share is held out."""
     test: str | None = None
+    """A file of its own for the test."""
     split: SplitConfig = SplitConfig()
     document: DocumentKind | None = None
+    """What one document is; chosen by the kind of file unless given."""
     format: FormatKind | None = None
+    """How a file is read; known by its ending unless given."""
     files: str | None = None
+    """Which files of a folder, as a pattern such as `*.txt`."""
     text_column: str | int | None = None
+    """The column with the text, of jsonl, csv and tsv files: a name, or a number counted from 1."""
     pair_column: str | int | None = None
+    """The column with a second text, for objectives about pairs."""
     label_column: str | int | None = None
+    """The column with the label, for objectives about labels."""
     vocabulary: list[str] = Field(default_factory=list)
+    """More text files that the tokenizer learns from."""
     bad_lines: Literal["refuse", "skip"] = "refuse"
+    """What to do with lines that cannot be read: stop with the line's number, or leave them out and say so."""
     questions: Annotated[QuestionsConfig | None, BeforeValidator(_parsed_questions)] = None
     """Questions about what the text says: a file, or files by split. A set may bring its own."""
 

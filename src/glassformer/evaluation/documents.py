@@ -42,6 +42,10 @@ class EvaluatedText:
     word_weights: np.ndarray | None = None
     characters: np.ndarray | None = None
     text_bytes: np.ndarray | None = None
+    first_words: int = 0
+    """Words that lie whole in the very first token, which nobody predicts; and its characters and bytes."""
+    first_characters: int = 0
+    first_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1:
@@ -69,6 +73,7 @@ class EvaluatedText:
             text_bytes=split.documents["bytes"],
             word_weights=weights,
             unknown_id=tokenizer.unknown_id,
+            **_sizes_of_first(split.tokens[:2].tolist(), tokenizer),
         )
 
     @property
@@ -128,8 +133,8 @@ class DocumentLosses:
             nats=sums["nats"],
             tokens=sums["tokens"].astype(np.int64),
             bytes=_bytes(text, sums["bytes"]),
-            words=_sizes(text.words, documents, sums["words"]),
-            characters=_sizes(text.characters, documents, sums["known_bytes"]),  # about one character each
+            words=_sizes(text, text.words, text.first_words, sums["words"]),
+            characters=_sizes(text, text.characters, text.first_characters, sums["known_bytes"]),  # about one each
             unknown=sums["unknown"].astype(np.int64),
             documents=documents,
         )
@@ -224,21 +229,34 @@ def _bytes(text: EvaluatedText, of_tokens: np.ndarray) -> np.ndarray:
     in_tokens, in_text = of_tokens.sum() + text.byte_lengths[text.tokens[0]], np.sum(text.text_bytes)
     if not in_tokens < in_text:  # also when not known: NaN is not less than anything
         return of_tokens
-    return _sizes(text.text_bytes, text.documents, of_tokens)
+    return _sizes(text, text.text_bytes, text.first_bytes, of_tokens)
 
 
-def _sizes(of_documents: np.ndarray | None, documents: int, weights: np.ndarray) -> np.ndarray:
-    """The sizes of the documents as they are; of an only document, shared out to its blocks by weight.
+def _sizes(text: EvaluatedText, of_documents: np.ndarray | None, first: int, weights: np.ndarray) -> np.ndarray:
+    """The sizes of the documents, less ``first``, what nobody predicts; of an only document, shared out by weight.
 
     Without weights all goes to the first block: then there is a figure and no interval.
     """
     if of_documents is None:
         return np.full(len(weights), np.nan)
-    if documents > 1:
-        return np.asarray(of_documents, dtype=np.float64)
+    sizes = np.array(of_documents, dtype=np.float64)
+    begins = int(np.searchsorted(text.document_starts, 0, side="right")) - 1  # empty documents may stand before it
+    sizes[begins] = max(0.0, sizes[begins] - first)
+    if text.documents > 1:
+        return sizes
     if weights.sum() == 0:
         weights = np.eye(1, len(weights))[0]
-    return np.asarray(float(np.sum(of_documents)) * weights / weights.sum())
+    return np.asarray(float(sizes.sum()) * weights / weights.sum())
+
+
+def _sizes_of_first(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, int]:
+    """Of the first of ``ids``, which no model predicts: characters, bytes, and the words that end inside it."""
+    if not ids or tokenizer.byte_lengths()[ids[0]] == 0:  # a mark stands for no text
+        return {}
+    first = tokenizer.decode([ids[0]])
+    after = tokenizer.decode(list(ids[:2]))[len(first) :] if len(ids) > 1 else ""
+    ended = len(first.split()) - (0 if not after or first[-1:].isspace() or after[0].isspace() else 1)
+    return {"first_characters": len(first), "first_bytes": len(first.encode()), "first_words": max(0, ended)}
 
 
 def word_weights(token_texts: Sequence[str]) -> np.ndarray:

@@ -6,13 +6,17 @@ For one run, or for two checkpoints on the same items. Several seeds go through 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Self
 
 import numpy as np
 
+from glassformer.evaluation.outcomes import Outcomes
 from glassformer.foundation.distributions import normal_quantile
+from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import Metric
 
 
 def wilson(right: int, items: int, confidence: float = 0.95) -> Estimate:
@@ -55,6 +59,18 @@ class TwoCheckpoints:
             f"{self.only_second}, both on {self.both}, neither on {self.neither}; McNemar's mid-p {self.p:.4f}. Other seeds "
             "may differ more than that: `glassformer compare` decides about recipes."
         )
+
+
+def paired(
+    metric: Metric, first: Callable[[], Outcomes | None], second: Callable[[], Outcomes | None], who: str
+) -> TwoCheckpoints:
+    """Two evaluations of the same items set against each other; what cannot be is refused, before measuring where possible."""
+    if not metric.answers:
+        raise UsageError(f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other.")
+    one, other = first(), second()
+    if one is None or other is None or one.ids is None or one.ids != other.ids or metric.name not in other.units:
+        raise RunError(f"{who} were not asked the same items, so they cannot be paired.")
+    return TwoCheckpoints.of(one.units[metric.name].sums, other.units[metric.name].sums)
 
 
 def mcnemar_mid_p(only_first: int, only_second: int) -> float:

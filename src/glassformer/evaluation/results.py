@@ -55,6 +55,14 @@ class Evaluation:
     units: Mapping[str, Units] | None = field(default=None, repr=False, compare=False)
     outcomes: Outcomes | None = field(default=None, repr=False, compare=False)
 
+    def __getattr__(self, name: str) -> float | None:
+        """``evaluation.loss``: the value of a metric; its interval is in ``evaluation.metrics["loss"]``."""
+        metrics = self.__dict__.get("metrics", {})
+        if name not in metrics:
+            raise AttributeError(f"There is no {name!r}; the metrics are {', '.join(metrics)}.")
+        value: float | None = metrics[name].value
+        return value
+
     @classmethod
     def of(
         cls,

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
-from glassformer.foundation.errors import ConfigError, did_you_mean
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.suggestions import suggestion
 from glassformer.foundation.yaml_text import parse_yaml
 
 LONGEST_VALUE = 200  # characters of a value that a message repeats
@@ -73,7 +74,7 @@ def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -
     if problem["type"] == "extra_forbidden":
         *path, name = _place(config, problem)
         known = sorted(_model_at(config, path).model_fields)
-        return f"There is no key {field!r}.{did_you_mean(name, known)} Known here: {', '.join(known)}."
+        return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known)}."
     if problem["type"] == "missing":
         return f"{field} is missing."
     if problem["type"] == "value_error":

@@ -52,6 +52,10 @@ class RunError(GlassformerError):
     """A run folder, or a file in it, is missing, used, or damaged."""
 
 
+class RunInUse(RunError):
+    """Another process trains in this folder."""
+
+
 class DamagedCheckpoint(RunError):
     """Bytes of a checkpoint are not the bytes that were written."""
 

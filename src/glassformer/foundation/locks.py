@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,22 @@ def locked(file: Path, *, wait: bool) -> Iterator[bool]:
     except ImportError:
         yield True
         return
-    with file.open("a") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:
-            pass
-        yield True
+    while True:
+        with file.open("a") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            except OSError:
+                pass
+            if _is_still_at(file, stream.fileno()):  # else its last holder removed it after we had opened it
+                yield True
+                return
+
+
+def _is_still_at(file: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

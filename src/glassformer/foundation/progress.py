@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import Any, Protocol
 
 
@@ -26,3 +28,44 @@ class Silent:
 
 
 SILENT: Watcher = Silent()
+
+
+class Plain:
+    """One line that is written over, and sentences above it: for Python on a terminal and for notebooks."""
+
+    def __init__(self) -> None:
+        self._last, self._width = 0.0, 0
+
+    def say(self, sentence: str) -> None:
+        sys.stderr.write(f"\r{sentence:{self._width}}\n")
+        self._width = 0
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        now = time.monotonic()
+        if now - self._last < 0.2 and done < total:
+            return
+        self._last = now
+        shown = "".join(f"  {name} {value:,.4g}" for name, value in (facts or {}).items() if isinstance(value, float))
+        line = f"{what} {done:,.0f} of {total:,.0f}{shown}"
+        sys.stderr.write(f"\r{line:{self._width}}" + ("\n" if done >= total else ""))
+        sys.stderr.flush()
+        self._width = 0 if done >= total else len(line)
+
+
+def usual_watcher() -> Watcher:
+    """Whoever called from Python sees progress in a notebook and on a terminal; a program in a pipe is left alone."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    in_notebook = type(shell).__name__ == "ZMQInteractiveShell"
+    return Plain() if in_notebook or sys.stderr.isatty() else SILENT
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 days 4 h``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 2 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} days {whole % 86400 // 3600} h"

@@ -108,3 +108,13 @@ class Slot(Generic[V]):
         package = importlib.import_module(self.package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self.package}.{module.name}")
+
+
+def variants_of(module: str) -> list[str]:
+    """``slot=name`` of every variant that was defined in a module; ``__main__`` is a notebook, or the program itself."""
+    return [
+        f"{slot.path}={name}"
+        for slot in Slot.every.values()
+        for name, config in slot._variants.items()
+        if config.__module__ == module
+    ]

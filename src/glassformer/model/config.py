@@ -39,12 +39,20 @@ class ModelConfig(NetworkConfig):
 
     # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
     width: int = Field(default=128, ge=1, le=1 << 16)
+    """Numbers in the vector of a token (d_model, n_embd)."""
     layers: int = Field(default=4, ge=0, le=1 << 12)
+    """Blocks, one after the other."""
     heads: int = Field(default=4, ge=1, le=1 << 16)
+    """Heads of each mixer; they divide the width."""
     context: int = Field(default=128, ge=1, le=1 << 22)
+    """The longest row of tokens that is read at once (block_size)."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of numbers set to zero while training."""
     bias: bool = True
+    """Whether linear maps and norms have biases."""
     causal: bool = True
+    """Whether a position sees only what stands before it. An objective that predicts the next token demands it, whatever is
+    said here."""
     segments: int = Field(default=0, ge=0, le=1 << 10)
     """Kinds of tokens that have a trained vector each (BERT's two: first and second text); 0: none."""
     embedding_norm: bool = False
@@ -90,6 +98,14 @@ class ModelConfig(NetworkConfig):
         from glassformer.model.transformer import build_model  # which knows this config
 
         return build_model(self, vocabulary, outputs=outputs, seed=seed)
+
+    def shapes(self, vocabulary: int, *, outputs: int | None = None) -> Transformer:
+        import torch
+
+        from glassformer.model.transformer import Transformer  # which knows this config
+
+        with torch.device("meta"):
+            return Transformer(self, vocabulary, outputs)
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         from glassformer.model.accounting import cost_of  # which knows this config

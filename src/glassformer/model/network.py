@@ -39,6 +39,10 @@ class NetworkConfig(VariantConfig):
         """The network on the CPU in float32, initialised from ``seed``."""
         raise NotImplementedError
 
+    def shapes(self, vocabulary: int, *, outputs: int | None = None) -> nn.Module:
+        """The network's parameters without their numbers (on torch's meta device), so that any size costs nothing."""
+        return self.build(vocabulary, outputs=outputs, seed=0)
+
     def tokenizer(self) -> Any:
         """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""
         return None

@@ -16,7 +16,7 @@ from glassformer.model.attention import attention_pattern, attention_scores
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.slots import Mixer
-from glassformer.model.tap import Tap
+from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 class SoftmaxMixer(Mixer):
@@ -26,7 +26,7 @@ class SoftmaxMixer(Mixer):
         super().__init__()
         self.heads, self.fused = dims.heads, fused
         self.pattern_dropout = nn.Dropout(dims.dropout)
-        self.value, self.scores, self.pattern = Tap(), Tap(), Tap()
+        self.value, self.scores, self.pattern = Tap(BY_HEAD), Tap(PATTERN), Tap(PATTERN)
 
     @property
     def takes_fast_path(self) -> bool:

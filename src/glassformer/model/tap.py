@@ -1,7 +1,7 @@
-"""A named place in a model where one can look at, or replace, what passes through.
+"""A named place in a model, with named axes, where one can look at, or replace, what passes through.
 
-A tap is the identity. It exists so that a place has a name (``blocks.2.attention.mixer.pattern``) and so that a fast
-path that never forms the value can see that somebody wants it (``in_use``).
+A tap is the identity. It exists so that a place has a name (``blocks.2.attention.mixer.pattern``) and axes (batch, head,
+query, key), and so that a fast path that never forms the value can see that somebody wants it (``in_use``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from torch import Tensor, nn
 
 @final
 class Tap(nn.Module):
-    """Gives back what it gets. Hooks on it see, and may replace, the value."""
+    """Gives back what it gets. Hooks on it see, and may replace, the value. ``axes``: their names, in order."""
+
+    def __init__(self, axes: str = "") -> None:
+        super().__init__()
+        self.axes = tuple(axes.split())
 
     def forward(self, value: Tensor) -> Tensor:
         return value
@@ -22,3 +26,12 @@ class Tap(nn.Module):
     def in_use(self) -> bool:
         """Whether a hook is attached, so that the value must really be formed."""
         return bool(self._forward_hooks) or bool(self._forward_pre_hooks)
+
+    def extra_repr(self) -> str:
+        return ", ".join(self.axes)
+
+
+STREAM = "batch position channel"
+"""The axes of the residual stream and of anything else with one vector for each token."""
+BY_HEAD = "batch head position channel"
+PATTERN = "batch head query key"

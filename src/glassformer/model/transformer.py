@@ -22,7 +22,7 @@ from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, Mode
 from glassformer.model.lookup import Lookup
 from glassformer.model.network import Network
 from glassformer.model.slots import Block, Merge, Mixer, Positions
-from glassformer.model.tap import Tap
+from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
 @final
@@ -32,7 +32,7 @@ class Attention(nn.Module):
     def __init__(self, dims: Dims, mixer: Mixer, merge: Merge) -> None:
         super().__init__()
         self.mixer, self.merge = mixer, merge
-        self.heads, self.merged = Tap(), Tap()
+        self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)
         self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
@@ -59,7 +59,7 @@ class Transformer(Network):
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
         self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
         self.head = config.head.build(dims, self.embedding)
-        self.embedded, self.final = Tap(), Tap()
+        self.embedded, self.final = Tap(STREAM), Tap(STREAM)
 
     def _block(self, layer: int) -> Block:
         config, dims = self.config, self.dims

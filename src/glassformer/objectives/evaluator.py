@@ -52,9 +52,11 @@ class Evaluator:
             notes=notes,
         )
 
-    def write_predictions(self, file: Path, items: Any) -> None:
-        """What the network says about each item, one per line: tab-separated, with a header."""
-        rows = self.objective.predict(self.network, items, self.tools)
+    def write_predictions(self, file: Path, *sets: Any) -> None:
+        """What the network says about each item, one per line: tab-separated, with a header; of several sets, which it is."""
+        found = [self.objective.predict(self.network, items, self.tools) for items in sets]
+        numbered = [{"text": number, **row} for number, rows in enumerate(found, start=1) for row in rows]
+        rows = found[0] if len(sets) == 1 else numbered
         header = list(rows[0]) if rows else []
         lines = ["\t".join(header), *("\t".join(_cell(row[key]) for key in header) for row in rows)]
         write_atomically(file, "\n".join(lines) + "\n")

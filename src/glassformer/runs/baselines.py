@@ -12,6 +12,8 @@ import numpy as np
 from glassformer.foundation.files import write_atomically
 from glassformer.runs.directory import RunDirectory
 
+PRESENT = "present"
+
 
 class Fitted(Protocol):
     """A baseline as far as a run is concerned."""
@@ -22,7 +24,8 @@ class Fitted(Protocol):
 def save_baselines(run: RunDirectory, baselines: Mapping[str, Fitted]) -> None:
     """One file of plain arrays, named ``baseline/array``."""
     buffer = io.BytesIO()
-    named = {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
+    named = {f"{name}/{PRESENT}": np.zeros(0) for name in baselines}  # one that needs no array is there all the same
+    named |= {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
     np.savez_compressed(buffer, **named)  # type: ignore[arg-type]
     write_atomically(run.baselines_file, buffer.getvalue())
 
@@ -36,7 +39,9 @@ def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
         with np.load(run.baselines_file, allow_pickle=False) as arrays:
             for name in arrays.files:
                 baseline, _, key = name.rpartition("/")
-                found.setdefault(baseline, {})[key] = arrays[name]
+                own = found.setdefault(baseline, {})
+                if key != PRESENT:
+                    own[key] = arrays[name]
     except (OSError, ValueError, zipfile.BadZipFile):
         return None
     return found

@@ -129,9 +129,13 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
 
 
 def newest_to_read(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The same to look at and not to train on: where none is whole, the newest with a fault in its optimizer file alone."""
-    found, to_read = _newest(run, warn)
-    return load_to_read(to_read.folder, warn) if found is None and to_read is not None else found
+    """The same to look at and not to train on: the newest whose weights are whole, whatever its optimizer file is."""
+    for step in reversed(run.steps()):
+        try:
+            return load_to_read(run.checkpoint(step), warn)
+        except DamagedCheckpoint as error:
+            warn(f"{error} Using the checkpoint before it.")
+    return None
 
 
 @dataclass(frozen=True)

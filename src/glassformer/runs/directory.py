@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.errors import ConfigError, RunError, RunInUse
 from glassformer.foundation.files import append_json_line, is_draft, read_json, read_json_lines, write_atomically, write_json
+from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
@@ -73,12 +77,52 @@ class RunDirectory:
     def openings_file(self) -> Path:
         return self.root / "test-openings.jsonl"
 
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that trains; gone when it has ended, however it ended but by a kill."""
+        return self.root / ".lock"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One process at a time trains in a folder; a second one is told which. Leaves no empty folder behind."""
+        made = not self.root.exists()
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.lock_file, wait=False) as mine:
+            if not mine:
+                raise RunInUse(self._holder())
+            with suppress(OSError):  # on a full disk the lock holds all the same
+                self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
+            try:
+                yield
+            finally:
+                self.lock_file.unlink(missing_ok=True)
+                if made and not any(self.root.iterdir()):
+                    self.root.rmdir()
+
+    def _holder(self) -> str:
+        try:
+            pid, _, node = self.lock_file.read_text(encoding="utf-8").partition(" ")
+        except (OSError, UnicodeDecodeError):
+            pid, node = "", ""
+        who = f"process {pid} on {node}" if pid.isdigit() else "another process"
+        stop = f"stop it with `kill {pid}` (it saves first)" if pid.isdigit() and node == platform.node() else "stop it"
+        return f"{self.root} is being trained by {who}. Wait for it, {stop}, or choose another folder with --out."
+
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step}"
 
     def steps(self) -> list[int]:
         """The steps with a checkpoint folder, ascending."""
         names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*") if path.is_dir())
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def snapshot(self, step: int) -> Path:
+        """One picture of the film: weights alone."""
+        return self.root / "film" / f"step-{step}.safetensors"
+
+    def film(self) -> list[int]:
+        """The steps of which the film has a snapshot, ascending."""
+        names = (path.stem.removeprefix("step-") for path in (self.root / "film").glob("step-*.safetensors"))
         return sorted(int(name) for name in names if name.isdigit())
 
     def exists(self) -> bool:
@@ -92,7 +136,7 @@ class RunDirectory:
 
     def refuse_if_used(self, *, resume: bool = False) -> None:
         """A fresh run takes an empty folder or a new one; to resume, one whose parent was begun is as good."""
-        allowed = {self.parent} if resume else set[Path]()
+        allowed = {self.lock_file, *([self.parent] if resume else [])}
         if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
@@ -101,7 +145,7 @@ class RunDirectory:
         if self.exists() or not self.root.is_dir():
             return
         before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
-        found = list(self.root.iterdir())
+        found = [file for file in self.root.iterdir() if file != self.lock_file]
         if all(file.is_file() and (file.name in before_the_recipe or is_draft(file)) for file in found):
             for file in found:
                 file.unlink()
@@ -127,6 +171,11 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
 
+    @property
+    def begun_in(self) -> Path:
+        """The folder that relative paths of its recipe count from."""
+        return Path(self.read_environment().get("folder", "."))
+
     def record_opening(self, **facts: Any) -> None:
         """Writes down that the test split was looked at: a second look is no longer a first one."""
         facts = {"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
@@ -143,6 +192,18 @@ class RunDirectory:
     def timings(self) -> list[dict[str, Any]]:
         """An entry for each process that worked on the run, oldest first; none in runs of earlier versions."""
         return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
+
+    @property
+    def notes_file(self) -> Path:
+        return self.root / "notes.jsonl"
+
+    def add_note(self, text: str) -> None:
+        """A remark of the user's, with its time."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        append_json_line(self.notes_file, {"schema": self.SCHEMA, "at": at, "note": text})
+
+    def notes(self) -> list[str]:
+        return [str(line["note"]) for line in read_json_lines(self.notes_file) if "note" in line]
 
     def write_state(self, status: str, **facts: Any) -> None:
         """How the run stands: running, finished, stopped, diverged or failed."""

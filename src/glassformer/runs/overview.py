@@ -27,6 +27,26 @@ def overview(folder: Path) -> dict[str, Any]:
     return {"runs": runs, "differing": differing}
 
 
+def flat_rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """The overview as rows of plain cells, for a spreadsheet."""
+    rows = []
+    for row in table["runs"]:
+        cells = {key: value for key, value in row.items() if key not in ("settings", "notes")}
+        rows.append({**cells, **row["settings"], "notes": "; ".join(row["notes"])})
+    return rows
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """Every record of every run in a folder, each with its run's name."""
+    return [
+        {"run": _name(run, folder), **record} for run in find_runs(folder) for record in MetricsLog(run.metrics_file).read()
+    ]
+
+
+def _name(run: RunDirectory, folder: Path) -> str:
+    return str(run.root.relative_to(folder)) if run.root != folder else run.root.resolve().name
+
+
 def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     metric, value = LOSS, None
@@ -37,14 +57,14 @@ def _row(run: RunDirectory, folder: Path) -> dict[str, Any]:
         value = last_validation(run, metric.recorded)
     except RunError:  # one damaged run does not hide the others
         standing = {"status": "damaged"}
-    name = str(run.root.relative_to(folder)) if run.root != folder else run.root.resolve().name
     return {
-        "name": name,
+        "name": _name(run, folder),
         "folder": str(run.root),
         "status": standing["status"],
         "step": standing.get("step"),
         "metric": metric.name,
         metric.recorded: value if value is not None and math.isfinite(value) else None,
+        "notes": run.notes(),
         "tainted": run.environment_file.is_file() and run.read_environment().get("tainted") is not None,
         "settings": settings,
     }
@@ -59,6 +79,29 @@ def standing_of(run: RunDirectory) -> dict[str, Any]:
         if not _alive(state.get("pid")):
             state["status"] = "killed"
     return state
+
+
+def summary_of(run: RunDirectory) -> dict[str, Any]:
+    """One run in a few plain figures."""
+    standing, metric = standing_of(run), metric_of(run)
+    evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
+    return {
+        "run": str(run.root),
+        "status": standing["status"],
+        "step": standing.get("step"),
+        "steps": standing.get("steps"),
+        "metric": metric.name,
+        metric.recorded: last_validation(run, metric.recorded),
+        "seconds": evaluations[-1]["seconds"] if evaluations else None,
+        "tainted": run.read_environment().get("tainted") is not None,
+    }
+
+
+def in_one_line(summary: dict[str, Any]) -> str:
+    """``Run('runs/a', finished at step 6, validation loss 2.1034)``."""
+    value = summary[f"validation_{summary['metric']}"]
+    figure = "" if value is None else f", validation {summary['metric']} {value:.4f}"
+    return f"Run({summary['run']!r}, {summary['status']} at step {summary['step']}{figure})"
 
 
 def metric_of(run: RunDirectory) -> Metric:

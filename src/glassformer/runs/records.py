@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -50,6 +51,29 @@ class MetricsLog:
     def _records(self) -> Iterator[dict[str, Any]]:
         for record in read_json_lines(self.file):
             yield {key: _readable(value) for key, value in record.items()}
+
+
+@final
+@dataclass(frozen=True)
+class Telling:
+    """Writes each record and hands it on: ``on_step`` gets those of steps, ``on_evaluation`` those of evaluations."""
+
+    append: Callable[[Mapping[str, Any]], None]
+    tainted: bool = False
+    on_step: Callable[[dict[str, Any]], None] | None = None
+    on_evaluation: Callable[[dict[str, Any]], None] | None = None
+    on_save: Callable[[Path], None] | None = None
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        kept = {**record, **({"tainted": True} if self.tainted else {})}
+        self.append(kept)
+        told = self.on_step if "loss" in record else self.on_evaluation
+        if told is not None:
+            told(dict(kept))
+
+    def saved(self, checkpoint: Path) -> None:
+        if self.on_save is not None:
+            self.on_save(checkpoint)
 
 
 def _writable(value: Any) -> Any:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
+from glassformer.data.own_text import is_text
+from glassformer.foundation.errors import ConfigError, GlassformerError, UnknownName, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
@@ -93,6 +95,8 @@ def compare(
     elif source is None:
         raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
+    on, more = _where(on)
+    notes = [*notes, *more]
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
     place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
     with directory.alone():
@@ -167,6 +171,7 @@ def find_plan(
     read = _written_plan(source)
     if read is None:
         assert not isinstance(source, StudyPlan)
+        _refuse_unknown(source)
         if not vary:
             raise UsageError(
                 f"{_called(source)} is a recipe, and nothing is varied; give --vary, for example "
@@ -178,12 +183,20 @@ def find_plan(
         return _with_metric(plan, resolve), resolve, notes
     if vary or cross:
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
-    if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", 0) > read.all_looks[-1]:
-        given = {**given, "looks": [], "max_seeds": None}  # more seeds than the plan's last look: all of them at once
+    if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
+        given = {**given, "looks": [], "max_seeds": None}  # another number than the plan's first look: all of them at once
     plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
     return _with_metric(plan, resolve), resolve, notes
+
+
+def _refuse_unknown(source: Source) -> None:
+    """A name that is neither a recipe nor a plan: the nearest of both."""
+    if isinstance(source, str) and not Path(source).exists() and "/" not in source and not source.endswith((".yaml", ".yml")):
+        known = {**built_in_recipes(), **built_in_studies()}
+        if source not in known:
+            raise UnknownName("glassformer recipes", source, known)
 
 
 def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:
@@ -205,6 +218,8 @@ def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
     path = Path(source)
     if path.is_dir():
         return StudyDirectory(path).plan()
+    if is_text(path):
+        return None
     if not path.is_file():
         built_in = built_in_studies()
         if str(source) not in built_in or str(source) in built_in_recipes():
@@ -269,6 +284,17 @@ def _folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> St
 
 
 # -- where it runs -------------------------------------------------------------------------------------------------------
+
+
+def _where(on: On) -> tuple[On, list[str]]:
+    """The place to run, and a note where it is another one: a class of a notebook is known to its process alone."""
+    here = variants_of("__main__") if on == "local" else []
+    if not here:
+        return on, []
+    return "inline", [
+        f"{', '.join(here)}: defined in this notebook or program, and known to this process alone, so the trials run in it, "
+        "one after the other. To run several at once, put the class into a file and give plugins=[file]."
+    ]
 
 
 def _place(

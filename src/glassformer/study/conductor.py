@@ -22,7 +22,7 @@ from glassformer.foundation.errors import (
     RunError,
 )
 from glassformer.foundation.plugins import loaded_plugins
-from glassformer.foundation.progress import Watcher
+from glassformer.foundation.progress import Watcher, duration
 from glassformer.recipe import Recipe
 from glassformer.study.attempts import note_earlier, refuse_same_runs
 from glassformer.study.bank import choose_design
@@ -32,7 +32,7 @@ from glassformer.study.keeping import Keeper
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
 from glassformer.study.preparing import prepared_facts
 from glassformer.study.results import TrialResult, metric_of, read_trial
-from glassformer.study.standing import Progress, duration
+from glassformer.study.standing import Progress
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 from glassformer.study.variants import Facts, VariantBook

@@ -83,11 +83,17 @@ class StudyDirectory:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """One process at a time works on a study; a second one is refused with a sentence."""
+        made, lock = not self.root.exists(), self.root / ".lock"
         self.root.mkdir(parents=True, exist_ok=True)
-        with locked(self.root / ".lock", wait=False) as mine:
+        with locked(lock, wait=False) as mine:
             if not mine:
                 raise RunError(f"{self.root} is being worked on by another process; wait for it, or choose another --out.")
-            yield
+            try:
+                yield
+            finally:
+                if made and list(self.root.iterdir()) == [lock]:  # refused before it began: nothing is left behind
+                    lock.unlink()
+                    self.root.rmdir()
 
     def set_aside(self, folder: Path) -> Path:
         """Moves a damaged trial out of the way, so that it can be run again and still be looked at."""

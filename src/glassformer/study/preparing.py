@@ -9,12 +9,15 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from glassformer.assembly import prepare_data
 from glassformer.data.parts import PreparedData
 from glassformer.data.token_files import TokenSplit
+from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
@@ -99,8 +102,32 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
                 f"{name} is measured on other documents than the baseline, so nothing can be paired; "
                 "give both the same data.validation."
             )
+        if base.judged_on == "text" and plan.judged.name == BITS_PER_BYTE.name:
+            _refuse_other_bytes(name, own, base, split)
         if base.judged_on == "text":
             _refuse_other_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
+
+
+def _refuse_other_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
+    """Bits per byte need the bytes of every token, and the same of them in each document but the first, which is left out."""
+    sizes = {who: _bytes_by_document(data, split) for who, data in ((BASE, base), (name, own))}
+    for who, found in sizes.items():
+        if np.isnan(found).any():
+            raise ConfigError(
+                f"{who} cannot be compared by bits_per_byte: some of its tokens (UNK) stand for no certain number of bytes; "
+                "choose a tokenizer that knows every character, such as bpe or byte."
+            )
+    one, other = sizes[BASE], sizes[name]
+    if len(one) != len(other) or not np.array_equal(one[1:], other[1:]):
+        raise ConfigError(
+            f"{name} counts other bytes in the validation documents than the baseline (its tokenizer changes the text), so "
+            "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is."
+        )
+
+
+def _bytes_by_document(data: PreparedData, split: str) -> np.ndarray:
+    items = data.split(split)
+    return DocumentLosses.collect(np.zeros(max(0, items.num_tokens - 1)), EvaluatedText.of(items, data.tokenizer)).bytes
 
 
 def _refuse_other_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: TokenSplit, same_size: bool) -> None:

@@ -34,7 +34,7 @@ from glassformer.report.page import (
 )
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
-from glassformer.study.plan import BASE
+from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.study import Study
 from glassformer.study.wording import number
 
@@ -59,11 +59,15 @@ def study_page(study: Study) -> Page:
     seeds = max(len(study.finished(name)) for name in plan.variants)
     return Page(
         title=f"Study {study.folder.resolve().name}",
-        subtitle=f"{len(plan.changes)} changes of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
+        subtitle=f"{_changes(plan)} of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
         "validation text",
         sections=[*about, *(block for part in parts for block in part(study))],
         footer="Made by Glassformer. How a verdict is made: docs/statistics.md.",
     )
+
+
+def _changes(plan: StudyPlan) -> str:
+    return "1 change" if len(plan.changes) == 1 else f"{len(plan.changes)} changes"
 
 
 def _base_name(study: Study) -> str:

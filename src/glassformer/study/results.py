@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -159,6 +159,7 @@ def gathered(
     ``results``: by variant, in the order of the seeds. ``leaks``: variants that were not trained because a check found a
     leak, and for how many seeds they count.
     """
+    results = _without_first_token(results, metric)
     weights = _weights(results, metric)
     gathered = {}
     for name, rows in results.items():
@@ -171,6 +172,28 @@ def gathered(
             problems = {at: result.problem for at, result in enumerate(ended) if result.problem is not None}
         gathered[name] = Trials(name, values, problems, name in exploratory)
     return gathered, weights
+
+
+def _without_first_token(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Mapping[str, Sequence[TrialResult]]:
+    """Tokenizers cut the text differently, so the first token, which nobody predicts, is more of the text for some.
+
+    Where trials differ in the size of their first document alone, that document is left out for all: the same bytes for all.
+    """
+    sizes = [units_of(result.units, metric).weights for rows in results.values() for result in rows if result.units is not None]
+    same_number = len({len(one) for one in sizes}) == 1
+    if len(sizes) < 2 or not same_number or len(sizes[0]) < 2 or all(np.array_equal(one, sizes[0]) for one in sizes):
+        return results
+    if not all(np.array_equal(one[1:], sizes[0][1:]) for one in sizes):
+        return results
+    return {name: [_without_first(result, metric) for result in rows] for name, rows in results.items()}
+
+
+def _without_first(result: TrialResult, metric: Metric) -> TrialResult:
+    if result.units is None:
+        return result
+    own = units_of(result.units, metric)
+    keep = np.arange(len(own.weights)) > 0
+    return replace(result, units={**result.units, metric.name: Units(own.sums * keep, own.weights * keep)})
 
 
 def _until_pending(rows: Sequence[TrialResult]) -> list[TrialResult]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, final, runtime_checkable
 
-from glassformer.foundation.progress import Watcher
+from glassformer.foundation.progress import Watcher, duration
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import Trial
 from glassformer.study.variants import Facts
@@ -149,13 +149,3 @@ def last_step(folder: Path) -> int:
         except (ValueError, KeyError, TypeError):  # the first line of the piece, or the one being written, may be cut
             continue
     return 0
-
-
-def duration(seconds: float) -> str:
-    """``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -32,10 +32,12 @@ from glassformer.foundation.errors import (
     Interrupted,
     MissingDependency,
     RunError,
+    RunInUse,
     UsageError,
 )
 from glassformer.foundation.locks import locked
-from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.plugins import fault_in_plugin, load_plugins
+from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.planning import plan_with
 from glassformer.recipe import Recipe, is_run
@@ -67,7 +69,8 @@ def perform(task: Task) -> dict[str, Any]:
     except STOPS_THE_STUDY as error:
         answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code}
     except Exception as error:
-        named = str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
+        named = fault_in_plugin(error) or f"{type(error).__name__}: {error}"
+        named = str(error) if isinstance(error, GlassformerError) else named
         answer = {"status": "failed", "reason": named}
     return {**answer, "seconds": time.perf_counter() - begun}
 
@@ -153,7 +156,7 @@ def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list
     try:
         return _gone_on(values, directory), []
     except (RunError, ConfigError, DataError) as error:
-        if not begun or isinstance(error, DiskFull):
+        if not begun or isinstance(error, DiskFull | RunInUse):
             raise
         place = StudyDirectory(Path(values["study"])).set_aside(directory.root)
         return _gone_on(values, directory), [f"{error} The trial is run again; what was there is kept in {place}."]
@@ -165,10 +168,11 @@ def _gone_on(values: dict[str, Any], directory: RunDirectory) -> Run:
     return train(
         Recipe.parse(values["recipe"]),
         out=directory.root,
-        resume=True,
+        resume="or begin",
         threads=1,
         allow_leaks=values["allow_leaks"],
         checked=_checked(values, trained=False),
+        watch=SILENT,
     )
 
 

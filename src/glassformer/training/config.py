@@ -14,20 +14,31 @@ class TrainingConfig(Config):
     """One step sees ``batch_size`` rows; ``accumulate`` cuts them into pieces to save memory, and changes nothing else."""
 
     steps: int | None = Field(default=None, ge=1)
+    """How many steps."""
     epochs: float | None = Field(default=None, gt=0)
+    """Instead of steps: how often the training data are gone through."""
     batch_size: int = Field(default=32, ge=1, le=1 << 20)
+    """Rows of one step."""
     accumulate: int = Field(default=1, ge=1)
+    """Pieces that a batch is cut into, to save memory; the result is the same."""
     lr: float = Field(default=1e-3, gt=0)
+    """The highest learning rate; the schedule multiplies it."""
     weight_decay: float = Field(default=0.1, ge=0)
+    """Of the weights that decay (`--dry-run` lists them)."""
     clip: float | None = Field(default=1.0, gt=0)
+    """The longest gradient allowed; `null`: any."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """The share of each training target that is spread over the vocabulary; evaluation never smooths."""
     optimizer: Annotated[SerializeAsAny[OptimizerConfig], BeforeValidator(OPTIMIZERS.parse)] = OPTIMIZERS.default("adamw")
     schedule: Annotated[SerializeAsAny[ScheduleConfig], BeforeValidator(SCHEDULES.parse)] = SCHEDULES.default("cosine")
     precision: Literal["auto", "float32", "bf16"] = "auto"
+    """`auto`: bf16 on a GPU that has it, float32 elsewhere."""
     compile: Literal["auto"] | bool = "auto"
+    """Whether torch compiles the step; `auto`: where it is worth it."""
     device: str = "auto"
+    """`auto`, `cpu`, `cuda` or `cuda:1`."""
     log_every: int = Field(default=10, ge=1)
+    """On a GPU: steps between two readings of the loss."""
     out_of_memory: Literal["stop", "halve"] = "stop"
     """``halve``: cut the micro-batch in two and go on; the effective batch stays the same."""
 
@@ -56,6 +67,7 @@ class EvaluationConfig(Config):
     by: str | None = None
     """The metric that chooses the best checkpoint and that patience waits for; None: the objective's first."""
     batch_size: int | None = Field(default=None, ge=1)
+    """Rows at once in an evaluation; changes no figure."""
     patience: int | None = Field(default=None, ge=1)
     """Stop after this many evaluations without improvement. Off unless given."""
     texts: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
@@ -65,8 +77,13 @@ class EvaluationConfig(Config):
 class CheckpointConfig(Config):
     """When checkpoints are written, and which are kept."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"film"})
+
     every: int | None = Field(default=None, ge=1)
     """Steps between checkpoints; None: a tenth of the run."""
     keep: int = Field(default=2, ge=2)
+    """How many of the newest checkpoints stay."""
     best: bool = False
     """Also keep the checkpoint that is best by ``evaluation.by``. Off unless asked."""
+    film: int | None = Field(default=None, ge=2, le=1000)
+    """Also keep this many snapshots of the weights alone, close together at the start, for ``look --film``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
@@ -16,8 +16,8 @@ import torch
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.foundation.metrics import LOSS, Metric
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.metrics import LOSS, VALIDATION, Metric
+from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import Runtime, is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
@@ -76,8 +76,12 @@ class Surroundings:
     """Validation figures of the model as it stands, by their names in records; None: there is no validation part."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
+    evaluated: Callable[[int], None] = lambda step: None
+    """Called after an evaluation was said."""
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
+    film: Callable[[int], None] = lambda step: None
+    """Keeps the weights alone, at the steps of ``Trainer.film_steps``."""
     metric: Metric = LOSS
     """The metric whose validation value chooses the best checkpoint."""
     watch: Watcher = field(default=SILENT)
@@ -100,7 +104,9 @@ class Trainer:
         checkpoint: CheckpointConfig,
         around: Surroundings,
         stop: StopSignal,
+        film_steps: Collection[int] = (),
     ) -> None:
+        self.film_steps = frozenset(film_steps)
         self.step, self.batches, self.steps, self.around, self.stop = step, batches, steps, around, stop
         self.training, self.evaluation, self.checkpoint = training, evaluation, checkpoint
         self.evaluate_every = evaluation.every or max(1, steps // 10)
@@ -109,14 +115,15 @@ class Trainer:
         self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if getattr(step, "fused", False) else "first step"
-        self._started, self._counted, self._seconds_before = time.perf_counter(), 0, 0.0
+        self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
 
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
-        self._started, self._counted, self._seconds_before = time.perf_counter(), 0, state.seconds
+        self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, state.seconds
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
             self._stop_if_asked(state)
+        self._keep_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
             with self.around.clock.phase(self._phase):
                 outcome, factor = self._take_step(state.step)
@@ -126,6 +133,7 @@ class Trainer:
             if state.step % self.fetch_every == 0 or state.step == self.steps:
                 with self.around.clock.phase(self._phase):  # on a GPU, here it waits for the steps
                     self._fetch()
+            self._keep_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
             if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
@@ -133,10 +141,16 @@ class Trainer:
             self._stop_if_asked(state)
         return state
 
+    def _keep_for_film(self, step: int) -> None:
+        if step in self.film_steps:
+            self._fetch()  # a loss that is not finite ends the run here, before its weights are kept
+            self.around.film(step)
+
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
         factor = self.training.schedule.factor(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
         self._counted += batch.numel
+        self._taken += 1
         while True:
             try:
                 return self.step(batch, step, factor), factor
@@ -220,6 +234,8 @@ class Trainer:
                 return False
             rate = self._counted / max(1e-9, time.perf_counter() - self._started)
             self.around.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
+            self._tell(state.step, figures)
+            self.around.evaluated(state.step)
         metric = self.around.metric
         value = figures[metric.recorded]
         if not math.isfinite(value):
@@ -231,6 +247,13 @@ class Trainer:
         else:
             state.stale += 1
         return improved
+
+    def _tell(self, step: int, figures: Mapping[str, float]) -> None:
+        """``step 500 of 5,000: validation loss 2.1034; 3 min left``: what a log is read for."""
+        shown = ", ".join(f"{name.removeprefix(VALIDATION)} {value:.4f}" for name, value in figures.items())
+        left = (time.perf_counter() - self._started) / max(1, self._taken) * (self.steps - step)
+        rest = f"; {duration(left)} left" if step < self.steps and self._taken else ""
+        self.around.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
 
     def _out_of_patience(self, state: TrainingState) -> bool:
         return self.evaluation.patience is not None and state.stale >= self.evaluation.patience

@@ -12,7 +12,7 @@ from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
 from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
-from glassformer.model.tap import Tap
+from glassformer.model.tap import STREAM, Tap
 
 
 @BLOCKS.variant("pre")
@@ -31,7 +31,7 @@ class PreConfig(BlockConfig):
 class PreBlock(Block):
     def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
         super().__init__()
-        self.before, self.middle, self.after = Tap(), Tap(), Tap()
+        self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
         self.attention_norm, self.attention = make_norm(), attention
         self.feedforward_norm, self.feedforward = make_norm(), feedforward
         self.dropout = Dropout(dims.dropout)

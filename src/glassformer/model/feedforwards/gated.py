@@ -41,7 +41,7 @@ class Gated(nn.Module):
         super().__init__()
         self.gate_and_up = nn.Linear(dims.width, 2 * inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
-        self.neurons = Tap()
+        self.neurons = Tap("batch position neuron")
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         gate, up = self.gate_and_up(x_BTD).chunk(2, dim=-1)

@@ -73,7 +73,7 @@ class Plain(nn.Module):
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)
         self.down = nn.Linear(inner, dims.width, bias=dims.bias)
         self.activation = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu-tanh": GELUTanh}[activation]()
-        self.neurons = Tap()
+        self.neurons = Tap("batch position neuron")
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return self.down(self.neurons(self.activation(self.up(x_BTD))))

@@ -13,7 +13,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
-from glassformer.model.tap import Tap
+from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 @MIXERS.variant("argmax")
@@ -63,7 +63,8 @@ class Argmax(Mixer):
         super().__init__()
         self.heads, self.straight_through = dims.heads, straight_through
         self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
-        self.query, self.key, self.value, self.scores, self.pattern = Tap(), Tap(), Tap(), Tap(), Tap()
+        self.query, self.key, self.value = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD)
+        self.scores, self.pattern = Tap(PATTERN), Tap(PATTERN)
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)

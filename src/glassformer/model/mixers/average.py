@@ -12,7 +12,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
-from glassformer.model.tap import Tap
+from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 @MIXERS.variant("average")
@@ -42,7 +42,7 @@ class Average(Mixer):
         super().__init__()
         self.heads = dims.heads
         self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
-        self.value, self.pattern = Tap(), Tap()
+        self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN)
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))

@@ -13,7 +13,7 @@ from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
-from glassformer.model.tap import Tap
+from glassformer.model.tap import BY_HEAD, Tap
 
 
 @MIXERS.variant("grouped")
@@ -59,7 +59,7 @@ class Grouped(SoftmaxMixer):
         self.kv_heads = kv_heads
         self.sizes = (dims.width, kv_heads * dims.head_width, kv_heads * dims.head_width)
         self.qkv = nn.Linear(dims.width, sum(self.sizes), bias=bias)
-        self.query, self.key = Tap(), Tap()
+        self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)

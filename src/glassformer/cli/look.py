@@ -1,0 +1,162 @@
+"""``glassformer look``: a text seen from inside a run's model: a table, one JSON document, a page, or a picture."""
+
+from __future__ import annotations
+
+import sys
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli.console import out, print_table, remarks, say
+from glassformer.cli.options import Json, Plugin, RunArgument
+from glassformer.foundation.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from glassformer.lens.look import Look
+    from glassformer.run import Run
+
+PICTURES = (".svg", ".png", ".pdf")
+
+
+def command(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", metavar="untrained|best|last|N", help="Which weights; 0: before the first step.")
+    ] = "last",
+    layer: Annotated[int | None, typer.Option("--layer", help="Only this layer, counted from 0.")] = None,
+    head: Annotated[int | None, typer.Option("--head", help="Only this head of the layer.")] = None,
+    hide: Annotated[
+        list[int] | None, typer.Option("--hide", metavar="POSITION", help="A position that no token may attend to.")
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option("--compare", metavar="RUN|CHECKPOINT", help="Another run, or other weights, beside it.")
+    ] = None,
+    film: Annotated[
+        bool, typer.Option("--film", help="Every snapshot of the run (checkpoint.film), to slide through.")
+    ] = False,
+    ablate: Annotated[
+        str | None, typer.Option("--ablate", metavar="zero|mean|resample", help="What each head is worth, taken out in turn.")
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option("--texts", metavar="FILE", help="Texts for --ablate, one per line; else TEXT alone.")
+    ] = None,
+    out_: Annotated[
+        Path | None, typer.Option("--out", metavar="page.html|map.svg|map.png", help="A page or a picture.")
+    ] = None,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Look inside: attention maps, what each layer would say, losses by token, what each head does."""
+    from glassformer.run import load
+
+    if film and compare is not None:
+        raise UsageError("--film and --compare are both given; give one of them.")
+    if head is not None and layer is None:
+        raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
+    if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
+        raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
+    loaded = load(run, plugins=plugin or (), watch=remarks())
+    looks = _looks(loaded, text, checkpoint, hide or (), compare, film)
+    if layer is not None:
+        from glassformer.lens.interventions import require_head
+
+        require_head(looks[0].places, layer, head)
+    effects = None if ablate is None else looks[0].effects(_rows(loaded, texts), how=ablate)
+    if out_ is not None:
+        _write(looks, out_, text, layer, head, kind="film" if film else "compare" if compare is not None else "one")
+    if json:
+        _print_document(looks, layer, head, effects, film=film)
+    elif out_ is not None:
+        out().print(str(out_), markup=False)
+    else:
+        for look in looks:
+            _print_look(look, layer, head)
+        if effects is not None:
+            _print_effects(effects)
+
+
+def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
+    if film:
+        from glassformer.runs.film import moments
+
+        return [run.look(text, checkpoint=step, hide=hide) for step in moments(run.directory)]
+    looks = [run.look(text, checkpoint=checkpoint, hide=hide)]
+    if compare is not None:
+        looks.insert(0, _other(run, text, compare, hide))  # before stands on the left
+    return looks
+
+
+def _other(run: Run, text: str, compare: str, hide: Any) -> Look:
+    from glassformer.run import load
+
+    if compare in ("untrained", "best", "last") or compare.isdigit():
+        return run.look(text, checkpoint=compare, hide=hide)
+    look = load(compare, watch=remarks()).look(text, hide=hide)
+    look.name = Path(compare).name
+    return look
+
+
+def _rows(run: Run, texts: Path | None) -> list[list[int]] | None:
+    if texts is None:
+        return None
+    try:
+        lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as text ({error}).", file=texts) from error
+    return [run.look(line).ids for line in lines]
+
+
+def _write(looks: list[Look], file: Path, text: str, layer: int | None, head: int | None, *, kind: str) -> None:
+    from glassformer.figures.encode import save_figure
+    from glassformer.foundation.files import write_atomically
+    from glassformer.lens.page import render
+
+    if file.suffix.lower() == ".html":
+        shown = " ".join(text.split())
+        title = f"Look: {shown if len(shown) <= 60 else shown[:59] + '…'}"
+        write_atomically(file, render(looks, title=title, kind=kind))
+        return
+    save_figure(looks[-1].figure(layer, head), file)
+    for look in looks[:-1]:  # before, or the earlier moments of a film, beside it
+        save_figure(look.figure(layer, head), file.with_stem(f"{file.stem}-{look.name.replace(' ', '-')}"))
+
+
+def _print_document(looks: list[Look], layer: int | None, head: int | None, effects: Any, *, film: bool) -> None:
+    document = looks[-1].plain(layer, head)
+    if effects is not None:
+        document["ablation"] = effects.plain()
+    if film:
+        document["film"] = [look.plain(layer, head) for look in looks]
+    elif len(looks) > 1:
+        document["compare"] = looks[0].plain(layer, head)
+    sys.stdout.write(dumps(document, ensure_ascii=False, allow_nan=False) + "\n")  # one number a line would be too much
+
+
+def _print_look(look: Look, layer: int | None, head: int | None) -> None:
+    table = [
+        row for row in look.head_table() if (layer is None or row["layer"] == layer) and (head is None or row["head"] == head)
+    ]
+    for fault in look.faults:
+        say(fault)
+    columns = list(table[0])
+    rows = [[_shown(name, row[name]) for name in columns] for row in table]
+    print_table(f"{look.name}: {len(look.tokens)} tokens", columns, rows)
+    if layer is not None and head is not None:
+        weights = look.attention[layer, head]
+        for at, token in enumerate(look.queries):
+            order = [key for key in weights[at].argsort()[::-1][:4] if weights[at, key] > 0]
+            reads = ", ".join(f"{key} {look.keys[key]!r} {weights[at, key]:.0%}" for key in order)
+            out().print(f"{at:4d} {token!r} reads {reads or 'nothing'}", markup=False)
+
+
+def _shown(name: str, value: Any) -> str:
+    return "" if value is None else str(value) if name in ("layer", "head") else f"{value:.3f}"
+
+
+def _print_effects(effects: Any) -> None:
+    layers, heads, _ = effects.by_text.shape
+    rows = [[f"{layer}.{head}", str(effects.of(layer, head))] for layer in range(layers) for head in range(heads)]
+    print_table(f"Without the head ({effects.how}): {effects.unit}", ["layer.head", "effect"], rows)

@@ -1,0 +1,67 @@
+"""A user's text file -> the plain values of a small recipe for it, and a sentence that says what was chosen.
+
+Sizes follow the length of the text, so that the run ends in a minute or two on a laptop and learns something. Reads
+nothing but the file's size. A start, not an answer: the run's recipe.yaml holds all of it, to be changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.errors import DataError
+
+ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz")
+"""What is taken for a text. Anything else that is given as a recipe is read as one."""
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Up to ``bytes`` of text: a model that is neither too large for it nor a waste of it."""
+
+    bytes: float
+    width: int
+    layers: int
+    context: int
+    steps: int
+
+
+_SIZES = (
+    _Size(20_000, width=48, layers=2, context=32, steps=400),
+    _Size(300_000, width=64, layers=2, context=64, steps=800),
+    _Size(float("inf"), width=128, layers=4, context=128, steps=1000),
+)
+
+
+def is_text(source: object) -> bool:
+    """Whether this names a text file rather than a recipe."""
+    return isinstance(source, str | Path) and Path(source).suffix.lower() in ENDINGS and Path(source).is_file()
+
+
+def recipe_for(file: str | Path) -> dict[str, Any]:
+    """The values of a recipe; ``about`` says what was chosen."""
+    place = Path(file)
+    try:
+        length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # text packs to about a quarter
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place) from error
+    size = next(size for size in _SIZES if length <= size.bytes)
+    about = (
+        f"A character model of {place.name}: {size.layers} layers of width {size.width}, context {size.context}, "
+        f"{size.steps} steps, chosen by the length of the text."
+    )
+    return {
+        "about": about,
+        "data": {"path": str(place)},
+        "tokenizer": "char",
+        "model": {"width": size.width, "layers": size.layers, "heads": 4, "context": size.context},
+        "training": {
+            "steps": size.steps,
+            "batch_size": 16,
+            "lr": 2e-3,
+            "schedule": {"kind": "cosine", "warmup": 50, "final": 0.05},
+        },
+        "evaluation": {"every": size.steps // 4},
+        "checkpoint": {"every": size.steps // 4},
+    }

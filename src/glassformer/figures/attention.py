@@ -1,0 +1,148 @@
+"""Attention patterns, head scores, effects and lens tables -> figures for papers, and the scale of colours that pages share.
+
+Takes arrays and labels; knows no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+
+from glassformer.figures.encode import printable
+from glassformer.figures.style import GRID, INK, PALETTE, SOFT, new_axes, styled
+from glassformer.foundation.estimate import Estimate
+
+# From nothing to all: lightness falls (on a dark page, rises) all the way, and hue only goes between yellow and blue, which
+# people with any of the common colour-vision deficiencies can tell apart.
+ON_LIGHT = ("#fdfbf3", "#f3e3a3", "#c9bd8d", "#8d93a0", "#4a6aa5", "#0c2a66")
+ON_DARK = ("#0e1526", "#1d3a6e", "#4c6296", "#8f8f8f", "#cdb765", "#ffe27a")
+MOST_LABELS = 40
+
+
+def scale(dark: bool = False) -> LinearSegmentedColormap:
+    """Colours of weights from 0 to 1."""
+    return LinearSegmentedColormap.from_list("weights", list(ON_DARK if dark else ON_LIGHT))
+
+
+def draw_map(weights_TS: np.ndarray, queries: Sequence[str], keys: Sequence[str], *, title: str = "") -> Figure:
+    """One head: queries down, keys across, the colour by the root of the weight so that small ones are seen."""
+    rows, columns = weights_TS.shape
+    size = min(9.0, max(3.4, 0.22 * max(rows, columns) + 1.6))
+    with styled():
+        figure, axes = new_axes(size + 0.6, size * rows / max(rows, columns) * 0.9 + 0.9)
+        image = _image(axes, weights_TS)
+        _label(axes, queries, keys)
+        axes.set(xlabel="key: is read", ylabel="query: reads", title=title)
+        bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, ticks=np.sqrt([0, 0.01, 0.1, 0.25, 0.5, 1.0]))
+        bar.ax.set_yticklabels(["0", ".01", ".1", ".25", ".5", "1"])
+        bar.set_label("weight")
+        return figure
+
+
+def draw_grid(weights_LHTS: np.ndarray, *, layers: Sequence[int], title: str = "") -> Figure:
+    """All heads as small maps: layers down, heads across."""
+    count, heads = weights_LHTS.shape[:2]
+    side = min(1.9, 14.0 / max(heads, 1))
+    with styled():
+        figure = Figure(figsize=(side * heads + 0.7, side * count + 0.6), layout="constrained")
+        axes = figure.subplots(count, heads, squeeze=False)
+        for row, layer in enumerate(layers):
+            for head in range(heads):
+                one = axes[row][head]
+                _image(one, weights_LHTS[row, head])
+                one.set(xticks=[], yticks=[])
+                if row == 0:
+                    one.set_title(f"head {head}", fontsize=8, loc="center", fontweight="normal")
+                if head == 0:
+                    one.set_ylabel(f"layer {layer}", fontsize=8)
+        if title:
+            figure.suptitle(printable(title), fontsize=10)
+        return figure
+
+
+def draw_table(table_LH: np.ndarray, *, title: str = "", label: str = "", most: float | None = None) -> Figure:
+    """One number for each head, as a coloured table with the numbers in it."""
+    layers, heads = table_LH.shape
+    size = max(abs(np.nanmax(table_LH)), abs(np.nanmin(table_LH))) if most is None else most
+    with styled():
+        figure, axes = new_axes(0.62 * heads + 1.8, 0.45 * layers + 1.3)
+        shade = np.clip(np.abs(np.nan_to_num(table_LH)) / (size or 1.0), 0, 1)
+        axes.imshow(shade, cmap=scale(), norm=Normalize(0, 1), aspect="auto")
+        for (layer, head), value in np.ndenumerate(table_LH):
+            colour = "white" if shade[layer, head] > 0.6 else INK
+            axes.text(head, layer, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+        axes.set(xticks=range(heads), yticks=range(layers), xlabel="head", ylabel="layer", title=title)
+        axes.grid(False)
+        if label:
+            axes.text(1.0, -0.25, label, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=SOFT)
+        return figure
+
+
+def draw_effects(effects: Mapping[str, Estimate], *, unit: str, title: str = "") -> Figure:
+    """What taking out each head does, with its interval, the largest first."""
+    order = sorted(effects, key=lambda name: -(effects[name].value or 0.0))
+    with styled():
+        figure, axes = new_axes(5.6, 0.26 * len(order) + 1.2)
+        for at, name in enumerate(order):
+            one = effects[name]
+            value = 0.0 if one.value is None else one.value
+            low, high = (value if end is None else end for end in (one.low, one.high))
+            axes.plot([low, high], [at, at], color=PALETTE[0], linewidth=1.6)
+            axes.plot(value, at, marker="o", markersize=4, color=PALETTE[0])
+        axes.axvline(0.0, color=SOFT, linestyle="--", linewidth=1.0)
+        axes.set_yticks(range(len(order)), order, fontsize=8)
+        axes.invert_yaxis()
+        axes.set(xlabel=unit, title=title)
+        return figure
+
+
+def draw_lens(
+    words: Sequence[Sequence[str]], shares: np.ndarray, tokens: Sequence[str], names: Sequence[str], *, title: str = ""
+) -> Figure:
+    """The likeliest output after each layer at each position: layers upwards, the word written, its probability as colour."""
+    layers, positions = shares.shape
+    with styled():
+        figure, axes = new_axes(max(4.0, 0.62 * positions + 1.4), 0.34 * layers + 1.3)
+        axes.imshow(np.sqrt(shares), cmap=scale(), norm=Normalize(0, 1), aspect="auto", origin="lower")
+        for (layer, position), share in np.ndenumerate(shares):
+            colour = "white" if share > 0.36 else INK
+            axes.text(position, layer, _short(words[layer][position]), ha="center", va="center", fontsize=7, color=colour)
+        axes.set_xticks(range(positions), [_short(token) for token in tokens], fontsize=7, rotation=60)
+        axes.set_yticks(range(layers), names, fontsize=7)
+        axes.grid(False)
+        axes.set(title=title, xlabel="after the token")
+        return figure
+
+
+def _image(axes: Axes, weights_TS: np.ndarray):  # type: ignore[no-untyped-def]
+    axes.grid(False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(True)
+    for spine in axes.spines.values():
+        spine.set_color(GRID)
+    root = np.sqrt(np.clip(weights_TS, 0, 1))
+    return axes.imshow(root, cmap=scale(), norm=Normalize(0, 1), interpolation="nearest", aspect="auto")
+
+
+def _label(axes: Axes, queries: Sequence[str], keys: Sequence[str]) -> None:
+    """Tokens on both axes; where there are too many, every so many of them, with their position."""
+    for names, place in ((keys, axes.set_xticks), (queries, axes.set_yticks)):
+        every = -(-len(names) // MOST_LABELS)
+        at = list(range(0, len(names), every))
+        place(
+            at,
+            [_short(names[position]) if every == 1 else f"{position} {_short(names[position])}" for position in at],
+            fontsize=7,
+        )
+    axes.tick_params(axis="x", rotation=90, length=2)
+    axes.tick_params(axis="y", length=2)
+
+
+def _short(token: str) -> str:
+    shown = printable(token).replace("\n", "↵").replace("\t", "⇥")
+    shown = shown if shown.strip() else "␣" * max(1, len(shown))
+    return shown if len(shown) <= 12 else f"{shown[:11]}…"

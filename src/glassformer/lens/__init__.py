@@ -1,0 +1,1 @@
+"""Looking inside a network: capture, readouts, interventions, and a page to send."""

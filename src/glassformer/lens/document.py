@@ -1,0 +1,93 @@
+"""Looks -> the document that the drawing code reads: plain JSON, maps in one byte a weight, compressed.
+
+    {"version": 1, "title": "...", "kind": "one" | "compare" | "film",
+     "scale": {"light": ["#rrggbb", ...], "dark": [...]},           colours of weights from 0 to 1
+     "views": [{"name": "step 400", "tokens": [...], "keys": [...],  what stands at each query and key
+                "layers": L, "heads": H, "hidden": [3],
+                "maps": base64 of gzip of uint8 [L][H][T][S] or null, round(255 * sqrt(weight))
+                "no_maps": null | "why there are none",
+                "losses": [null, 3.1, ...] | null,
+                "lens": null | {"names": [...], "words": [layer][position][k], "shares": [layer][position][k]},
+                "table": {"columns": ["entropy", ...], "rows": [[layer, head, number or null, ...]]},
+                "faults": ["..."]}]}
+
+The root keeps small weights apart: a weight of 0.001 is the byte 8.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.figures.attention import ON_DARK, ON_LIGHT
+from glassformer.lens.look import Look
+
+VERSION = 1
+MOST_WORDS = 60_000
+"""Words of the logit lens in one document; beyond, fewer for each position."""
+
+
+def document(looks: Sequence[Look], *, title: str, kind: str = "one") -> dict[str, Any]:
+    """The whole document; ``kind``: one look, two to compare, or a film of several."""
+    return {
+        "version": VERSION,
+        "title": title,
+        "kind": kind,
+        "scale": {"light": list(ON_LIGHT), "dark": list(ON_DARK)},
+        "views": [view(look) for look in looks],
+    }
+
+
+def view(look: Look) -> dict[str, Any]:
+    """One look, ready to be drawn."""
+    losses, dims = look.losses, look.network.dims
+    found = look.no_attention is None
+    return {
+        "name": look.name,
+        "tokens": look.queries,
+        "keys": look.keys if found else look.queries,
+        "layers": dims.layers,
+        "heads": dims.heads,
+        "hidden": look.hidden,
+        "maps": packed(look.attention) if found else None,
+        "no_maps": look.no_attention,
+        "losses": None if losses is None else [None if np.isnan(nats) else round(float(nats), 4) for nats in losses],
+        "lens": _lens(look),
+        "table": _table(look) if found else None,
+        "faults": look.faults if found else [],
+    }
+
+
+def packed(attention: np.ndarray) -> str:
+    """Weights between 0 and 1 -> base64 of gzip of one byte each."""
+    quantised = np.rint(255 * np.sqrt(np.clip(np.nan_to_num(attention), 0.0, 1.0))).astype(np.uint8)
+    return base64.b64encode(gzip.compress(quantised.tobytes(), compresslevel=4, mtime=0)).decode()
+
+
+def unpacked(text: str, shape: Sequence[int]) -> np.ndarray:
+    """What ``packed`` made, as weights again: within 0.004 of what they were."""
+    quantised = np.frombuffer(gzip.decompress(base64.b64decode(text)), np.uint8).reshape(shape)
+    return (quantised / 255.0) ** 2
+
+
+def _lens(look: Look) -> dict[str, Any] | None:
+    found = look.logit_lens
+    if found is None:
+        return None
+    layers, positions = found.scores.shape[:2]
+    ids, shares = found.top(max(1, min(5, MOST_WORDS // (layers * positions))))
+    return {
+        "names": list(found.names),
+        "words": [[[look.output_name(token) for token in row] for row in layer] for layer in ids.tolist()],
+        "shares": np.round(shares.astype(np.float64), 4).tolist(),
+    }
+
+
+def _table(look: Look) -> dict[str, Any]:
+    rows = look.head_table()
+    columns = [name for name in rows[0] if name not in ("layer", "head")]
+    return {"columns": columns, "rows": [[row["layer"], row["head"], *(row[name] for name in columns)] for row in rows]}

@@ -1,0 +1,107 @@
+"""Heads taken out one at a time -> how much that matters, with an interval over texts; and patching from one text into another.
+
+For a network that predicts the next token the effect is the rise of its loss in nats per token; for others it is the
+Kullback-Leibler divergence of what it says without the head from what it says with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.foundation.distributions import t_upper
+from glassformer.foundation.errors import UsageError
+from glassformer.foundation.estimate import Estimate
+from glassformer.lens.capture import capture, changed
+from glassformer.lens.interventions import output_of, patched, replacement
+from glassformer.lens.logits import token_losses
+from glassformer.lens.places import Places
+from glassformer.lens.readouts import Floats
+
+
+@final
+@dataclass(frozen=True)
+class HeadEffects:
+    """``by_text`` [L, H, texts]: the rise of the loss (or the divergence) on each text."""
+
+    how: str
+    unit: str
+    by_text: Floats
+
+    def of(self, layer: int, head: int) -> Estimate:
+        """The mean over the texts, with Student's interval."""
+        values = self.by_text[layer, head]
+        value, n = float(values.mean()), len(values)
+        if n < 2:
+            return Estimate(value, n=n)
+        half = float(t_upper(0.025, n - 1)) * float(values.std(ddof=1)) / math.sqrt(n)
+        return Estimate(value, value - half, value + half, n)
+
+    def plain(self) -> dict[str, Any]:
+        layers, heads, _ = self.by_text.shape
+        table = [[self.of(layer, head).plain() for head in range(heads)] for layer in range(layers)]
+        return {"how": self.how, "unit": self.unit, "effects": table}
+
+
+def head_effects(places: Places, rows: Sequence[Tensor], *, how: str = "zero") -> HeadEffects:
+    """Every head of every layer, on texts given as ids [T]."""
+    if not rows:
+        raise UsageError("There is no text to measure effects on; give one at least, and two for an interval.")
+    if how == "resample" and len(rows) < 2:
+        raise UsageError("how='resample' takes outputs from another text; give two texts at least.")
+    dims = places.network.dims
+    predicts = dims.causal and dims.outputs is None
+    if predicts and min(len(ids_T) for ids_T in rows) < 2:
+        raise UsageError("A text of one token has no loss; give longer texts.")
+    names = [output_of(places, layer) for layer in range(dims.layers)]
+    passes = [capture(places, ids_T[None], names) for ids_T in rows]
+    by_text = np.empty((dims.layers, dims.heads, len(rows)))
+    for layer, name in enumerate(names):
+        values = [one.values[name][0] for one in passes]
+        for head in range(dims.heads):
+            for row, ids_T in enumerate(rows):
+                with changed(places, {name: replacement(how, head, values, row)}):
+                    without = capture(places, ids_T[None]).scores
+                by_text[layer, head, row] = _effect(passes[row].scores, without, ids_T, predicts=predicts)
+    unit = "nats per token more" if predicts else "nats of divergence"
+    return HeadEffects(how, unit, by_text)
+
+
+def _effect(scores: Tensor, without: Tensor, ids_T: Tensor, *, predicts: bool) -> float:
+    if predicts:
+        loss, worse = (np.nanmean(token_losses(each[0], ids_T)) for each in (scores, without))
+        return float(worse - loss)
+    said, other = (torch.log_softmax(each.double(), dim=-1) for each in (scores, without))
+    return float((said.exp() * (said - other)).sum(dim=-1).mean())
+
+
+def patching_effects(places: Places, from_T: Tensor, into_T: Tensor, *, target: int, other: int) -> Floats:
+    """What comes back when the residual stream of one text is put into another, by layer and position, [L, T].
+
+    Measured by the last position's score of ``target`` (what the first text makes likely) less that of ``other``: 0 is the
+    second text's, 1 the first one's.
+    """
+    if len(from_T) != len(into_T):
+        raise UsageError(f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many.")
+    names = places.streams
+    first = capture(places, from_T[None], names)
+
+    def difference(scores: Tensor) -> float:
+        last_V = scores[0, -1] if scores.dim() == 3 else scores[0]
+        return float(last_V[target] - last_V[other])
+
+    top, bottom = difference(first.scores), difference(capture(places, into_T[None]).scores)
+    if top == bottom:
+        raise UsageError("Both texts give the same difference of the two scores, so there is nothing to bring back.")
+    found = np.empty((len(names), len(into_T)))
+    for layer, name in enumerate(names):
+        for position in range(len(into_T)):
+            with patched(places, name, first.values[name], positions=[position]):
+                found[layer, position] = difference(capture(places, into_T[None]).scores)
+    return (found - bottom) / (top - bottom)

@@ -1,0 +1,114 @@
+"""Changes to a network that last for a ``with``: a head's output removed or replaced, an activation taken from another text.
+
+    with ablated(places, layer=0, head=2, how="mean", rows=rows):
+        ...  # the network without that head
+
+Afterwards the network gives the same bits as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from glassformer.foundation.errors import UsageError
+from glassformer.lens.capture import Change, capture, changed
+from glassformer.lens.places import Places
+
+HOW = ("zero", "mean", "resample")
+
+
+def require_head(places: Places, layer: int, head: int | None = None) -> None:
+    """A sentence when there is no such layer or head."""
+    dims = places.network.dims
+    if not 0 <= layer < dims.layers:
+        raise UsageError(f"There is no layer {layer}: this network has the layers 0 to {dims.layers - 1}.")
+    if head is not None and not 0 <= head < dims.heads:
+        raise UsageError(f"There is no head {head}: each layer has the heads 0 to {dims.heads - 1}.")
+
+
+def require_how(how: str) -> None:
+    """A sentence when nothing is called so."""
+    if how not in HOW:
+        raise UsageError(f"how={how!r} cannot be used: choose {', '.join(HOW)}.")
+
+
+def output_of(places: Places, layer: int) -> str:
+    """The place where a layer's heads stand apart."""
+    name = places.outputs[layer]
+    if name is None:
+        raise UsageError(f"Layer {layer} shows no outputs of single heads, so none of them can be taken out.")
+    return name
+
+
+@contextmanager
+def ablated(
+    places: Places, *, layer: int, head: int, how: str = "zero", rows: Sequence[Tensor] = (), row: int = 0
+) -> Iterator[None]:
+    """One head without effect. ``zero``: its output is zeros; ``mean``: the mean of its output over ``rows`` (ids of texts);
+    ``resample``: its output on the text after number ``row`` of ``rows``, position by position, beginning again where that
+    text is shorter."""
+    require_head(places, layer, head)
+    require_how(how)
+    name = output_of(places, layer)
+    values = () if how == "zero" else _needed(places, name, how, rows)
+    with changed(places, {name: replacement(how, head, values, row)}):
+        yield
+
+
+def replacement(how: str, head: int, values: Sequence[Tensor], row: int) -> Change:
+    """``values``: what the place holds for each text, [H, T, E]."""
+    require_how(how)
+
+    def change(z_BHTE: Tensor) -> Tensor:
+        if how == "zero":
+            z_BHTE[:, head] = 0.0
+        elif how == "mean":
+            z_BHTE[:, head] = torch.cat([value_HTE[head] for value_HTE in values]).mean(dim=0)
+        else:
+            other_TE = values[(row + 1) % len(values)][head]
+            z_BHTE[:, head] = other_TE[torch.arange(z_BHTE.shape[2], device=z_BHTE.device) % len(other_TE)]
+        return z_BHTE
+
+    return change
+
+
+def _needed(places: Places, name: str, how: str, rows: Sequence[Tensor]) -> list[Tensor]:
+    least = 2 if how == "resample" else 1
+    if len(rows) < least:
+        raise UsageError(f"how={how!r} needs {least} text{'s' if least > 1 else ''} at least, to take outputs from; give more.")
+    return [capture(places, ids_T[None], [name]).values[name][0] for ids_T in rows]
+
+
+@contextmanager
+def patched(
+    places: Places, name: str, value: Tensor, *, positions: Sequence[int] | None = None, head: int | None = None
+) -> Iterator[None]:
+    """At the place ``name`` stands ``value`` (what ``capture`` found there for another text), at all positions or at some.
+
+    ``head``: only that head of a place with an axis of heads.
+    """
+    axes = places[name].axes
+    along = next((number for number, axis in enumerate(axes) if axis in ("position", "query")), None)
+    if along is None or (head is not None and "head" not in axes):
+        raise UsageError(f"{name} has the axes {', '.join(axes)}: it cannot be patched by {'head' if along else 'position'}.")
+
+    def change(found: Tensor) -> Tensor:
+        if found.shape[1:] != value.shape[1:]:
+            raise UsageError(
+                f"The two texts do not have the same length at {name} ({tuple(found.shape)} and {tuple(value.shape)}); "
+                "patching needs texts of as many tokens."
+            )
+        where: list[slice | Sequence[int] | int] = [slice(None)] * found.dim()
+        if positions is not None:
+            where[along] = list(positions)
+        if head is not None:
+            where[axes.index("head")] = head
+        found[tuple(where)] = value[tuple(where)]
+        return found
+
+    with changed(places, {name: change}):
+        yield

@@ -1,0 +1,252 @@
+"""A network and a text -> a Look: tokens, attention, what each layer would say, losses, head scores; draws itself.
+
+look = run.look("the cat sat on the mat")
+look.attention[1, 3]        # layer 1, head 3: [query, key]
+look.at("blocks.0.middle")  # any place by its name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.foundation.errors import UsageError
+from glassformer.lens import readouts
+from glassformer.lens.capture import capture
+from glassformer.lens.effects import HeadEffects, head_effects, patching_effects
+from glassformer.lens.head_scores import HeadScores, head_scores
+from glassformer.lens.interventions import ablated, patched, require_head
+from glassformer.lens.logits import LogitLens, logit_lens, token_losses
+from glassformer.lens.places import Places
+from glassformer.model.network import Network
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from glassformer.data.tokenizers.base import Tokenizer
+
+
+@final
+class Look:
+    """One text in one network. The network is asked once, when the look is made; ``at`` and the scores ask it again."""
+
+    def __init__(
+        self,
+        network: Network,
+        tokenizer: Tokenizer,
+        ids: Sequence[int],
+        *,
+        hide: Sequence[int] = (),
+        name: str = "",
+        labels: Sequence[str] = (),
+    ) -> None:
+        dims = network.dims
+        if not ids:
+            raise UsageError("The text is empty, so there is nothing to look at; give one token at least.")
+        if len(ids) > dims.context:
+            raise UsageError(f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.")
+        wrong = [position for position in hide if not 0 <= position < len(ids)]
+        if wrong:
+            raise UsageError(f"hide={wrong[0]} is no position of this text: it has the positions 0 to {len(ids) - 1}.")
+        self.name = f"step {name}" if name.isdigit() else name
+        self.network, self.tokenizer, self.ids, self.hidden = network, tokenizer, list(ids), sorted(set(hide))
+        self.labels = tuple(labels)
+        self.places = Places(network)
+        self._ids_BT = torch.tensor([self.ids], device=next(network.parameters()).device)
+        names = [place for place in (*self.places.patterns, *self.places.streams) if place is not None]
+        self._found = capture(self.places, self._ids_BT, names, hidden_BS=self._mask())
+        self.tokens = [tokenizer.token_text(token) if token < tokenizer.size else f"#{token}" for token in self.ids]
+        virtual = getattr(getattr(network, "reader", None), "virtual", 0)
+        self.queries = [*(f"[prompt {number}]" for number in range(virtual)), *self.tokens]
+
+    def _mask(self) -> Tensor | None:
+        if not self.hidden:
+            return None
+        mask_BS = torch.zeros_like(self._ids_BT, dtype=torch.bool)
+        mask_BS[:, self.hidden] = True
+        return mask_BS
+
+    @property
+    def no_attention(self) -> str | None:
+        """Why there are no maps, as a sentence; None: there are."""
+        missing = [layer for layer, name in enumerate(self.places.patterns) if name is None]
+        if not missing and self.places.patterns:
+            return None
+        kind = getattr(getattr(getattr(self.network, "config", None), "mixer", None), "kind", None)
+        what = f"model.mixer={kind}" if kind else type(self.network).__name__
+        return (
+            f"{what} forms no attention pattern{f' in layer {missing[0]}' if missing else ''}, so there is no map to show; "
+            "losses and the logit lens are there."
+        )
+
+    @cached_property
+    def attention(self) -> np.ndarray:
+        """Weights [layer, head, query, key]."""
+        if self.no_attention:
+            raise UsageError(self.no_attention)
+        patterns = [self._found.values[name][0].float().cpu().numpy() for name in self.places.patterns if name]
+        return np.stack(patterns)
+
+    @property
+    def keys(self) -> list[str]:
+        """What stands at each key: the tokens, after vectors of a prefix where there is one."""
+        before = self.attention.shape[-1] - len(self.queries)
+        return [*(f"[prefix {number}]" for number in range(before)), *self.queries]
+
+    @cached_property
+    def faults(self) -> list[str]:
+        """What is wrong with the rows of the maps; empty when each sums to one and nothing hidden has weight."""
+        queries, keys = self.attention.shape[-2:]
+        hidden = np.zeros(keys, bool)
+        hidden[[keys - len(self.ids) + position for position in self.hidden]] = True
+        visible = readouts.visible_keys(queries, keys, causal=self.network.dims.causal, hidden=hidden)
+        return readouts.check_rows(self.attention, visible)
+
+    def at(self, name: str) -> np.ndarray:
+        """What stands at a place, without the axis of the batch. ``places`` says which there are, with their axes."""
+        known = self._found.values.get(name)
+        value = known if known is not None else capture(self.places, self._ids_BT, [name], hidden_BS=self._mask()).values[name]
+        return value[0].float().cpu().numpy()
+
+    @property
+    def scores(self) -> np.ndarray:
+        """What the head gives: [position, token], or one number for each label."""
+        return self._found.scores[0].float().cpu().numpy()
+
+    def output_name(self, number: int) -> str:
+        """What a score of the network stands for: a token, or a label."""
+        if self.network.dims.outputs is not None:
+            return self.labels[number] if number < len(self.labels) else f"label {number}"
+        return self.tokenizer.token_text(number) if number < self.tokenizer.size else f"#{number}"
+
+    @cached_property
+    def logit_lens(self) -> LogitLens | None:
+        """What the network would say after each layer; None where it shows no residual stream."""
+        if not self.places.streams:
+            return None
+        streams = {name: self._found.values[name] for name in self.places.streams}
+        return logit_lens(self.network, streams, self._mask())
+
+    @property
+    def losses(self) -> np.ndarray | None:
+        """Nats of each token given those before it (NaN for the first); None where the network predicts no next token."""
+        dims = self.network.dims
+        if not dims.causal or dims.outputs is not None or self._found.scores.dim() != 3:
+            return None
+        return token_losses(self._found.scores[0].cpu(), torch.tensor(self.ids))
+
+    def rollout(self) -> np.ndarray:
+        """How much of each position comes from each token after each layer, [layer, query, key]."""
+        if self.attention.shape[-1] != self.attention.shape[-2]:
+            raise UsageError("Rollout multiplies maps of as many keys as queries; a prefix adds keys, so there is none here.")
+        return readouts.rollout(self.attention)
+
+    @cached_property
+    def head_scores(self) -> HeadScores | None:
+        """Previous-token, duplicate-token, induction and copying scores, on repeated random tokens, not on this text."""
+        own = self.tokenizer
+        marks = {own.start_id, own.stop_id, own.pad_id, own.unknown_id, *(own.mark_id(mark) for mark in own.marks)}
+        beyond = range(own.size, self.network.dims.vocabulary)
+        return head_scores(self.places, avoid=frozenset({*(mark for mark in marks if mark is not None), *beyond}))
+
+    def head_table(self) -> list[dict[str, Any]]:
+        """One row for each head: what it does on this text, and its scores."""
+        entropy, distance = readouts.entropy(self.attention), readouts.distance(self.attention)
+        first, found = readouts.weight_on_first(self.attention), self.head_scores
+        columns = {"entropy": entropy, "distance": distance, "first": first}
+        if found is not None:
+            columns |= {"previous": found.previous, "duplicate": found.duplicate}
+            columns |= {"induction": found.induction} if found.induction is not None else {}
+            columns |= {"copying": found.copying} if found.copying is not None else {}
+        layers, heads = self.attention.shape[:2]
+        return [
+            {"layer": layer, "head": head} | {name: _number(table[layer, head]) for name, table in columns.items()}
+            for layer in range(layers)
+            for head in range(heads)
+        ]
+
+    def effects(self, texts: Sequence[Sequence[int]] | None = None, *, how: str = "zero") -> HeadEffects:
+        """What taking out each head does to this text, or to texts given as ids."""
+        rows = [self.ids] if texts is None else texts
+        device = self._ids_BT.device
+        return head_effects(self.places, [torch.tensor(list(ids), device=device) for ids in rows], how=how)
+
+    def again(self) -> Look:
+        """The same text in the network as it stands now: inside ``without`` or ``patched``, the altered one."""
+        return Look(self.network, self.tokenizer, self.ids, hide=self.hidden, name=self.name, labels=self.labels)
+
+    def without(
+        self, layer: int, head: int, *, how: str = "zero", texts: Sequence[Sequence[int]] | None = None
+    ) -> AbstractContextManager[None]:
+        """The network without a head, for the length of a ``with``. ``texts``: ids to take means or samples from."""
+        rows = [torch.tensor(list(ids), device=self._ids_BT.device) for ids in (texts or [self.ids])]
+        return ablated(self.places, layer=layer, head=head, how=how, rows=rows)
+
+    def patched(
+        self, other: Look, name: str, *, positions: Sequence[int] | None = None, head: int | None = None
+    ) -> AbstractContextManager[None]:
+        """The network with what ``other`` has at a place, for the length of a ``with``; at some positions, or all."""
+        value = torch.from_numpy(other.at(name)).unsqueeze(0).to(self._ids_BT.device)
+        return patched(self.places, name, value, positions=positions, head=head)
+
+    def patching(self, other: Look, *, target: int, instead: int) -> np.ndarray:
+        """What of ``other`` comes back, by layer and position, when its residual stream is put into this text there.
+
+        Measured by the last position's score of the token ``target`` less that of ``instead``: 0 as here, 1 as in ``other``.
+        """
+        return patching_effects(self.places, other._ids_BT[0], self._ids_BT[0], target=target, other=instead)
+
+    def figure(self, layer: int | None = None, head: int | None = None) -> Figure:
+        """The map of a head, of all heads of a layer, or of all heads; save it with ``figures.encode.save_figure``."""
+        from glassformer.figures.attention import draw_grid, draw_map
+
+        if layer is None and head is not None:
+            raise UsageError(f"head={head} is given without a layer; say which layer it is in.")
+        if layer is not None:
+            require_head(self.places, layer, head)
+        title = f"{self.name}: " if self.name else ""
+        if layer is not None and head is not None:
+            return draw_map(self.attention[layer, head], self.queries, self.keys, title=f"{title}layer {layer}, head {head}")
+        chosen = [layer] if layer is not None else list(range(len(self.attention)))
+        return draw_grid(self.attention[chosen], layers=chosen, title=f"{title}{len(self.tokens)} tokens")
+
+    def plain(self, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
+        """Plain values: tokens, attention [layer][head][query][key], and the readouts."""
+        if layer is not None:
+            require_head(self.places, layer, head)
+        layers = [layer] if layer is not None else list(range(len(self.attention)))
+        heads = [head] if head is not None else list(range(self.attention.shape[1]))
+        chosen = self.attention[layers][:, heads].astype(np.float64).round(8)
+        losses = self.losses
+        document = {
+            "tokens": self.queries,
+            "ids": self.ids,
+            "model": self.name,
+            "hidden": self.hidden,
+            "layers": layers,
+            "heads": heads,
+            "attention": chosen.tolist(),
+            "losses": None if losses is None else [_number(nats) for nats in losses],
+            "scores": [row for row in self.head_table() if row["layer"] in layers and row["head"] in heads],
+            "faults": self.faults,
+        }
+        return document | ({} if self.keys == self.queries else {"keys": self.keys})
+
+    def _repr_html_(self) -> str:
+        from glassformer.lens.page import notebook
+
+        return notebook(self)
+
+    def __repr__(self) -> str:
+        dims = self.network.dims
+        return f"Look({self.name!r}, {len(self.ids)} tokens, {dims.layers} layers of {dims.heads} heads)"
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 6)

@@ -1,0 +1,50 @@
+"""Looks -> one HTML file that needs nothing else: our modules and style put inside, no address outside, no network.
+
+The modules in static/ are plain ES modules, so the local server can serve them as files; here they stand in one script,
+in the order of their imports, which is why their ``import`` and ``export`` lines each take a single line.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
+
+from glassformer.figures.encode import printable
+from glassformer.lens.document import document
+from glassformer.lens.look import Look
+
+MODULES = ("colours.js", "unpack.js", "maps.js", "tokens.js", "tables.js", "view.js", "start.js")
+"""In the order in which they need each other."""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def render(looks: Sequence[Look], *, title: str, kind: str = "one") -> str:
+    """The whole page: a single look, two side by side (``compare``), or a film."""
+    data = json.dumps(document(looks, title=title, kind=kind), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Template(static("look.html")).substitute(
+        policy=_POLICY,
+        title=html.escape(printable(title)),
+        style=static("look.css"),
+        data=printable(data).replace("<", "\\u003c"),  # no text can end the script element
+        script=one_script(),
+    )
+
+
+def notebook(look: Look) -> str:
+    """The same drawing inside a notebook, in a frame of its own."""
+    page = html.escape(render([look], title=f"{look.name}, {len(look.tokens)} tokens"), quote=True)
+    return f'<iframe srcdoc="{page}" style="width:100%;height:720px;border:0" title="attention maps"></iframe>'
+
+
+def one_script() -> str:
+    """The modules one after another, without the lines by which they find each other."""
+    parts = [re.sub(r"^import .*\n", "", static(name), flags=re.MULTILINE) for name in MODULES]
+    return re.sub(r"^export ", "", "\n".join(parts), flags=re.MULTILINE)
+
+
+def static(name: str) -> str:
+    return files("glassformer.lens").joinpath("static", name).read_text(encoding="utf-8")

@@ -1,0 +1,86 @@
+// Tables: what the chosen row reads, what each layer would say, and the scores of all heads.
+import { shade } from "./colours.js";
+import { headOf, percent, weight } from "./unpack.js";
+import { printed } from "./maps.js";
+
+const cell = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
+
+const rowOf = (kind, texts) => {
+  const row = document.createElement("tr");
+  row.append(...texts.map((text) => cell(kind, text)));
+  return row;
+};
+
+// The chosen row in words: the keys with the most weight.
+export function readOut(view, state, most = 6) {
+  const row = headOf(view, state.layer, state.head).subarray(state.row * view.keys.length, (state.row + 1) * view.keys.length);
+  const order = Array.from(row.keys()).sort((a, b) => row[b] - row[a] || a - b).filter((at) => weight(row[at]) > 0.0005).slice(0, most);
+  const who = `${state.row} “${printed(view.tokens[state.row])}”`;
+  if (!order.length) return `${who} sees nothing.`;
+  return `${who} reads ${order.map((at) => `${at} “${printed(view.keys[at])}” ${percent(row[at])}`).join(", ")}.`;
+}
+
+// What the network would say after each layer at the chosen position.
+export function lensTable(view, position, table) {
+  const lens = view.lens, at = Math.min(position, lens.words[0].length - 1);
+  const whole = document.createElement("table");
+  whole.append(cell("caption", lens.words[0].length === 1 ? "Logit lens: the whole text" : `Logit lens: after ${at} “${printed(view.tokens[at])}”`));
+  const body = document.createElement("tbody");
+  [...lens.names.keys()].reverse().forEach((layer) => {
+    const row = rowOf("th", [lens.names[layer].replace(/^blocks\.(\d+)\.after$/, "layer $1")]);
+    lens.words[layer][at].forEach((word, k) => {
+      const share = lens.shares[layer][at][k], one = cell("td", `${printed(word)} ${(100 * share).toFixed(0)} %`);
+      const { background, ink } = shade(table, Math.round(255 * Math.sqrt(share)));
+      one.style.background = background;
+      one.style.color = ink;
+      row.append(one);
+    });
+    body.append(row);
+  });
+  whole.append(body);
+  return whole;
+}
+
+const ABOUT = {
+  entropy: "nats: 0 looks at one token",
+  distance: "positions away, on this text",
+  first: "weight on the first token, on this text",
+  previous: "weight one position back, on repeated random tokens",
+  duplicate: "weight on the same token earlier, on repeated random tokens",
+  induction: "weight on the token after the same token earlier, on repeated random tokens",
+  copying: "how far it raises the tokens it looks at, in standard deviations",
+};
+
+// All heads; a click on a column sorts, a click on a row (or Enter) chooses the head.
+export function headTable(view, choose) {
+  const whole = document.createElement("table");
+  const columns = ["layer", "head", ...view.table.columns];
+  const head = document.createElement("tr"), body = document.createElement("tbody");
+  const rows = view.table.rows.map((values) => {
+    const row = rowOf("td", values.map((value, at) => (value === null ? "" : at < 2 ? value : value.toFixed(3))));
+    row.tabIndex = 0;
+    row.dataset.layer = values[0];
+    row.dataset.head = values[1];
+    row.addEventListener("click", () => choose(values[0], values[1]));
+    row.addEventListener("keydown", (event) => event.key === "Enter" && choose(values[0], values[1]));
+    return { row, values };
+  });
+  columns.forEach((name, at) => {
+    const title = cell("th", ""), button = Object.assign(cell("button", name), { type: "button", title: ABOUT[name] ?? "" });
+    title.scope = "col";
+    button.addEventListener("click", () => {
+      const down = title.getAttribute("aria-sort") !== "descending";
+      head.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
+      title.setAttribute("aria-sort", down ? "descending" : "ascending");
+      rows.sort((a, b) => (down ? -1 : 1) * ((a.values[at] ?? -Infinity) - (b.values[at] ?? -Infinity)));
+      body.append(...rows.map(({ row }) => row));
+    });
+    title.append(button);
+    head.append(title);
+  });
+  body.append(...rows.map(({ row }) => row));
+  const top = document.createElement("thead");
+  top.append(head);
+  whole.append(cell("caption", "Heads"), top, body);
+  return whole;
+}

@@ -1,0 +1,92 @@
+"""A study's plan -> what it would take and what it could see, before anything is trained: ``compare --dry-run``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.assembly import prepare_data
+from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.progress import duration
+from glassformer.planning import plan_with, with_time
+from glassformer.recipe import Recipe, Source
+from glassformer.study.compare import find_plan
+from glassformer.study.executors.machine import cores
+from glassformer.study.plan import BASE, StudyPlan
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What a study would cost. ``seconds``: by variant, of one run, from steps that were timed here."""
+
+    plan: StudyPlan
+    notes: tuple[str, ...]
+    parameters: Mapping[str, int]
+    seconds: Mapping[str, float]
+    jobs: int
+
+    @property
+    def runs(self) -> int:
+        """With the most seeds that the plan may take."""
+        return len(self.parameters) * self.plan.all_looks[-1]
+
+    @property
+    def total(self) -> float:
+        """Seconds of computing, all runs added up; start-up, checks and evaluations come on top."""
+        return sum(self.seconds.values()) * self.plan.all_looks[-1]
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "variants": [
+                {"variant": name, "parameters": self.parameters[name], "seconds": self.seconds[name]}
+                for name in self.parameters
+            ],
+            "seeds": self.plan.all_looks[-1],
+            "runs": self.runs,
+            "jobs": self.jobs,
+            "seconds_of_computing": self.total,
+            "seconds": self.total / self.jobs,
+            "power": self.plan.foresight(),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        rows = [
+            f"{name}: {self.parameters[name]:,} parameters, {duration(self.seconds[name])} a run" for name in self.parameters
+        ]
+        first, last = self.plan.all_looks[0], self.plan.all_looks[-1]
+        looks = f"{last} seeds" if first == last else f"{first} to {last} seeds"
+        return "\n".join(
+            [
+                *rows,
+                f"{len(rows)} variants with {looks}: up to {self.runs} runs, {duration(self.total)} of computing, about "
+                f"{duration(self.total / self.jobs)} with {self.jobs} at once (steps timed here; evaluations come on top).",
+                self.plan.foresight(),
+                *self.notes,
+            ]
+        )
+
+
+def foresee(
+    source: Source | StudyPlan,
+    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
+    *,
+    cross: bool = False,
+    set: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    plugins: Sequence[Path | str] = (),
+    **given: Any,
+) -> Foresight:
+    """What ``compare`` with the same words would do. Reads the data, times a few steps of every variant, trains nothing."""
+    load_plugins(plugins)
+    known = {name: value for name, value in given.items() if value is not None}
+    plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **known)
+    parameters, seconds = dict[str, int](), dict[str, float]()
+    for name in (BASE, *(change.name for change in plan.changes)):
+        recipe = Recipe.parse(resolve(plan.settings(name)))
+        data = prepare_data(recipe)
+        found = with_time(plan_with(recipe, data), data)
+        parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
+    return Foresight(plan, tuple(notes), parameters, seconds, min(jobs or cores(), len(parameters) * plan.all_looks[-1]))

@@ -1,0 +1,44 @@
+"""A run has one owner at a time: a second process is told who it is and loses nothing; a killed one leaves no lock."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from glassformer.runs.records import MetricsLog
+
+
+@pytest.mark.parametrize("words", [(), ("--resume",)], ids=["a second train", "resume of a running run"])
+def test_the_second_is_refused_and_told_who(fault, whole, words) -> None:
+    first = fault.start(["slow_step", 10, str(fault.root / "there"), 3.0])
+    fault.until((fault.root / "there").exists)
+    second = fault.start(words=words) if words else fault.start(words=("--quiet",))
+    assert second.wait() == 1
+    assert f"is being trained by process {first.pid} on " in second.said
+    assert f"kill {first.pid}" in second.said
+    assert first.wait() == 0, first.said
+    steps = [record["step"] for record in MetricsLog(fault.run.metrics_file).read() if "loss" in record]
+    assert steps == list(range(1, 31))
+    assert fault.sums() == whole["sums"]
+    assert not fault.run.lock_file.exists()
+
+
+def test_a_killed_owner_holds_nothing(fault, whole) -> None:
+    first = fault.start(["slow_step", 10, str(fault.root / "there"), 30.0])
+    fault.until((fault.root / "there").exists)
+    first.kill(signal.SIGKILL)
+    first.wait()
+    fault.finish()
+    assert fault.sums() == whole["sums"]
+
+
+def test_a_hang_up_saves(fault, whole) -> None:
+    """The terminal was closed: as SIGTERM, the step is saved."""
+    child = fault.start(["slow_step", 10, str(fault.root / "there"), 0.3])
+    fault.until((fault.root / "there").exists)
+    child.kill(signal.SIGHUP)
+    assert child.wait() == 129
+    assert fault.run.steps()[-1] == 11
+    fault.finish()
+    assert fault.sums() == whole["sums"]
