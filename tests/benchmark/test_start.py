@@ -7,10 +7,9 @@ import sys
 import pytest
 
 from glassformer.benchmark import start
-from glassformer.benchmark.nanogpt_command import nanogpt_command
 from glassformer.benchmark.start import IMPORT_TORCH, NANOGPT, ONE_BY_ONE, STUDY, seconds_of
 from glassformer.benchmark.table import markdown
-from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.errors import GlassformerError
 
 
 def test_seconds_of_the_wall_and_of_the_processor_differ(tmp_path) -> None:
@@ -46,10 +45,3 @@ def test_a_study_stands_beside_its_runs_one_by_one(monkeypatch) -> None:
     assert document["seconds"][ONE_BY_ONE]["value"] == 16.0  # 2 variants by 4 seeds
     assert document["ratio"][STUDY]["value"] == 1.0
     assert document["cpu_ratio"][ONE_BY_ONE]["value"] == 1.6
-
-
-def test_the_command_of_nanogpt_runs(nanogpt, tmp_path) -> None:
-    command, folder = nanogpt_command(nanogpt, tmp_path / "scratch", start.TINY, 3)
-    assert seconds_of(command, folder)[0] >= 0.03
-    with pytest.raises(UsageError, match=r"has no train\.py"):
-        nanogpt_command(tmp_path, tmp_path / "scratch", start.TINY, 3)
