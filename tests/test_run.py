@@ -12,12 +12,10 @@ import torch
 
 import glassformer as gf
 from glassformer.foundation import runtime
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
-from glassformer.model.config import ModelConfig
-from glassformer.model.transformer import build_model
+from glassformer.foundation.errors import DataError, RunError, UsageError
 from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.weights import load_weights, saved_tensors
+from glassformer.runs.weights import saved_tensors
 
 
 @pytest.fixture
@@ -135,21 +133,6 @@ def test_the_model_is_the_one_that_was_saved(trained) -> None:
     assert all(torch.equal(tensor, saved[name]) for name, tensor in saved_tensors(model).items())
     untrained = run.untrained()
     assert any(not torch.equal(tensor, saved[name]) for name, tensor in saved_tensors(untrained).items())
-
-
-def test_weights_that_do_not_fit_are_a_sentence() -> None:
-    config = ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 7})
-    model, other = build_model(config, 11, seed=0), build_model(config, 13, seed=0)
-    with pytest.raises(ConfigError, match=r"The weights of step 7 do not fit this model: embedding\.weight differ"):
-        load_weights(model, saved_tensors(other), "step 7")
-    with pytest.raises(ConfigError, match="do not fit"):
-        load_weights(model, {}, "step 7")
-
-
-def test_tied_weights_are_kept_once() -> None:
-    names = set(saved_tensors(build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 7}), 11, seed=0)))
-    assert "embedding.weight" in names
-    assert not [name for name in names if name.startswith("head")]
 
 
 def test_figures_beside_the_baselines(trained) -> None:

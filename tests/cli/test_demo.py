@@ -32,3 +32,4 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     answer = cli(*words)  # again: nothing is left to do
     assert answer.code == 0
     assert f"Report: {document['report']}" in answer.out
+    assert answer.out.splitlines()[-1].endswith(f"glassformer serve {tmp_path / 'demo'}")  # opens the study in the page

@@ -110,3 +110,30 @@ def test_any_text_is_a_value_or_a_sentence(text: str) -> None:
     if not said:
         with pytest.raises(ConfigError, match=r"\.$"):
             parse_yaml(text)
+
+
+def test_the_fast_reader_reads_what_the_careful_one_reads() -> None:
+    from glassformer.foundation import yaml_text
+    from glassformer.recipe import built_in_recipes
+
+    texts = [
+        "a: 1",
+        "a: 5e-4\nb: [1, .inf]\nc: null",
+        "a:\n- x\n- {b: true}",
+        "- 2024-01-01",
+        "'a b': ' 1'",
+        "a: 0x1F",
+        "",
+        "~",
+    ]
+    texts += [file.read_text(encoding="utf-8") for file in built_in_recipes().values()]
+    plain = [text for text in texts if yaml_text._is_plain(text)]
+    assert len(plain) > len(texts) // 2
+    for text in plain:
+        careful = yaml_text._Loader(text, "x").get_single_data()
+        assert repr(yaml_text._fast_value(text)) == repr(careful) == repr(yaml_text.parse_yaml(text)), text
+    deep = "\n".join(" " * level + "a:" for level in range(40))
+    for text in ("a: *b", "a: &b 1", "a: !x 1", "[" * 20 + "]" * 20, "- - - 1", deep, "? a\n: b"):
+        assert not yaml_text._is_plain(text), text
+    with pytest.raises(ConfigError, match="given twice"):
+        yaml_text._fast_value("a: 1\na: 2")

@@ -18,7 +18,6 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.objectives.next_token import NextTokenConfig
-from glassformer.objectives.texts import all_texts
 
 TOKENIZER = ByteTokenizerConfig().train(lambda: iter(()))
 CONFIG = ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 8})
@@ -93,13 +92,3 @@ def test_one_line_and_four_columns_whatever_the_token(evaluator, tmp_path) -> No
     assert len(lines) == 20
     assert all(len(line.split("\t")) == 4 for line in lines)
     assert [line.split("\t")[2] for line in lines[1:8]] == ["\\n", "\\r", "\\r\\n", "\\\\n", "\\x85", "\\u2028", "\\t"]
-
-
-def test_several_texts_as_one(evaluator) -> None:
-    results = [evaluator.measure(name, text_of(name)) for name in ("the cat sat", "hen")]
-    together = all_texts(results)
-    tokens = [len(TOKENIZER.encode(name + "\n")) - 1 for name in ("the cat sat", "hen")]
-    losses = [result.plain()["metrics"]["loss"]["value"] for result in results]
-    expected = sum(loss * n for loss, n in zip(losses, tokens)) / sum(tokens)
-    assert together.plain()["metrics"]["loss"]["value"] == pytest.approx(expected)
-    assert together.plain()["metrics"]["loss"]["n"] == 2

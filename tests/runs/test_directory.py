@@ -123,10 +123,11 @@ def test_openings_of_the_test_split(run) -> None:
 
 
 def test_finding_runs(tmp_path) -> None:
-    for place in ("a", "b/c", "b/d/e"):
+    trials = ("study/trials/base/seed-0", "study/tuning/base/point-0/seed-100")
+    for place in ("a", "a/parent", "a/checkpoints", "b/c", *trials, ".hidden/run", "b/d/e"):
         RunDirectory(tmp_path / place).write_recipe({"seed": 1})
     (tmp_path / "file").write_text("")
-    assert [run.root for run in find_runs(tmp_path)] == [tmp_path / "a", tmp_path / "b" / "c"]
-    assert [run.root for run in find_runs(tmp_path / "a")] == [tmp_path / "a"]
+    assert [str(run.root.relative_to(tmp_path)) for run in find_runs(tmp_path)] == ["a", "a/parent", "b/c", *trials]
+    assert [run.root for run in find_runs(tmp_path / "b" / "c")] == [tmp_path / "b" / "c"]
     with pytest.raises(RunError, match="absent is not a folder"):
         find_runs(tmp_path / "absent")

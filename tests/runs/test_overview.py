@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation, overview, standing_of
+from glassformer.runs.overview import RunTable, last_validation, overview, standing_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -34,10 +34,12 @@ def test_by_hand(tmp_path) -> None:
             "folder": str(tmp_path / "a"),
             "status": "finished",
             "step": 20,
+            "steps": None,
             "metric": "loss",
             "validation_loss": 2.5,
             "notes": [],
             "tainted": False,
+            "ancestry": [],
             "settings": {"model.width": 8},
         },
         {
@@ -45,10 +47,12 @@ def test_by_hand(tmp_path) -> None:
             "folder": str(tmp_path / "b"),
             "status": "stopped",
             "step": 20,
+            "steps": None,
             "metric": "loss",
             "validation_loss": None,
             "notes": [],
             "tainted": False,
+            "ancestry": [],
             "settings": {"model.width": 16},
         },
     ]
@@ -88,3 +92,18 @@ def test_one_damaged_run_hides_no_other(tmp_path) -> None:
         ("c", "damaged"),
     ]
     assert overview(tmp_path)["differing"] == []
+
+
+def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
+    run = made(tmp_path / "a", losses=(3.0,))
+    table = RunTable(tmp_path)
+    first = table.plain()
+    read, recipe = [], RunDirectory.read_recipe
+    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self: read.append(self) or recipe(self))
+    assert table.plain() == first
+    assert read == []
+    MetricsLog(run.metrics_file).append({"step": 2, "validation_loss": 2.0})
+    assert table.plain()["runs"][0]["validation_loss"] == 2.0
+    run.write_recipe({"model": {"width": 9}})
+    assert table.plain() != first
+    assert len(read) == 1

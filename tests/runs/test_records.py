@@ -67,3 +67,16 @@ def test_what_lies_beyond_a_step_is_forgotten(log) -> None:
         log.append({"step": step})
     log.cut_after(2)
     assert [record["step"] for record in log.read()] == [1, 2, 2]
+
+
+def test_the_last_value_is_read_from_the_end(log) -> None:
+    assert log.last("loss") is None
+    log.append({"step": 1, "validation_loss": 2.5})
+    for step in range(2, 5000):
+        log.append({"step": step, "loss": float("nan") if step == 4999 else 1.0, "filler": "x" * 40})
+    with log.file.open("a") as stream:
+        stream.write('{"step": 5000, "loss": 7')
+    assert math.isnan(log.last("loss"))
+    assert log.last("validation_loss") == 2.5
+    assert log.last("validation_loss", most=1 << 16) is None
+    assert log.last("absent") is None

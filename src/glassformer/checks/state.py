@@ -170,7 +170,7 @@ class Snapshot:
         if isinstance(tensor, nn.Parameter) and not self._clone_weights:
             return
         before, version, flag = tensor.detach().clone(), version_of(tensor), tensor.requires_grad
-        small = tensor.numel() <= COMPARED and not isinstance(tensor, nn.Parameter)
+        small = tensor.numel() <= COMPARED
 
         def differs() -> bool:
             if tensor.dtype != before.dtype or tensor.shape != before.shape or tensor.requires_grad != flag:

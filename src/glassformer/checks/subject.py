@@ -105,7 +105,9 @@ def our_subject(model: Any) -> Subject:
     if model.dims.vocabulary >= LARGE_VOCABULARY:
         subject.inside = _transformer(model, model.features)
         subject.inside.measured = "vectors before the head"
-        tables = {*model.embedding.parameters(), *model.head.parameters()}  # a tied head has the embedding's own
+        tables = set(model.head.parameters())  # a tied head has the embedding's own
+        if isinstance(getattr(model, "embedding", None), nn.Module):
+            tables.update(model.embedding.parameters())
         subject.inside.looked_up = sum(table.numel() for table in tables)
     return subject
 
@@ -131,7 +133,7 @@ def _transformer(model: Any, read: Callable[..., Tensor]) -> Subject:
 
     subject.paddings = {"right": hiding, "anywhere": hiding}
     subject.reserved_ids = frozenset(getattr(model, "reserved_ids", ()))
-    if model.dims.causal:
+    if model.dims.causal and hasattr(model, "new_cache"):
         subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), model.new_cache().rewinds
     return subject
 

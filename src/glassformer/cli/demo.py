@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -35,4 +36,10 @@ def command(
         return
     out().print(str(study), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
+    out().print(f"In the browser, with everything behind it: {open_in_page(out_)}", markup=False)
     say("Next: glassformer compare docstrings-char --vary model.positions=sinusoidal,alibi --seeds 8   glassformer recipes")
+
+
+def open_in_page(study: Path) -> str:
+    """The command that shows a study's folder in the page."""
+    return shlex.join(["glassformer", "serve", str(study)])

@@ -27,6 +27,7 @@ VERBS = (
     "look",
     "runs",
     "report",
+    "serve",
     "compare",
     "byhand",
     "check",

@@ -21,6 +21,7 @@ class Sample:
     text: str
     tokens: int
     ended: str
+    ids: tuple[int, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         return {"prompt": self.prompt, "text": self.text, "tokens": self.tokens, "ended": self.ended}
@@ -57,7 +58,7 @@ def generate_texts(
     if pieces is not None:
         pieces.finish()
     return [
-        Sample(prompt, ending.cut(decode(result.ids)), len(result.ids), result.reason)
+        Sample(prompt, ending.cut(decode(result.ids)), len(result.ids), result.reason, tuple(result.ids))
         for prompt, result in zip(prompts, results)
     ]
 

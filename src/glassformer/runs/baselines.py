@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -36,12 +35,12 @@ def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
         return None
     found: dict[str, dict[str, np.ndarray]] = {}
     try:
-        with np.load(run.baselines_file, allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(run.baselines_file.read_bytes()), allow_pickle=False) as arrays:
             for name in arrays.files:
                 baseline, _, key = name.rpartition("/")
                 own = found.setdefault(baseline, {})
                 if key != PRESENT:
                     own[key] = arrays[name]
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except Exception:  # a damaged archive can raise anything: EOFError, zlib.error, BadZipFile, NotImplementedError
         return None
     return found

@@ -213,9 +213,35 @@ class RunDirectory:
         return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
 
 
+DEEPEST = 2
+"""Levels below a folder at which runs are looked for, so that a large folder is listed at once."""
+OF_STUDIES = {"trials": 2, "tuning": 3}
+"""Folders of a study that hold its runs, and how deep: trials/VARIANT/seed-N, tuning/VARIANT/point-N/seed-N."""
+
+
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in a folder, two levels down at most, or the folder itself."""
+    """The runs in a folder, two levels down, trials of studies and parents of runs too; or the folder itself.
+
+    Hidden folders are passed over.
+    """
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder.")
-    candidates = [folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))]
-    return [run for run in map(RunDirectory, candidates) if run.root.is_dir() and run.exists()]
+    return list(_runs_below(folder, DEEPEST))
+
+
+def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
+    run = RunDirectory(folder)
+    if run.exists():
+        yield run
+        if run.parent.is_dir():  # nothing else in a run's folder is a run
+            yield from _runs_below(run.parent, levels)
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+    except OSError:  # gone meanwhile, or not ours to read
+        return
+    for name in names:
+        deeper = OF_STUDIES.get(name, levels - 1)
+        if deeper >= 0:
+            yield from _runs_below(folder / name, deeper)

@@ -16,7 +16,10 @@ from typing import Any, final
 
 from glassformer.foundation.files import read_json_lines, room_on_disk, write_atomically
 
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+BLOCK = 1 << 16
+"""Bytes that are read at once from the end of a file."""
+
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @final
@@ -39,6 +42,24 @@ class MetricsLog:
 
     def read(self) -> list[dict[str, Any]]:
         return list(self._records())
+
+    def last(self, key: str, *, most: int | None = None) -> Any:
+        """The last value of ``key``, read from the end of the file; None where the last ``most`` bytes have none."""
+        if not self.file.is_file():
+            return None
+        with self.file.open("rb") as stream:
+            end, torn, read = stream.seek(0, os.SEEK_END), b"", 0
+            while end > 0 and (most is None or read < most):
+                size = min(BLOCK, end)
+                end, read = end - size, read + size
+                stream.seek(end)
+                lines = (stream.read(size) + torn).split(b"\n")
+                torn = lines.pop(0) if end > 0 else b""
+                for line in reversed(lines):
+                    record = _record(line)
+                    if key in record:
+                        return _readable(record[key])
+        return None
 
     def cut_after(self, step: int) -> None:
         """Forgets what lies beyond ``step``: a resumed run writes it again."""
@@ -76,6 +97,15 @@ class Telling:
             self.on_save(checkpoint)
 
 
+def _record(line: bytes) -> dict[str, Any]:
+    """The record of one line; nothing for an empty or torn one."""
+    try:
+        document = json.loads(line or b"{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 def _writable(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
@@ -83,4 +113,4 @@ def _writable(value: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+    return NOT_FINITE.get(value, value) if isinstance(value, str) else value

@@ -98,7 +98,7 @@ def _read(
         trial,
         "finished",
         "",
-        _problem(evaluation, records, metric),
+        problem_of(evaluation, records, metric),
         evaluation.units,
         evaluation,
         float(rates[-1]) if rates else None,
@@ -115,7 +115,7 @@ def _whole(evaluation: Evaluation, file: Path) -> None:
             raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.")
 
 
-def _problem(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], metric: Metric) -> Problem | None:
+def problem_of(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], metric: Metric) -> Problem | None:
     """What makes a measured trial unusable. Who once was above the trivial baselines and ended below them collapsed."""
     if evaluation.tainted is not None:
         return Problem.LEAK

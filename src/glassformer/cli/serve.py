@@ -1,0 +1,42 @@
+"""``glassformer serve``: the page of a folder, on this machine; prints its address with the token. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.console import out, print_json, say
+from glassformer.cli.options import Json
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder whose runs and studies are shown.")] = Path(
+        "."
+    ),
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8765,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; others can reach it unless 127.0.0.1.")
+    ] = "127.0.0.1",
+    json: Json = False,
+) -> None:
+    """Everything in a browser: runs and studies live, looking inside, asking, generating, attention by hand.
+
+    The address holds a token; whoever has it can start work on this machine. Ctrl-C ends the page and nothing else.
+    """
+    from glassformer.web.server import serve
+
+    def tell(address: str) -> None:
+        if json:
+            print_json({"address": address, "folder": str(folder)})
+        else:
+            out().print(address, markup=False)
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            say(f"Listening on {host}: other machines can reach this page, and the token crosses the network unencrypted.")
+        say("Ctrl-C ends the page; trainings that were started from it go on.")
+        import sys
+
+        sys.stdout.flush()
+
+    serve(folder, port=port, host=host, tell=tell)

@@ -1,0 +1,66 @@
+"""What all routes of one server share: the folder, the table of runs, open curves, events, the worker, started processes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from starlette.requests import Request
+
+from glassformer.runs.curves import Curves
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import RunTable
+from glassformer.web.events import Hub
+from glassformer.web.place import Place
+from glassformer.web.processes import Processes
+from glassformer.web.workshop import Workshop
+
+MOST_CURVES = 16
+"""Runs whose curves are kept in memory."""
+
+
+@final
+@dataclass
+class Desk:
+    """One folder that is shown."""
+
+    place: Place
+    table: RunTable
+    processes: Processes
+    hub: Hub = field(default_factory=Hub)
+    workshop: Workshop = field(default_factory=Workshop)
+    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Answers that took long, by name, each with what it rests on."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    _curves: OrderedDict[Path, Curves] = field(default_factory=OrderedDict)
+
+    @classmethod
+    def of(cls, folder: Path) -> Desk:
+        place = Place(folder)
+        return cls(place, RunTable(place.root), Processes(place.root))
+
+    def curves(self, run: RunDirectory) -> Curves:
+        """The curves of a run as they stand now."""
+        with self.lock:
+            curves = self._curves.pop(run.root, None) or Curves(run.metrics_file)
+            self._curves[run.root] = curves
+            while len(self._curves) > MOST_CURVES:
+                self._curves.popitem(last=False)
+            curves.update()
+            return curves
+
+    def overview(self) -> dict[str, Any]:
+        """The table of runs; runs that links bring in from outside are not shown."""
+        with self.lock:
+            table = self.table.plain()
+        table["runs"] = [row for row in table["runs"] if self.place.holds(Path(row["folder"]))]
+        return table
+
+
+def desk_of(request: Request) -> Desk:
+    desk = request.app.state.desk
+    assert isinstance(desk, Desk)
+    return desk

@@ -1,0 +1,85 @@
+"""Something that changes -> server-sent events to everybody who watches: one look for all of them, not one each.
+
+A topic is looked at only while somebody watches it. What is sent is written once and handed to all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from glassformer.web.replies import dumped
+
+HEARTBEAT = 15.0
+"""Seconds after which a silent stream says that it lives."""
+MOST_WAITING = 64
+"""Events that a slow reader may be behind; then it is told to read everything again."""
+
+Look = Callable[[], Any]
+"""Called in a thread, again and again: what is new, or None."""
+
+
+@final
+class Topic:
+    """One thing that is watched by some readers."""
+
+    def __init__(self, look: Look, pause: float) -> None:
+        self.look, self.pause = look, pause
+        self.readers: set[asyncio.Queue[str]] = set()
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        while self.readers:
+            try:
+                news = await run_in_threadpool(self.look)
+            except Exception as error:  # a damaged or deleted run: said, and looked at again
+                news = {"error": str(error)}
+            if news is not None:
+                self.tell(news)
+            await asyncio.sleep(self.pause)
+
+    def tell(self, news: Any) -> None:
+        text = f"data: {dumped(news)}\n\n"
+        for queue in self.readers:
+            if queue.qsize() >= MOST_WAITING:
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait('data: {"reload": true}\n\n')
+            queue.put_nowait(text)
+
+
+@final
+class Hub:
+    """All topics of one server."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+
+    def stream(self, name: str, look: Callable[[], Look], *, pause: float = 0.5) -> StreamingResponse:
+        """The events of a topic from now on. ``look`` makes the looking function when the topic is opened."""
+        return StreamingResponse(self._events(name, look, pause), media_type="text/event-stream")
+
+    async def _events(self, name: str, look: Callable[[], Look], pause: float) -> AsyncIterator[str]:
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = Topic(look(), pause)
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        topic.readers.add(queue)
+        if topic.task is None or topic.task.done():
+            topic.task = asyncio.get_running_loop().create_task(topic.run())
+        try:
+            yield "retry: 1000\n\n"
+            while True:
+                try:
+                    yield await asyncio.wait_for(queue.get(), HEARTBEAT)
+                except TimeoutError:
+                    yield ": still here\n\n"
+        finally:
+            topic.readers.discard(queue)
+            if not topic.readers:
+                self.topics.pop(name, None)
+                topic.task.cancel()

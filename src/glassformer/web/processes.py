@@ -1,0 +1,150 @@
+"""Work started from the page: ordinary ``glassformer`` processes that outlive the server, and are found again. No torch.
+
+A record and a log for each lie in a hidden folder of the folder that is shown. A process is known by its number and the
+moment it began, so that another process that got the same number is never stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import read_json, write_json
+
+LOG_TAIL = 4000
+"""Characters of a log that the page shows."""
+
+
+@final
+class Processes:
+    """What was started in one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.records = root, root / ".page"
+
+    def start(self, name: str, kind: str, words: list[str]) -> dict[str, Any]:
+        """Starts ``glassformer WORDS`` in a session of its own. One name, one process at a time."""
+        before = self.find(name)
+        if before is not None and before["alive"]:
+            raise RunError(f"{name} is being worked on already; wait for it, or stop it.")
+        self.records.mkdir(parents=True, exist_ok=True)
+        log = self._log(name)
+        command = [sys.executable, "-m", "glassformer", *words]
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                command,
+                cwd=self.root,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+            )
+        record = {
+            "schema": 1,
+            "name": name,
+            "kind": kind,
+            "pid": process.pid,
+            "began": began(process.pid),
+            "command": ["glassformer", *words],
+        }
+        write_json(self._record(name), record)
+        threading.Thread(target=process.wait, daemon=True).start()  # a dead child must not look alive
+        return self._shown(record)
+
+    def list(self) -> list[dict[str, Any]]:
+        """Everything that was started here, with how it stands."""
+        found = []
+        for file in sorted(self.records.glob("*.json")) if self.records.is_dir() else []:
+            try:
+                found.append(self._shown(read_json(file)))
+            except (RunError, KeyError, TypeError):
+                continue
+        return found
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        return next((one for one in self.list() if one["name"] == name), None)
+
+    def stop(self, name: str) -> None:
+        """Asks it to end after the step it is at: the same as Ctrl-C and SIGTERM on the command line."""
+        record = self.find(name)
+        if record is None or not record["alive"]:
+            raise RunError(f"{name} is not running.")
+        os.kill(record["pid"], signal.SIGTERM)
+
+    def wait(self, name: str, seconds: float = 10.0) -> None:
+        """Waits a little for a process that is ending; one that goes on is left to go on."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and (self.find(name) or {}).get("alive"):
+            time.sleep(0.05)
+
+    def _shown(self, record: dict[str, Any]) -> dict[str, Any]:
+        pid = int(record["pid"])
+        alive = record.get("began") is not None and began(pid) == record["began"]
+        return {
+            "name": str(record["name"]),
+            "kind": str(record["kind"]),
+            "pid": pid,
+            "alive": alive,
+            "command": [str(word) for word in record["command"]],
+            "said": _tail(self._log(str(record["name"]))),
+        }
+
+    def _record(self, name: str) -> Path:
+        return self.records / f"{name.replace('/', '~')}.json"
+
+    def _log(self, name: str) -> Path:
+        return self.records / f"{name.replace('/', '~')}.log"
+
+
+def stop_run(pid: int | None) -> None:
+    """Asks the process of a run to end after its step; refuses when the number belongs to another program by now."""
+    if not pid or not _is_ours(pid):
+        raise RunError("Its process is gone; there is nothing to stop.")
+    os.kill(pid, signal.SIGTERM)
+
+
+def began(pid: int) -> str | None:
+    """When a living process began, as the system counts; None when it is dead (or only not yet buried)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None if Path("/proc/self").exists() else _ps(pid, "lstart=,stat=")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def _is_ours(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        words = b"" if Path("/proc/self").exists() else (_ps(pid, "command=") or "").encode()
+    except OSError:
+        return False
+    return b"glassformer" in words and began(pid) is not None
+
+
+def _ps(pid: int, what: str) -> str | None:
+    """What the system says of a process, where there is no /proc."""
+    done = subprocess.run(["ps", "-o", what, "-p", str(pid)], capture_output=True, text=True, check=False)
+    text = done.stdout.strip()
+    return None if done.returncode or not text or text.split()[-1].startswith("Z") else text
+
+
+def _tail(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, end - LOG_TAIL))
+            return stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,110 @@
+"""Requests and answers in JSON: bodies of bounded size, errors as one sentence, no NaN in any document."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.web.place import NotFound
+
+LARGEST_BODY = 4 << 20
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def reply(document: Any, status: int = 200) -> Response:
+    """One JSON document."""
+    return Response(dumped(document), status_code=status, media_type="application/json")
+
+
+def dumped(document: Any) -> str:
+    """JSON text; a number that JSON does not have becomes null."""
+    try:
+        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def word(request: Request, name: str) -> str:
+    """One word of the address; a missing one is a sentence."""
+    value = request.query_params.get(name)
+    if value is None:
+        raise UsageError(f"{name} is missing in the address.")
+    return value
+
+
+def number(request: Request, name: str) -> float | None:
+    """A number of the address, where there is one."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{name}={text!r} is not a number.")
+    return value
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > LARGEST_BODY:
+            raise UsageError(f"The request is larger than {LARGEST_BODY >> 20} MiB.")
+        parts.append(part)
+    try:
+        document = json.loads(b"".join(parts) or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"The request is not valid JSON ({error}).") from None
+    if not isinstance(document, dict):
+        raise UsageError("The request must be a JSON object.")
+    return document
+
+
+def text_of(values: dict[str, Any], name: str, default: str | None = None) -> str:
+    """A text of a body."""
+    value = values.get(name, default)
+    if not isinstance(value, str):
+        raise UsageError(f"{name} must be a text, not {value!r}.")
+    return value
+
+
+def error_reply(error: Exception) -> Response:
+    """What went wrong, in the words of the command line."""
+    if isinstance(error, NotFound):
+        return reply({"error": str(error)}, 404)
+    if isinstance(error, GlassformerError):
+        return reply({"error": str(error)}, 400 if error.exit_code == 2 else 409)
+    return reply({"error": f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer)."}, 500)
+
+
+def answered(handler: Handler) -> Handler:
+    """The handler, whose errors become answers: inside the guard, so that these carry its headers too."""
+
+    async def safe(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except HTTPException:
+            raise
+        except Exception as error:
+            return error_reply(error)
+
+    return safe

@@ -1,0 +1,152 @@
+"""Models at work: text as it is generated with what stood beside each token, answers to questions, a text in tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from glassformer.foundation.config import Config
+from glassformer.foundation.errors import UsageError
+from glassformer.runs.directory import RunDirectory
+from glassformer.web.desk import Desk, desk_of
+from glassformer.web.replies import body, dumped, error_reply, reply, text_of, word
+
+LONGEST_TEXT = 20_000
+"""Characters of a text that is shown in tokens."""
+
+
+class Generation(Config):
+    """What the page may ask for; the rules are those of ``glassformer generate``."""
+
+    run: str
+    prompt: str = ""
+    max_new_tokens: int = 200
+    temperature: float = 0.8
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    checkpoint: str | int = "last"
+
+
+async def generate(request: Request) -> Response:
+    """Lines of JSON: ``{"piece"}`` as the text grows, then ``{"sample", "tokens"}``; an error is the last line."""
+    desk, values = desk_of(request), await body(request)
+    wanted = Generation.parse(values)
+    if not 0 <= wanted.max_new_tokens <= 5000:
+        raise UsageError(f"max_new_tokens={wanted.max_new_tokens} cannot be used here: give 0 to 5000.")
+    directory = desk.place.run(wanted.run)
+    return StreamingResponse(_lines(desk, directory, wanted), media_type="application/x-ndjson")
+
+
+async def _lines(desk: Desk, directory: RunDirectory, wanted: Generation) -> AsyncIterator[str]:
+    try:
+        async for line in desk.workshop.stream(lambda say: _generate(desk, directory, wanted, say)):
+            yield dumped(line) + "\n"
+    except Exception as error:
+        yield bytes(error_reply(error).body).decode() + "\n"
+
+
+def _generate(desk: Desk, directory: RunDirectory, wanted: Generation, say: Callable[[Any], None]) -> None:
+    from glassformer.generation.probabilities import token_choices
+    from glassformer.generation.texts import prompt_ids
+
+    run = desk.workshop.run(directory)
+    how = wanted.plain()
+    for name in ("run", "prompt", "checkpoint"):
+        how.pop(name)
+    (sample,) = run.generate(wanted.prompt, checkpoint=wanted.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
+    tokenizer = run.tokenizer
+    choices = token_choices(run.model_at(wanted.checkpoint), prompt_ids(tokenizer, wanted.prompt), sample.ids)
+
+    def shown(token: int) -> str:
+        return tokenizer.token_text(token) if token < tokenizer.size else f"#{token}"
+
+    tokens = [
+        {
+            "token": shown(one.token),
+            "probability": one.probability,
+            "alternatives": [{"token": shown(token), "probability": chance} for token, chance in one.alternatives],
+        }
+        for one in choices
+    ]
+    say({"sample": sample.plain(), "tokens": tokens})
+
+
+class Question(Config):
+    """What the page may ask; the rules are those of ``glassformer ask``."""
+
+    run: str
+    questions: list[str]
+    beams: int = 5
+    abstain_below: float | None = None
+    checkpoint: str | int = "last"
+
+
+async def ask(request: Request) -> Response:
+    """The JSON that ``glassformer ask --json`` prints."""
+    desk, wanted = desk_of(request), Question.parse(await body(request))
+    directory = desk.place.run(wanted.run)
+
+    def answer() -> dict[str, Any]:
+        run = desk.workshop.run(directory)
+        items = run.question_texts(wanted.questions)
+        found = run.ask(items, beams=wanted.beams, abstain_below=wanted.abstain_below, checkpoint=wanted.checkpoint)
+        return {"answers": [one.plain() for one in found]}
+
+    return reply(await desk.workshop.do(answer))
+
+
+async def tokens(request: Request) -> Response:
+    """How a run's tokenizer merges a text step by step: the JSON of ``glassformer tokenizer show``."""
+    desk = desk_of(request)
+    directory, text = desk.place.run(word(request, "run")), word(request, "text")
+    if len(text) > LONGEST_TEXT:
+        raise UsageError(f"The text has {len(text)} characters; up to {LONGEST_TEXT} are shown here.")
+
+    def read() -> dict[str, Any]:
+        from glassformer.data.tokenizers.anatomy import follow
+        from glassformer.data.tokenizers.files import load_tokenizer
+
+        tokenizer = load_tokenizer(directory.tokenizer_file)
+        ids = tokenizer.encode(text)
+        shown = [{"id": one, "text": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}"} for one in ids]
+        return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": follow(tokenizer, text)}
+
+    return reply(await run_in_threadpool(read))
+
+
+async def abilities(request: Request) -> Response:
+    """A few words of what a run is for: whether it generates, whether it answers, which checkpoints and film it has."""
+    desk = desk_of(request)
+    directory = desk.place.run(word(request, "run"))
+    values = directory.read_recipe()
+    objective, model = values.get("objective"), values.get("model") or {}
+    kind = objective.get("kind") if isinstance(objective, dict) else objective
+    texts = text_of({"objective": kind or "next-token"}, "objective")
+    film: list[int] = getattr(directory, "film", list)()
+    return reply(
+        {
+            "objective": texts,
+            "generates": bool(model.get("causal", True)) and texts not in ("labels", "retrieval"),
+            "answers": "answers" in str(objective),
+            "checkpoints": directory.steps(),
+            "film": film,
+            "layers": model.get("layers"),
+            "heads": model.get("heads"),
+            "context": model.get("context"),
+        }
+    )
+
+
+ROUTES = [
+    Route("/api/generate", generate, methods=["POST"]),
+    Route("/api/ask", ask, methods=["POST"]),
+    Route("/api/tokens", tokens, methods=["GET"]),
+    Route("/api/run/abilities", abilities, methods=["GET"]),
+]

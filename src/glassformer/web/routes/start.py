@@ -1,0 +1,189 @@
+"""New: recipes and their schema, a recipe checked as one types, its cost; starting, stopping and resuming as processes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from glassformer.foundation.config import Config
+from glassformer.foundation.errors import RunError, UsageError
+from glassformer.runs.overview import standing_of
+from glassformer.web.desk import Desk, desk_of
+from glassformer.web.processes import stop_run
+from glassformer.web.replies import body, reply, text_of, word
+
+RUN = "run:"
+"""A base that is a run's own recipe: ``run:NAME``."""
+
+
+class Form(Config):
+    """What a form says: where it begins, what it changes, and for a study what is varied."""
+
+    base: str
+    set: dict[str, Any] = Field(default_factory=dict)
+    vary: list[str] = Field(default_factory=list)
+    seeds: int = 4
+    name: str = ""
+
+
+async def recipes(request: Request) -> Response:
+    """The JSON of ``glassformer recipes``."""
+
+    def read() -> dict[str, Any]:
+        from glassformer.recipe import list_recipes, list_variants
+        from glassformer.study.library import list_studies
+
+        return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
+
+    return reply(await desk_of(request).workshop.do(read))
+
+
+async def schema(request: Request) -> Response:
+    """What a recipe may say, and what the base says."""
+    desk, base = desk_of(request), word(request, "base")
+
+    def read() -> dict[str, Any]:
+        from glassformer.recipe import load_recipe
+        from glassformer.web.schema import recipe_schema
+
+        return {"schema": recipe_schema(), "recipe": load_recipe(_source(desk, base)).plain()}
+
+    return reply(await desk.workshop.do(read))
+
+
+def _source(desk: Desk, base: str) -> str:
+    """A recipe that comes with the package, or that of a run in the folder; nothing else is read for the page."""
+    from glassformer.foundation.errors import UnknownName
+    from glassformer.recipe import built_in_recipes
+
+    if base.startswith(RUN):
+        return str(desk.place.run(base.removeprefix(RUN)).recipe_file)
+    if base not in built_in_recipes():
+        raise UnknownName("glassformer recipes", base, built_in_recipes())
+    return base
+
+
+async def check(request: Request) -> Response:
+    """Whether the recipe would be accepted, in the words of the command line; nothing is read but the recipe."""
+    desk, form = desk_of(request), Form.parse(await body(request))
+
+    def read() -> dict[str, Any]:
+        from glassformer.recipe import load_recipe
+
+        recipe = load_recipe(_source(desk, form.base), form.set)
+        changes = [one.name for one in _plan(desk, form).changes] if form.vary else []
+        return {"recipe": recipe.plain(), "fingerprint": recipe.fingerprint, "changes": changes}
+
+    return reply(await desk.workshop.do(read))
+
+
+def _plan(desk: Desk, form: Form) -> Any:
+    from glassformer.study.compare import find_plan
+
+    return find_plan(_source(desk, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
+
+
+async def cost(request: Request) -> Response:
+    """What ``train --dry-run`` prints; for a study, of all its runs."""
+    desk, form = desk_of(request), Form.parse(await body(request))
+
+    def count() -> dict[str, Any]:
+        from glassformer.planning import plan
+
+        found = plan(_source(desk, form.base), set=form.set)
+        document = {"plan": found.plain(), "facts": found.facts(), "runs": 1, "flops": found.flops}
+        if form.vary:
+            changes = _plan(desk, form).changes
+            flops = [plan(_source(desk, form.base), set={**form.set, **one.set}).flops for one in changes]
+            runs = form.seeds * (1 + len(changes))
+            document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
+        return document
+
+    return reply(await desk.workshop.do(count))
+
+
+async def start(request: Request) -> Response:
+    """Starts ``glassformer train`` or ``glassformer compare`` in the folder."""
+    desk, form = desk_of(request), Form.parse(await body(request))
+
+    def begin() -> dict[str, Any]:
+        from glassformer.recipe import load_recipe
+
+        folder, source = desk.place.new(form.name), _source(desk, form.base)
+        load_recipe(source, form.set)
+        if folder.exists() and any(folder.iterdir()):
+            raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
+        changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+        if form.vary:
+            _plan(desk, form)
+            varied = [word for one in form.vary for word in ("--vary", one)]
+            words = ["compare", source, *varied, "--seeds", str(form.seeds), *changes, "--out", str(folder)]
+            return desk.processes.start(form.name, "study", words)
+        return desk.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])
+
+    return reply({"started": await desk.workshop.do(begin)})
+
+
+async def stop(request: Request) -> Response:
+    """Asks a run or a study to end after the step it is at; it can be resumed."""
+    desk, name = desk_of(request), text_of(await body(request), "name")
+    await run_in_threadpool(_stop, desk, name)
+    return reply({"stopped": name})
+
+
+def _stop(desk: Desk, name: str) -> None:
+    known = desk.processes.find(name)
+    if known is not None and known["alive"]:
+        desk.processes.stop(name)
+        return
+    directory = desk.place.run(name)
+    study = desk.place.study_of(directory)
+    if study is not None:
+        raise UsageError(f"{name} is a trial of the study {desk.place.name_of(study.root)}; stop the study.")
+    standing = standing_of(directory)
+    if standing["status"] != "running":
+        raise RunError(f"{name} is not running: it is {standing['status']}.")
+    stop_run(standing.get("pid"))
+
+
+async def resume(request: Request) -> Response:
+    """Goes on with a run or a study that was stopped; a finished run with more steps."""
+    desk, values = desk_of(request), await body(request)
+    name, steps = text_of(values, "name"), values.get("steps")
+    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+        raise UsageError(f"steps={steps!r} must be a whole number of 1 or more.")
+    return reply({"started": await run_in_threadpool(_resume, desk, name, steps)})
+
+
+def _resume(desk: Desk, name: str, steps: int | None) -> dict[str, Any]:
+    known = desk.processes.find(name)
+    if known is not None and known["kind"] == "study":
+        study = desk.place.study(name)
+        desk.processes.wait(name)
+        return desk.processes.start(name, "study", ["compare", str(study.root)])
+    directory = desk.place.run(name)
+    if desk.place.study_of(directory) is not None:
+        raise UsageError(f"{name} is a trial of a study; resume the study.")
+    if standing_of(directory)["status"] == "running":
+        raise RunError(f"{name} is running; stop it first.")
+    desk.processes.wait(name)  # it has said that it stopped, and may still be closing its files
+    more = [] if steps is None else ["--set", f"training.steps={steps}"]
+    words = ["train", str(directory.recipe_file), *more, "--out", str(directory.root), "--resume"]
+    return desk.processes.start(name, "run", words)
+
+
+ROUTES = [
+    Route("/api/recipes", recipes, methods=["GET"]),
+    Route("/api/recipe/schema", schema, methods=["GET"]),
+    Route("/api/recipe/check", check, methods=["POST"]),
+    Route("/api/recipe/cost", cost, methods=["POST"]),
+    Route("/api/start", start, methods=["POST"]),
+    Route("/api/stop", stop, methods=["POST"]),
+    Route("/api/resume", resume, methods=["POST"]),
+]

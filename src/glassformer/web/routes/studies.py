@@ -1,0 +1,107 @@
+"""Studies: the report's page as blocks, verdicts first, and how far every trial is; live while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from glassformer.foundation.errors import GlassformerError
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.overview import standing_of
+from glassformer.study.directory import StudyDirectory
+from glassformer.web.blocks import page_plain
+from glassformer.web.desk import Desk, desk_of
+from glassformer.web.replies import reply, word
+
+
+async def study(request: Request) -> Response:
+    desk, name = desk_of(request), word(request, "study")
+    return reply(await run_in_threadpool(_study, desk, name))
+
+
+def _study(desk: Desk, name: str) -> dict[str, Any]:
+    """The JSON of ``glassformer compare``, its page, and its trials. Drawn anew only when a file has changed."""
+    directory = desk.place.study(name)
+    now = _signature(directory)
+    known = desk.kept.get(f"study {name}")
+    if known is None or known[0] != now:
+        known = now, _read(directory)
+        desk.kept[f"study {name}"] = known
+    trials = _trials(desk, directory)
+    return {**known[1], "name": name, "trials": trials, "started": desk.processes.find(name)}
+
+
+def _read(directory: StudyDirectory) -> dict[str, Any]:
+    from glassformer.study.report import study_page
+    from glassformer.study.study import Study
+
+    try:
+        found = Study.load(directory.root)
+        return {"study": found.plain(), "page": page_plain(study_page(found)), "damaged": None}
+    except (GlassformerError, KeyError, TypeError, ValueError, OSError) as error:
+        return {"study": None, "page": None, "damaged": str(error)}
+
+
+def _trials(desk: Desk, directory: StudyDirectory) -> list[dict[str, Any]]:
+    rows = []
+    for run in find_runs(directory.root):
+        row = desk.table.row(run)
+        kept = ("status", "step", "steps", "metric", f"validation_{row['metric']}")
+        rows.append({"name": desk.place.name_of(run.root), **{key: row.get(key) for key in kept}})
+    return rows
+
+
+def _signature(directory: StudyDirectory) -> tuple[Any, ...]:
+    """Changes whenever a file that a verdict rests on changes."""
+    runs = find_runs(directory.root)
+    files = [directory.plan_file, directory.variants_file, directory.values_file, directory.earlier_file]
+    return tuple(map(_stamp, [*files, *(file for run in runs for file in (run.state_file, run.evaluations))]))
+
+
+def _stamp(file: Path) -> Any:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+async def study_events(request: Request) -> Response:
+    """How far the trials are; ``changed`` when a verdict may have."""
+    desk, name = desk_of(request), word(request, "study")
+    desk.place.study(name)
+    return desk.hub.stream(f"study {name}", lambda: _watch(desk, name), pause=1.0)
+
+
+def _watch(desk: Desk, name: str) -> Callable[[], Any]:
+    before: dict[str, Any] = {"signature": None, "trials": None}
+
+    def look() -> Any:
+        directory = desk.place.study(name)
+        signature, trials = _signature(directory), [_standing(run) for run in find_runs(directory.root)]
+        if signature == before["signature"] and trials == before["trials"]:
+            return None
+        changed = before["signature"] is not None and signature != before["signature"]
+        before.update(signature=signature, trials=trials)
+        return {"changed": changed, "trials": _trials(desk, directory)}
+
+    return look
+
+
+def _standing(run: RunDirectory) -> Any:
+    try:
+        return standing_of(run)
+    except GlassformerError as error:
+        return str(error)
+
+
+ROUTES = [
+    Route("/api/study", study, methods=["GET"]),
+    Route("/api/study/events", study_events, methods=["GET"]),
+]

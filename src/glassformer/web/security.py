@@ -1,0 +1,110 @@
+"""Requests -> requests that may pass: the right Host, no foreign Origin, the token; and the headers of every answer.
+
+Stands before the router, so no route can be forgotten. A page of another site that a browser has open can name this
+server, but it cannot give the token, and its Origin (or its Host, when a name was bent to this address) is refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, final
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+TOKEN_HEADER = "x-glassformer-token"
+READING = ("GET", "HEAD")
+
+
+@final
+class Guard:
+    """Lets a request through, or answers it. ``hosts``: what the Host header may say, with the port."""
+
+    def __init__(self, app: ASGIApp, *, token: str, hosts: Collection[str], cookie: str) -> None:
+        self.app, self.token, self.cookie = app, token, cookie
+        self.hosts = {host.lower() for host in hosts}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no web sockets here
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = self.refusal(scope)
+        await (answer or self.app)(scope, receive, send_with_headers)
+
+    def refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that may not pass; None for one that may."""
+        headers, method = Headers(scope=scope), scope["method"]
+        if headers.get("host", "").lower() not in self.hosts:
+            return _refused(403, "This server does not answer to that name; open the address that `glassformer serve` printed.")
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
+        if origin is not None and origin.lower() not in self.origins:
+            return _refused(403, "A page of another site may not ask this server.")
+        by_hand = headers.get(TOKEN_HEADER)
+        if method not in READING and by_hand is None and (origin is None or site not in ("same-origin", "none")):
+            return _refused(403, f"Only the page itself changes anything here; a program gives the token as {TOKEN_HEADER}.")
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+        if scope["path"] == "/" and method == "GET" and given:
+            return self._welcome() if self._right(given[-1]) else self._no_token()
+        if self._right(by_hand) or self._right(self._from_cookie(headers)):
+            return None
+        return self._no_token()
+
+    def _welcome(self) -> Response:
+        """The token moves from the address, which people copy and log, into a cookie that no script can read."""
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _no_token(self) -> Response:
+        return _refused(401, "The token is missing or wrong; open the whole address that `glassformer serve` printed.")
+
+    def _right(self, given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+    def _from_cookie(self, headers: Headers) -> str | None:
+        for text in headers.getlist("cookie"):
+            try:
+                jar: SimpleCookie = SimpleCookie(text)
+            except CookieError:
+                continue
+            if self.cookie in jar:
+                return str(jar[self.cookie].value)
+        return None
+
+
+def _refused(status: int, sentence: str) -> Response:
+    return PlainTextResponse(sentence + "\n", status_code=status)
+
+
+def allowed_hosts(host: str, port: int) -> list[str]:
+    """What a browser on this machine may call the server; and the name it was asked to listen on."""
+    names: list[Any] = ["127.0.0.1", "localhost", "[::1]"]
+    shown = f"[{host}]" if ":" in host else host
+    return [f"{name}:{port}" for name in dict.fromkeys([*names, *([] if host in ("0.0.0.0", "::") else [shown])])]

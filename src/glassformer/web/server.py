@@ -1,0 +1,121 @@
+"""A folder -> the local page: routes, the guard before them, and the server itself. Imports no torch until it is needed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.directory import StudyDirectory
+from glassformer.web.desk import Desk
+from glassformer.web.place import NotFound
+from glassformer.web.replies import answered
+from glassformer.web.routes import byhand, look, models, runs, start, studies
+from glassformer.web.security import Guard, allowed_hosts
+
+HERE = Path(__file__).parent
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+def static_files() -> dict[str, Path]:
+    """Everything the browser may load, by name: ours, the style of the reports, and uPlot from its package."""
+    files = {file.name: file for file in sorted((HERE / "static").iterdir()) if file.suffix in TYPES}
+    files["page.css"] = HERE.parent / "report" / "static" / "page.css"
+    spec = find_spec("uplot")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    for place in places:
+        files["uplot.js"] = Path(place) / "static" / "uPlot.iife.js"
+        files["uplot.css"] = Path(place) / "static" / "uPlot.min.css"
+    return files
+
+
+def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = True) -> Starlette:
+    """The whole application for one folder."""
+    desk, files = Desk.of(folder), static_files()
+
+    async def index(request: Request) -> Response:
+        return FileResponse(files["index.html"], media_type="text/html")
+
+    async def static(request: Request) -> Response:
+        file = files.get(request.path_params["name"])
+        if file is None:
+            raise NotFound("There is no such file.")
+        return FileResponse(file, media_type=TYPES[file.suffix], headers={"Cache-Control": "no-cache"})
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if warm:  # the list first: it is what everybody sees; torch comes after it
+            threading.Thread(target=_make_ready, args=(desk,), daemon=True).start()
+        yield
+        desk.workshop.close()
+
+    own = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
+    rooms: list[Any] = [runs, studies, models, look, byhand, start]
+    guard = Middleware(Guard, token=token, hosts=allowed_hosts(host, port), cookie=f"glassformer_{port}")
+    routes = [*own, *(route for room in rooms for route in room.ROUTES)]
+    app = Starlette(
+        routes=[Route(route.path, answered(route.endpoint), methods=list(route.methods or ())) for route in routes],
+        middleware=[guard],
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.desk = desk
+    return app
+
+
+def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[str], None]) -> None:
+    """Serves until it is stopped. ``tell`` gets the address, once the server listens."""
+    import uvicorn
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; give one that holds runs, or that new ones shall go to.")
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    token = os.environ.get("GLASSFORMER_TOKEN") or secrets.token_urlsafe(24)
+    app = make_app(folder, token=token, host=host, port=port)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    settings = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="on"
+    )
+    tell(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}{_first_part(folder)}")
+    uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _make_ready(desk: Desk) -> None:
+    with suppress(OSError, GlassformerError):
+        desk.overview()
+    desk.workshop.warm()
+
+
+def _first_part(folder: Path) -> str:
+    """Where the page opens: at the study or the run, when the folder is one itself."""
+    kinds = {"study": StudyDirectory(folder).exists(), "run": RunDirectory(folder).exists()}
+    return next((f"#/{kind}/{quote(folder.resolve().name)}" for kind, holds in kinds.items() if holds), "")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise UsageError(f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any free one.") from None
+    listening.listen(512)
+    return listening

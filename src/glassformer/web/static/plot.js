@@ -1,0 +1,82 @@
+// Curves of one or several runs. The server thins; a zoomed or moved picture asks for the points it can show.
+import { h, number } from "/static/dom.js";
+
+const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// ask(low, high) -> [{label, step, value, dashed}]; the same series each time, in the same order.
+export function curvePlot(ask, { label, height = 300 }) {
+  const box = h("div", { class: "plot", role: "img", "aria-label": label });
+  const said = h("p", { class: "small", "aria-live": "polite" });
+  let plot = null, view = null, series = [], turn = 0, frame = 0;
+
+  const joined = () => (series.length ? uPlot.join(series.map((one) => [one.step, one.value])) : [[0]]);
+
+  function options(width) {
+    return {
+      width, height, cursor: { drag: { x: true, y: false } }, legend: { live: true },
+      scales: { x: { time: false } },
+      axes: [{ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, label: "step", labelSize: 22 },
+        { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, size: 58 }],
+      series: [{ label: "step" }, ...series.map((one, place) => ({
+        label: one.label, stroke: COLORS[(one.color ?? place) % COLORS.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
+        spanGaps: true, points: { show: (_, at) => series[at - 1].step.length < 60, size: 5 }, value: (_, value) => number(value),
+      }))],
+      hooks: { setSelect: [(self) => {
+        if (self.select.width < 4) return;
+        move(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x"));
+        self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+      }] },
+    };
+  }
+
+  function draw() {
+    if (!box.isConnected) return;
+    const data = joined();
+    if (plot && plot.series.length === series.length + 1) {
+      plot.setData(data, false);
+      plot.setScale("x", { min: view ? view[0] : data[0][0], max: view ? view[1] : data[0].at(-1) || 1 });
+    } else {
+      if (plot) plot.destroy();
+      plot = new uPlot(options(Math.max(280, box.clientWidth)), data, box);
+    }
+    said.textContent = series.filter((one) => one.step.length).map((one) => `${one.label}: ${number(one.value.at(-1))} at step ${number(one.step.at(-1))}`).join(" · ");
+    box.dataset.points = series.reduce((sum, one) => sum + one.step.length, 0);
+    box.dataset.drawn = performance.now().toFixed(1);
+  }
+  const soon = () => { cancelAnimationFrame(frame); frame = requestAnimationFrame(draw); };
+
+  async function load() {
+    const mine = ++turn;
+    const found = await ask(view ? view[0] : null, view ? view[1] : null);
+    if (mine !== turn) return;
+    series = found;
+    soon();
+  }
+  function move(low, high) { view = [Math.max(0, low), high]; return load(); }
+  function shift(by, grow = 1) {
+    const all = joined()[0];
+    const [low, high] = view || [all[0] || 0, all.at(-1) || 1];
+    const middle = (low + high) / 2 + by * (high - low), half = ((high - low) / 2) * grow;
+    return move(middle - half, middle + half);
+  }
+  const button = (text, title, act) => h("button", { type: "button", class: "plain", title, "aria-label": title, onclick: act }, text);
+  const tools = h("div", { class: "tools" },
+    button("◀", "Earlier", () => shift(-0.5)), button("▶", "Later", () => shift(0.5)), button("+", "Closer", () => shift(0, 0.5)),
+    button("−", "Farther", () => shift(0, 2)), button("Whole", "The whole curve", () => { view = null; load(); }));
+  const watch = new ResizeObserver(() => { if (plot) plot.setSize({ width: Math.max(280, box.clientWidth), height }); else soon(); });
+  watch.observe(box);
+  load().catch((error) => { said.textContent = error.message; });
+
+  return {
+    element: h("figure", { class: "curves" }, box, tools, said), load,
+    append(label, step, value) { // new points of a run that trains
+      const one = series.find((each) => each.label === label);
+      if (!one) return false;
+      one.step.push(...step); one.value.push(...value);
+      if (!view) soon();
+      return one.step.length < 6000;
+    },
+    close() { watch.disconnect(); if (plot) plot.destroy(); },
+  };
+}

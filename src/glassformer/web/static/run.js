@@ -1,0 +1,90 @@
+// One run: how it stands, its curves as they grow, what it reached and cost, its recipe and checks.
+import { link } from "/static/app.js";
+import { address, events, get, post } from "/static/api.js";
+import { drawBlocks } from "/static/blocks.js";
+import { badge, fill, h, loading, number, problem, sentence } from "/static/dom.js";
+import { curvePlot } from "/static/plot.js";
+
+const ENDED = ["finished", "stopped", "diverged", "failed"];
+const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) =>
+  h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "number" ? number(value) : String(value)))));
+
+export async function show(page, { name }) {
+  let run = await get("/api/run", { run: name });
+  const head = h("div"), said = h("div"), health = h("div"), measured = h("div"), cost = h("div", {}, loading("Counting")), open = {};
+
+  async function act(path, values, then) {
+    fill(said, loading("Asking"));
+    try { const answer = await post(path, values); fill(said); if (then) then(answer); await again(); } catch (error) { fill(said, problem(error)); }
+  }
+  async function again() { run = await get("/api/run", { run: name }); drawHead(); drawHealth(); drawMeasured(); }
+  function goOn() {
+    const steps = h("input", { type: "number", min: 1, value: "", placeholder: "as planned", "aria-label": "Steps in all" });
+    return h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); act("/api/resume", { name, ...(steps.value ? { steps: Number(steps.value) } : {}) }); } },
+      h("label", {}, "steps in all ", steps), h("button", {}, "Resume"));
+  }
+  function drawHead() {
+    const running = run.status === "running", alive = run.started && run.started.alive;
+    fill(head, h("h1", {}, name), h("p", { class: "subtitle", "aria-live": "polite" }, badge(run.status), run.tainted && badge("tainted"),
+      ` step ${number(run.step)}${run.steps ? ` of ${number(run.steps)}` : ""}`, run.about && ` · ${run.about}`),
+    h("p", { class: "actions" },
+      ["look", "generate", "ask", "tokens"].map((part) => h("a", { class: "button", href: link(part, name) }, part[0].toUpperCase() + part.slice(1))),
+      h("a", { class: "button", href: link("new", "", { base: `run:${name}` }) }, "New from this"),
+      run.report && h("a", { class: "button", href: address("/api/run/report", { run: name }), target: "_blank", rel: "noopener" }, "Report"),
+      run.study && h("a", { class: "button", href: link("study", run.study) }, `Study ${run.study}`)),
+    !run.study && run.status !== "damaged" && (running || (alive && !ENDED.includes(run.status))
+      ? h("p", { class: "actions" }, h("button", { type: "button", onclick: () => act("/api/stop", { name }) }, "Stop"), h("span", { class: "small" }, " finishes its step and saves; it can be resumed"))
+      : goOn()));
+  }
+  function drawHealth() {
+    fill(health, (run.health || []).map((one) => h("p", { class: `banner ${one.tone}`, role: one.tone === "note" ? "note" : "alert" }, sentence(one.text))));
+  }
+  function drawMeasured() {
+    if (run.status === "damaged") { fill(measured); return; }
+    fill(measured, h("h2", {}, "What it reached"), run.evaluation ? drawBlocks(run.evaluation)
+      : h("p", { class: "actions" }, "Not measured yet. ", run.checkpoints.length > 0 && h("button", { type: "button", onclick: () => act("/api/run/evaluate", { run: name }) }, "Measure")));
+  }
+  drawHead(); drawHealth(); drawMeasured();
+  if (run.status === "damaged") { fill(page, head, said, health); return null; }
+
+  const shown = (key) => run.main.includes(key) || key.startsWith("validation_");
+  const plot = curvePlot(async (low, high) => {
+    const { curves } = await get("/api/run/curves", { run: name, low, high, points: 1200 });
+    return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_") }));
+  }, { label: `Curves of ${name} against steps` });
+
+  get("/api/run/cost", { run: name }).then((found) => fill(cost, costTable(found)), (error) => fill(cost, problem(error)));
+  fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it costs"), cost,
+    h("h2", {}, "Checks"), checks(run.checks),
+    run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, `${one.run}, step ${number(one.step)}`)))],
+    h("h2", {}, "How to run it again"), facts(Object.entries(run.environment)),
+    facts([["checkpoints", run.checkpoints.join(", ") || "none"], ["test split opened", run.openings ? `${run.openings} times` : "never"]]),
+    h("details", {}, h("summary", {}, "The recipe, resolved"), h("pre", { tabindex: 0 }, run.recipe)));
+
+  const stop = events("/api/run/events", { run: name }, (news) => {
+    if (news.error) { fill(said, problem(new Error(news.error))); return; }
+    if (news.reload) { plot.load(); again().catch(() => {}); return; }
+    let whole = true;
+    for (const [key, one] of Object.entries(news.curves || {})) if (shown(key)) whole = plot.append(key, one.step, one.value) && whole;
+    if (!whole) plot.load();
+    const status = news.standing && news.standing.status;
+    const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
+    if (status && status !== open.status) { open.status = status; again().catch(() => {}); } else if (last !== null) { run.step = last; drawHead(); }
+  });
+  return () => { stop(); plot.close(); };
+}
+
+function costTable(cost) {
+  const parts = cost.parts || [];
+  return [h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ["part", "copies", "parameters", "FLOPs forward, one step"].map((text, place) => h("th", { scope: "col", class: place ? "number" : null }, text)))),
+    h("tbody", {}, parts.map((part) => h("tr", {}, h("td", {}, part.name), ...["copies", "parameters", "forward_flops"].map((key) => h("td", { class: "number" }, number(part[key])))))))),
+  facts(Object.entries(cost).filter(([, value]) => typeof value === "number").map(([key, value]) => [key.replace(/_/g, " "), value]))];
+}
+
+function checks(lines) {
+  if (!lines.length) return h("p", { class: "small" }, "Not recorded.");
+  return h("ul", { class: "plain-list" }, lines.map((line) => {
+    const [, word, rest] = line.match(/^(passed|FAILED|not judged)\s+(.*)$/) || [null, null, line];
+    return h("li", {}, word && badge(word.toLowerCase()), " ", sentence(rest));
+  }));
+}

@@ -1,0 +1,81 @@
+// The list of runs: what differs, how each stands, search and sort; and the studies of the folder.
+import { link } from "/static/app.js";
+import { events, get } from "/static/api.js";
+import { badge, empty, fill, h, number, problem } from "/static/dom.js";
+
+export async function show(page) {
+  let folder = await get("/api/folder"), sort = ["name", 1], chosen = new Set(), differing = [];
+  const search = h("input", { type: "search", placeholder: "name, status or setting", "aria-label": "Search runs", oninput: () => draw() });
+  const trials = h("input", { type: "checkbox", onchange: () => draw() });
+  const body = h("div"), beside = h("p", { class: "actions" });
+  fill(page, h("h1", {}, "Runs"), h("p", { class: "subtitle" }, folder.folder),
+    h("div", { class: "tools" }, search, h("label", {}, trials, " trials of studies too"), beside), body);
+
+  const inStudy = (row) => row.study;
+  const value = (row, key) => (key === "value" ? row[`validation_${row.metric}`] : key in row ? row[key] : row.settings[key]);
+
+  function rows() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = folder.runs.filter((row) => (trials.checked || words.length || !inStudy(row)) &&
+      words.every((word) => `${row.name} ${row.status} ${Object.entries(row.settings).map(([key, one]) => `${key}=${one}`).join(" ")}`.toLowerCase().includes(word)));
+    const [key, way] = sort;
+    return found.sort((a, b) => {
+      const one = value(a, key), two = value(b, key);
+      if (one === two) return 0;
+      if (one === null || one === undefined) return 1;
+      if (two === null || two === undefined) return -1;
+      return way * (typeof one === "number" && typeof two === "number" ? one - two : String(one).localeCompare(String(two), "en", { numeric: true }));
+    });
+  }
+
+  function heading(key, text, numeric) {
+    const on = sort[0] === key;
+    return h("th", { scope: "col", class: numeric ? "number" : null, "aria-sort": on ? (sort[1] > 0 ? "ascending" : "descending") : "none" },
+      h("button", { type: "button", class: "sort", onclick: () => { sort = [key, on ? -sort[1] : 1]; draw(); } }, text, on ? (sort[1] > 0 ? " ▲" : " ▼") : ""));
+  }
+
+  function row(one) {
+    const tick = h("input", { type: "checkbox", checked: chosen.has(one.name), "aria-label": `Choose ${one.name}`,
+      onchange: (event) => { if (event.target.checked) chosen.add(one.name); else chosen.delete(one.name); drawBeside(); } });
+    const at = one.steps && one.status === "running" ? `${number(one.step)} of ${number(one.steps)}` : number(one.step);
+    return h("tr", {}, h("td", {}, tick), h("td", { class: "name" }, h("a", { href: link("run", one.name) }, one.name),
+      one.ancestry.length > 0 && h("span", { class: "interval" }, `from ${one.ancestry.map((path) => path.split("/").at(-1)).join(" ← ")}`)),
+    h("td", {}, badge(one.status), one.tainted && badge("tainted")), h("td", { class: "number" }, at),
+    h("td", { class: "number" }, number(value(one, "value"))),
+    differing.map((key) => h("td", {}, one.settings[key] === null || one.settings[key] === undefined ? "" : JSON.stringify(one.settings[key]).replace(/^"|"$/g, ""))));
+  }
+
+  function drawBeside() {
+    const names = [...chosen];
+    fill(beside, names.length > 1 && h("a", { class: "button", href: link("compare", "", names.map((name) => ["run", name])) }, `Curves of ${names.length} together`),
+      names.length === 2 && h("a", { class: "button", href: link("look", names[0], { beside: names[1] }) }, "Look side by side"));
+  }
+
+  function draw() {
+    const found = rows();
+    differing = folder.differing.filter((key) => new Set(found.map((one) => JSON.stringify(one.settings[key]))).size > 1);
+    const metrics = [...new Set(folder.runs.map((one) => one.metric))];
+    const hidden = folder.runs.filter(inStudy).length;
+    fill(body,
+      folder.studies.length > 0 && h("section", { "aria-label": "Studies" }, h("h2", {}, "Studies"),
+        h("ul", { class: "plain-list" }, folder.studies.map((name) => h("li", {}, h("a", { href: link("study", name) }, name))))),
+      folder.started.filter((one) => one.alive && !folder.runs.some((run) => run.name === one.name)).map((one) =>
+        h("p", { class: "banner note", role: "note" }, badge("starting"), ` ${one.name}: ${one.said.trim().split("\n").at(-1)}`)),
+      folder.started.filter((one) => !one.alive && one.kind === "run" && !folder.runs.some((run) => run.name === one.name)).map((one) =>
+        h("p", { class: "banner", role: "alert" }, badge("not started"), ` ${one.name}: ${one.said.trim().split("\n").at(-1)}`)),
+      found.length > 0 && [h("h2", {}, `${found.length} ${found.length === 1 ? "run" : "runs"}`),
+        h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table of runs" }, h("table", {},
+          h("thead", {}, h("tr", {}, h("th", {}, h("span", { class: "unseen" }, "Choose")), heading("name", "run"), heading("status", "status"), heading("step", "step", true),
+            heading("value", `validation ${metrics.length === 1 ? metrics[0] : ""}`, true), differing.map((key) => heading(key, key)))),
+          h("tbody", {}, found.map(row))))],
+      !folder.runs.length && !folder.studies.length && empty(h("p", {}, "No runs in this folder yet."), h("p", {}, h("a", { class: "button", href: link("new") }, "Start one"))),
+      folder.runs.length > 0 && !found.length && search.value && empty(h("p", {}, "No run matches the search.")),
+      !trials.checked && !search.value && hidden > 0 && h("p", { class: "small" }, `${hidden} trials of studies are not listed.`));
+    drawBeside();
+  }
+  draw();
+  return events("/api/folder/events", {}, async (news) => {
+    if (!news.changed && !news.reload) return;
+    try { folder = await get("/api/folder"); draw(); } catch (error) { fill(body, problem(error)); }
+  });
+}

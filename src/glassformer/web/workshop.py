@@ -1,0 +1,93 @@
+"""Work that takes torch: one thread for all of it, so that the page stays awake; runs that were opened are kept.
+
+torch is imported by the first job, not by the server: the list of runs is on the screen before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from glassformer.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from glassformer.run import Run
+
+T = TypeVar("T")
+MOST_OPEN = 4
+"""Runs whose models are kept in memory."""
+
+
+class Gone(Exception):
+    """The reader left; the work for them ends."""
+
+
+@final
+class Workshop:
+    """One worker thread. Only its jobs touch models."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="models")
+        self._open: OrderedDict[Path, tuple[tuple[Any, ...], Run]] = OrderedDict()
+
+    async def do(self, job: Callable[[], T]) -> T:
+        """The result of a job, in its turn."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    def warm(self) -> None:
+        """Imports what the jobs need, beside whatever the user does first."""
+        self._thread.submit(_import_all)
+
+    def run(self, directory: RunDirectory) -> Run:
+        """The run, opened once; a run whose checkpoints changed is opened again. To be called by jobs only."""
+        from glassformer.run import load
+
+        now = (directory.steps()[-1:], directory.recipe_file.stat().st_mtime_ns)
+        known = self._open.pop(directory.root, None)
+        if known is None or known[0] != now:
+            known = now, load(directory.root)
+        self._open[directory.root] = known
+        while len(self._open) > MOST_OPEN:
+            self._open.popitem(last=False)
+        return known[1]
+
+    async def stream(self, job: Callable[[Callable[[Any], None]], None]) -> AsyncIterator[Any]:
+        """What a job hands on, as it comes. The job ends with the reader: its next word raises ``Gone``."""
+        loop, words, left = asyncio.get_running_loop(), asyncio.Queue[Any](), [False]
+
+        def hand_on(word: Any) -> None:
+            if left[0]:
+                raise Gone
+            loop.call_soon_threadsafe(words.put_nowait, (word,))
+
+        def work() -> None:
+            try:
+                job(hand_on)
+            except Gone:
+                pass
+            except Exception as error:
+                loop.call_soon_threadsafe(words.put_nowait, error)
+            finally:
+                loop.call_soon_threadsafe(words.put_nowait, None)
+
+        self._thread.submit(work)
+        try:
+            while (word := await words.get()) is not None:
+                if isinstance(word, Exception):
+                    raise word
+                yield word[0]
+        finally:
+            left[0] = True
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _import_all() -> None:
+    import glassformer.planning
+    import glassformer.run
+    import glassformer.study.report  # noqa: F401

@@ -1,0 +1,274 @@
+"""What people do in the page, in a real browser: by what they read and press, never by how it is styled."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import time
+
+import pytest
+
+from glassformer.runs.directory import RunDirectory
+
+pytestmark = pytest.mark.browser
+TABS = ["runs", "studies", "look", "generate", "ask", "tokens", "byhand", "new"]
+HAS_LENS = importlib.util.find_spec("glassformer.lens.look") if importlib.util.find_spec("glassformer.lens") else None
+
+NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, img, a[href]")]
+    .filter((one) => one.checkVisibility() && !(one.labels && one.labels.length) && !one.getAttribute("aria-label"))
+    .filter((one) => !one.textContent.trim() && !one.alt).map((one) => one.outerHTML)"""
+"""Controls and pictures that a screen reader would have no name for."""
+
+
+def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server, folder, picture) -> None:
+    page = open_page()
+    page.goto(server.at("run/letters"))
+    page.get_by_role("link", name="New from this").click()
+    page.get_by_label("Name of its folder").fill("mine")
+    page.locator('[data-key="training.steps"]').fill("400")
+    page.get_by_text("The recipe is accepted").wait_for()
+    page.get_by_text("FLOPs in all").wait_for()
+    picture(page, "new")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("heading", name="mine", level=1).wait_for()
+    plot = page.locator("[data-points]")
+    plot.wait_for()
+    seen = {int(plot.get_attribute("data-points") or 0)}
+    end = time.monotonic() + 120
+    while not page.get_by_text("finished", exact=True).count():
+        assert time.monotonic() < end
+        seen.add(int(plot.get_attribute("data-points") or 0))
+        time.sleep(0.1)
+    assert len(seen) > 2, "the curve did not grow while it trained"
+    page.get_by_text(re.compile(r"loss: [\d.]+ at step 400")).first.wait_for()
+    assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
+    page.get_by_role("button", name="Measure").click()
+    page.get_by_text("bigram").first.wait_for()
+    picture(page, "run")
+
+
+def test_stop_and_resume(open_page, server, folder) -> None:
+    page = open_page()
+    page.goto(server.at("new?base=run:letters"))
+    page.get_by_label("Name of its folder").fill("long")
+    page.locator('[data-key="training.steps"]').fill("100000")
+    page.get_by_text("The recipe is accepted").wait_for()
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("stopped", exact=True).wait_for()
+    at = RunDirectory(folder / "long").read_state()["step"]
+    page.get_by_label("Steps in all").fill(str(at + 5))
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text("finished", exact=True).wait_for()
+    assert RunDirectory(folder / "long").steps()[-1] == at + 5
+
+
+def test_a_study_live(open_page, server, picture) -> None:
+    page = open_page()
+    page.goto(server.at("new?study=yes&base=run:letters"))
+    page.locator('[data-key="training.steps"]').fill("60")
+    page.get_by_label("What is varied").fill("model.positions=none\nmodel.mixer=average")
+    page.get_by_label("Seeds", exact=True).fill("2")
+    page.get_by_label("Name of its folder").fill("positions")
+    page.get_by_text("2 changes, 6 runs").wait_for()
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("heading", name="Study positions").wait_for()
+    page.get_by_text("6 of 6 finished").wait_for(timeout=300_000)
+    page.locator(".verdicts").get_by_text("not decided", exact=True).first.wait_for()
+    page.get_by_alt_text(re.compile("Differences with intervals")).wait_for()
+    picture(page, "study")
+    trial = page.get_by_role("link", name=re.compile("seed-0: finished")).first
+    if not trial.is_visible():
+        page.get_by_text("6 of 6 finished").click()
+    trial.click()
+    page.get_by_role("link", name="Study positions").wait_for()
+
+
+@pytest.mark.skipif(HAS_LENS is None, reason="this version has no lens")
+def test_look_ablate_and_compare(open_page, server, picture) -> None:
+    page = open_page()
+    page.goto(server.at("look/letters"))
+    page.get_by_label("Text", exact=True).fill("the cat sat on a mat")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.get_by_role("button", name="Layer 1, head 2").click()
+    page.get_by_role("heading", name="Layer 1, head 2").wait_for()
+    picture(page, "look")
+    before = page.get_by_role("table").first.inner_text()
+    page.get_by_role("button", name="Take this head out").click()
+    page.get_by_role("heading", name="Next token, without 1.2").wait_for()
+    after = page.get_by_role("table").first.inner_text()
+    assert after != before
+    picture(page, "ablate")
+    page.get_by_role("button", name="Put this head back").click()
+    page.get_by_role("heading", name="Next token", exact=True).wait_for()
+    page.get_by_label("Step of the training").fill("0")
+    page.get_by_text("untrained").wait_for()
+    page.get_by_label("Side by side with").select_option("pairs")
+    page.get_by_role("heading", name="pairs", level=2).wait_for()
+    page.get_by_role("region", name="pairs").get_by_role("button", name="Layer 0, head 0").wait_for()
+
+
+def test_by_hand(open_page, server, picture) -> None:
+    page = open_page()
+    page.goto(server.at("byhand"))
+    weights = page.get_by_role("row", name=re.compile("^softmax"))
+    weights.wait_for()
+    before = weights.inner_text()
+    query = page.get_by_role("button", name=re.compile("^query 1"))
+    box = query.locator("circle").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 60, steps=5)
+    page.mouse.up()
+    page.wait_for_timeout(500)
+    dragged = weights.inner_text()
+    assert dragged != before
+    page.keyboard.press("Tab")
+    query.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(500)
+    assert weights.inner_text() != dragged
+    page.get_by_role("button", name="Can it?").click()
+    page.get_by_text(re.compile("select 1: possible")).first.wait_for()
+    picture(page, "byhand")
+    page.get_by_role("button", name="One head or two").click()
+    page.get_by_role("row", name=re.compile("mean of the heads")).wait_for()
+
+
+def test_generate_and_tokens(open_page, server, picture) -> None:
+    page = open_page()
+    page.goto(server.at("generate/letters"))
+    page.get_by_label("Prompt").fill("the cat")
+    page.get_by_role("button", name="Generate").click()
+    page.get_by_text(re.compile(r"tokens, ended by")).wait_for()
+    page.get_by_text("At this place the model thought of").wait_for()
+    first = page.get_by_role("heading", level=2).inner_text()
+    page.get_by_role("region", name="Generated text").press("ArrowRight")
+    page.get_by_text("At this place the model thought of").wait_for()
+    picture(page, "generate")
+    assert first
+    page.goto(server.at("tokens/pairs"))
+    page.get_by_label("Text", exact=True).fill("the cat sat")
+    page.get_by_text(re.compile(r"\d+ tokens \(bpe")).wait_for()
+    page.get_by_text("merges").first.wait_for()
+    picture(page, "tokens")
+
+
+def test_ask(open_page, server, people, picture) -> None:
+    page = open_page()
+    page.goto(server.at("ask/people"))
+    page.get_by_label("Questions").fill("\n".join(people))
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text(people[0]).last.wait_for()
+    page.get_by_role("meter", name="confidence").first.wait_for()
+    assert page.get_by_text("I don't know", exact=True).count() == 0
+    page.get_by_label("Abstain").fill("1")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text("I don't know", exact=True).first.wait_for()
+    picture(page, "ask")
+
+
+def test_asking_a_run_that_cannot_answer_says_so(open_page, server) -> None:
+    page = open_page()
+    page.goto(server.at("ask/letters"))
+    page.get_by_label("Questions").fill("the cat")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("alert").wait_for()
+    assert "answers" in page.get_by_role("alert").inner_text()
+
+
+def test_a_bad_recipe_is_refused_while_one_types(open_page, server, folder) -> None:
+    page = open_page()
+    page.goto(server.at("new?base=run:letters"))
+    page.locator('[data-key="model.heads"]').fill("3")
+    page.get_by_text(re.compile(r"heads=3")).first.wait_for()
+    assert page.get_by_role("button", name="Start").is_disabled()
+    page.locator('[data-key="model.heads"]').fill("4")
+    page.get_by_text("The recipe is accepted").wait_for()
+    assert page.get_by_role("button", name="Start").is_enabled()
+    assert not (folder / ".page").exists()
+
+
+def test_damaged_deleted_and_hostile_runs(open_page, server, folder, make_hostile) -> None:
+    evil = make_hostile(folder)
+    (folder / "pairs" / "recipe.yaml").write_text("schema: 1\nmodel: [")
+    page = open_page()
+    page.get_by_text("damaged", exact=True).wait_for()
+    page.get_by_role("link", name=evil).wait_for()
+    assert page.locator("img").count() == 0
+    page.get_by_role("link", name="pairs").click()
+    page.get_by_text("This run is damaged, the others are not").wait_for()
+    page.goto(server.at("run/gone"))
+    page.get_by_text("There is no run 'gone' here").wait_for()
+    page.get_by_role("link", name="To the runs").click()
+    page.get_by_role("link", name="letters").wait_for()
+
+
+@pytest.fixture
+def make_hostile():
+    def make(folder) -> str:
+        name = "<img src=x onerror=alert(1)>"
+        run = RunDirectory(folder / name)
+        run.write_recipe({"about": "<script>alert(1)</script>", "model": {"width": 1}})
+        run.write_state("finished", step=1)
+        return name
+
+    return make
+
+
+def test_search_sort_and_curves_together(open_page, server, picture) -> None:
+    page = open_page()
+    page.keyboard.press("/")
+    page.keyboard.type("bpe")
+    page.get_by_role("heading", name="1 run").wait_for()
+    page.get_by_label("Search runs").fill("")
+    page.get_by_role("button", name=re.compile("^run")).click()
+    assert [row.inner_text() for row in page.locator("td.name").all()] == ["pairs", "letters"]
+    for name in ("pairs", "letters"):
+        page.get_by_label(f"Choose {name}").check()
+    picture(page, "runs")
+    page.get_by_role("link", name="Curves of 2 together").click()
+    page.get_by_text("One run of each is no verdict").wait_for()
+    page.get_by_text(re.compile("letters loss: ")).first.wait_for()
+
+
+def test_two_pages_at_once(open_page, server, folder) -> None:
+    one, two = open_page(), open_page()
+    run = RunDirectory(folder / "later")
+    run.write_recipe({"model": {"width": 3}})
+    run.write_state("finished", step=1)
+    for page in (one, two):
+        page.get_by_role("link", name="later").wait_for()
+    one.goto(server.at("byhand"))
+    two.goto(server.at("run/letters"))
+    one.get_by_role("row", name=re.compile("^softmax")).wait_for()
+    two.get_by_text(re.compile(r"validation_loss: [\d.]+ at step 150")).first.wait_for()
+
+
+def test_the_server_killed_and_started_again(open_page, server, folder) -> None:
+    page = open_page()
+    page.get_by_role("link", name="letters").wait_for()
+    server.stop(kill=True)
+    page.get_by_text("Offline").wait_for()
+    run = RunDirectory(folder / "meanwhile")
+    run.write_recipe({"model": {"width": 3}})
+    run.write_state("finished", step=1)
+    server.start()
+    page.get_by_role("link", name="meanwhile").wait_for()
+    page.get_by_text("Offline").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_part_fits_and_is_labelled(open_page, server, width, picture) -> None:
+    page = open_page(width=width, height=844, color_scheme="dark" if width == 390 else "light")
+    for tab in [*TABS, "run/letters"]:
+        page.goto(server.at(tab))
+        page.get_by_role("heading", level=1).wait_for()
+        page.wait_for_timeout(400)
+        wide = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 1, f"{tab} is wider than the screen by {wide}"
+        nameless = page.evaluate(NAMELESS)
+        assert nameless == [], tab
+    if width == 390:
+        picture(page, "narrow-dark")

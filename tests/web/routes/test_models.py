@@ -1,0 +1,48 @@
+"""Generating, asking and tokens: what the command line prints, piece by piece."""
+
+from __future__ import annotations
+
+import json
+
+from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.run import load
+
+
+def test_text_comes_in_pieces_with_what_stood_beside(page, trained_folder) -> None:
+    wanted = {"run": "run", "prompt": "the", "max_new_tokens": 9, "temperature": 0.7, "seed": 5}
+    *pieces, last = [json.loads(line) for line in page.post("/api/generate", json=wanted).text.splitlines()]
+    (sample,) = load(trained_folder / "run").generate("the", max_new_tokens=9, temperature=0.7, seed=5)
+    assert last["sample"] == sample.plain()
+    assert "".join(piece["piece"] for piece in pieces) == sample.text
+    assert len(last["tokens"]) == sample.tokens == 9
+    for one in last["tokens"]:
+        chances = [other["probability"] for other in one["alternatives"]]
+        assert chances == sorted(chances, reverse=True)
+        assert 0 < one["probability"] <= chances[0] <= 1
+
+
+def test_wrong_words_are_sentences(page) -> None:
+    assert "max_new_tokens" in page.post("/api/generate", json={"run": "run", "max_new_tokens": 10**9}).json()["error"]
+    assert "temprature" in page.post("/api/generate", json={"run": "run", "temprature": 1.0}).json()["error"]
+    last = page.post("/api/generate", json={"run": "run", "temperature": -1.0}).text.splitlines()[-1]
+    assert "temperature" in json.loads(last)["error"]
+    assert page.post("/api/generate", json={"run": "gone"}).status_code == 404
+
+
+def test_a_run_that_answers_nothing_says_so(page) -> None:
+    answer = page.post("/api/ask", json={"run": "run", "questions": ["Where?"]})
+    assert answer.status_code in (400, 409)
+    assert answer.json()["error"].endswith(".")
+
+
+def test_tokens(page, trained_folder) -> None:
+    found = page.get("/api/tokens", params={"run": "run", "text": "the cat"}).json()
+    tokenizer = load_tokenizer(trained_folder / "run" / "tokenizer.json")
+    assert [one["id"] for one in found["tokens"]] == tokenizer.encode("the cat")
+    assert found["words"][0]["symbols"] == list("the cat")
+    assert page.get("/api/tokens", params={"run": "run", "text": "a" * 30_000}).status_code in (400, 431)
+
+
+def test_abilities(page) -> None:
+    found = page.get("/api/run/abilities", params={"run": "run"}).json()
+    assert (found["generates"], found["answers"], found["checkpoints"], found["heads"]) == (True, False, [5, 6], 2)

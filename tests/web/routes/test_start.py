@@ -1,0 +1,77 @@
+"""New runs: refused as one types, priced, started as a process, stopped, resumed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import pytest
+
+from glassformer.runs.directory import RunDirectory
+from glassformer.web.server import make_app
+
+
+def test_a_bad_recipe_is_refused_with_the_nearest_name(client) -> None:
+    answer = client.post("/api/recipe/check", json={"base": "docstrings-char", "set": {"model.widht": 3}})
+    assert answer.status_code == 400
+    assert "Did you mean 'width'" in answer.json()["error"]
+    assert "docstrings-char" in client.post("/api/recipe/check", json={"base": "docstring-char"}).json()["error"]
+    assert client.post("/api/recipe/check", json={"base": "/etc/passwd"}).status_code == 400
+    assert client.post("/api/recipe/check", json={"base": "run:../secret"}).status_code == 404
+
+
+def test_recipes_and_schema(client) -> None:
+    assert any(one["name"] == "docstrings-char" for one in client.get("/api/recipes").json()["recipes"])
+    found = client.get("/api/recipe/schema", params={"base": "docstrings-char"}).json()
+    assert found["recipe"]["model"]["layers"] == 4
+
+
+def test_cost_of_a_run_and_of_a_study(page) -> None:
+    alone = page.post("/api/recipe/cost", json={"base": "run:run"}).json()
+    assert (alone["runs"], alone["plan"]["steps"]) == (1, 6)
+    study = {"base": "run:run", "vary": ["model.positions=none,alibi"], "seeds": 3}
+    assert page.post("/api/recipe/check", json=study).json()["changes"] == ["model.positions=none", "model.positions=alibi"]
+    found = page.post("/api/recipe/cost", json=study).json()
+    assert found["runs"] == 9
+    assert found["flops"] > 8 * alone["flops"]
+
+
+def wait_for(client, name: str, status: str) -> dict:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        rows = {row["name"]: row for row in client.get("/api/folder").json()["runs"]}
+        if name in rows and rows[name]["status"] == status:
+            return rows[name]
+        time.sleep(0.2)
+    pytest.fail(f"{name} is not {status}: {client.get('/api/folder').json()['started']}")
+
+
+def test_started_stopped_resumed_and_found_by_another_server(page, trained_folder) -> None:
+    from starlette.testclient import TestClient
+
+    try:
+        wanted = {"base": "run:run", "name": "long", "set": {"training.steps": 100_000, "checkpoint.every": 50_000}}
+        assert page.post("/api/start", json=wanted).json()["started"]["alive"]
+        assert "already" in page.post("/api/start", json=wanted).json()["error"]
+        wait_for(page, "long", "running")
+        other = make_app(trained_folder, token="t", host="127.0.0.1", port=1, warm=False)
+        again = TestClient(other, base_url="http://127.0.0.1:1", headers=dict(page.headers))
+        assert again.get("/api/run", params={"run": "long"}).json()["started"]["alive"]
+        assert again.post("/api/stop", json={"name": "long"}).status_code == 200
+        at = wait_for(again, "long", "stopped")["step"]
+        assert 0 < at < 100_000
+        assert again.post("/api/resume", json={"name": "long", "steps": at + 3}).status_code == 200
+        assert wait_for(again, "long", "finished")["step"] == at + 3
+        assert RunDirectory(trained_folder / "long").steps()[-1] == at + 3
+    finally:
+        shutil.rmtree(trained_folder / "long", ignore_errors=True)
+        shutil.rmtree(trained_folder / ".page", ignore_errors=True)
+
+
+def test_what_cannot_be_started_or_stopped(client, folder) -> None:
+    assert "not empty" in client.post("/api/start", json={"base": "docstrings-char", "name": "one"}).json()["error"]
+    assert client.post("/api/start", json={"base": "docstrings-char", "name": "../up"}).status_code == 400
+    assert "not running" in client.post("/api/stop", json={"name": "one"}).json()["error"]
+    assert client.post("/api/stop", json={"name": "gone"}).status_code == 404
+    assert "steps" in client.post("/api/resume", json={"name": "one", "steps": 0}).json()["error"]
+    assert not (folder / ".page").exists()

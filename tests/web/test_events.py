@@ -1,0 +1,47 @@
+"""One look for all readers; a slow reader is told to read again; an error is said and looking goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from glassformer.web.events import MOST_WAITING, Hub, Topic
+
+
+def test_everybody_gets_what_one_look_found() -> None:
+    async def journey() -> tuple[list[list[str]], int, int]:
+        hub, looks = Hub(), [0]
+
+        def look() -> object:
+            looks[0] += 1
+            if looks[0] == 2:
+                raise ValueError("gone")
+            return {"n": looks[0]} if looks[0] < 4 else None
+
+        streams = [hub._events("topic", lambda: look, 0.01) for _ in range(20)]
+        heard = []
+        for stream in streams:
+            assert await anext(stream) == "retry: 1000\n\n"
+        for stream in streams:
+            heard.append([(await anext(stream)).removeprefix("data: ").strip() for _ in range(3)])
+        asked = looks[0]
+        for stream in streams:
+            await stream.aclose()
+        return heard, asked, len(hub.topics)
+
+    heard, asked, left = asyncio.run(journey())
+    assert all([json.loads(line) for line in one] == [{"n": 1}, {"error": "gone"}, {"n": 3}] for one in heard)
+    assert asked < 20  # not one look for each reader
+    assert left == 0
+
+
+def test_a_slow_reader_is_told_to_read_again() -> None:
+    async def journey() -> list[str]:
+        topic = Topic(lambda: None, 1.0)
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        topic.readers.add(queue)
+        for number in range(MOST_WAITING + 1):
+            topic.tell(number)
+        return [queue.get_nowait() for _ in range(queue.qsize())]
+
+    assert asyncio.run(journey()) == ['data: {"reload": true}\n\n', f"data: {MOST_WAITING}\n\n"]

@@ -1,0 +1,68 @@
+"""Processes that outlive whoever started them, are found again by number and moment, and are never mistaken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.web.processes import Processes, began, stop_run
+
+
+def wait_until(holds, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+def test_started_ended_and_found_again(tmp_path: Path) -> None:
+    started = Processes(tmp_path).start("a/b", "run", ["recipes", "no-such-recipe"])
+    assert started["alive"]
+    assert os.getsid(started["pid"]) != os.getsid(0)  # Ctrl-C here does not reach it
+    wait_until(lambda: not Processes(tmp_path).list()[0]["alive"])
+    (found,) = Processes(tmp_path).list()
+    assert found["name"] == "a/b"
+    assert "no-such-recipe" in found["said"]
+    with pytest.raises(RunError, match="not running"):
+        Processes(tmp_path).stop("a/b")
+
+
+def test_another_process_with_the_same_number_is_left_alone(tmp_path: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        processes = Processes(tmp_path)
+        processes.records.mkdir()
+        record = {"schema": 1, "name": "a", "kind": "run", "pid": other.pid, "began": "before", "command": ["glassformer"]}
+        write_json(processes.records / "a.json", record)
+        assert not processes.list()[0]["alive"]
+        with pytest.raises(RunError):
+            processes.stop("a")
+        with pytest.raises(RunError):
+            stop_run(other.pid)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_dead_process_that_nobody_buried_is_dead() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    wait_until(lambda: began(child.pid) is None)
+    child.wait()
+    assert began(os.getpid()) is not None
+
+
+def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
+    processes = Processes(tmp_path)
+    processes.records.mkdir()
+    (processes.records / "x.json").write_text("{")
+    write_json(processes.records / "y.json", {"schema": 1})
+    assert processes.list() == []
+    assert read_json(processes.records / "y.json") == {"schema": 1}
