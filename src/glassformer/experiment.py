@@ -59,7 +59,7 @@ from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Surroundings, Trainer, TrainingState
+from glassformer.training.trainer import Step, Surroundings, Trainer, TrainingState
 
 MAY_CHANGE_ON_RESUME = (
     "about",
@@ -127,9 +127,9 @@ def train(
         with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
+        key = None if recheck or beginning is not None or parent is not None else _check_key(recipe, data, runtime)
+        asked: dict[str, Any] = {"laws": recipe.objective.laws, "allow_leaks": allow_leaks, "key": key}
         with clock.phase("checks"):
-            key = None if recheck or beginning is not None or parent is not None else _check_key(recipe, data, runtime)
-            asked: dict[str, Any] = {"laws": recipe.objective.laws, "allow_leaks": allow_leaks, "key": key}
             report = checked or pass_the_checks(network, **asked, runtime=runtime, watch=watch)
         optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
@@ -140,12 +140,8 @@ def train(
         log = MetricsLog(folder.metrics_file)
         keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
         around = _surroundings(recipe, data, network, log, stop, watch)
-        loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
-        step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
-        with clock.phase("compile"):
-            fast_step = hasten(step, recipe.training, steps, watch, clock)
         trainer = Trainer(
-            fast_step,
+            _step(recipe, network, optimizers, runtime, steps, clock, watch),
             batches.on(runtime.device),
             steps=steps,
             training=recipe.training,
@@ -220,6 +216,22 @@ def _timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
         if folder.exists() and folder.read_state().get("pid") == os.getpid():
             with suppress(DiskFull):
                 folder.add_timing(clock.plain())
+
+
+def _step(
+    recipe: Recipe,
+    network: Network,
+    optimizers: OptimizerSet,
+    runtime: Runtime,
+    steps: int,
+    clock: Stopwatch,
+    watch: Watcher,
+) -> Step:
+    """The training step, in the fastest form that this machine and the length of the run allow."""
+    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
+    with clock.phase("compile"):
+        step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+        return hasten(step, recipe.training, steps, watch, clock)
 
 
 def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:
