@@ -52,3 +52,9 @@ def test_openings_of_the_test_split_are_shown(trained, tmp_path) -> None:
     run = gf.load(tmp_path / "run")
     run.evaluate("test")
     assert "1 times" in write_report(run).read_text(encoding="utf-8")
+
+
+def test_where_the_seconds_went_is_on_the_page(page, trained) -> None:
+    (timing,) = gf.load(trained).directory.timings()
+    assert {"data", "checks", "first step", "steps", "evaluations", "saving"} <= set(timing["seconds"])
+    assert "where the seconds went" in page

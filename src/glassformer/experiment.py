@@ -41,10 +41,12 @@ from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
+from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import generate_texts
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.remembered import check_key
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
@@ -57,7 +59,7 @@ from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Surroundings, Trainer, TrainingState
+from glassformer.training.trainer import Step, Surroundings, Trainer, TrainingState
 
 MAY_CHANGE_ON_RESUME = (
     "about",
@@ -87,6 +89,8 @@ def train(
     allow_leaks: bool = False,
     checked: CheckReport | None = None,
     threads: int | None = None,
+    recheck: bool = True,
+    clock: Stopwatch | None = None,
     samples: int = 0,
     note: str | None = None,
     on_step: Callable[[dict[str, Any]], None] | None = None,
@@ -104,25 +108,29 @@ def train(
 
     A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
     figure of the run is marked as tainted. ``checked``: what a check of the very same architecture found, so that a study
-    tests it once and not in every trial.
+    tests it once and not in every trial. ``recheck=False`` takes a check of the same architecture and build that passed before;
+    not the default here, since code of yours in this process may have changed a part. ``clock`` is told where the seconds go.
     """
+    clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
     load_plugins(plugins)
     folder = RunDirectory(folder_of(source, out, resume=bool(resume)))
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
     if resume is True:
         _refuse_nothing_to_resume(folder)
-    with folder.held(), StopSignal() as stop, _ending_recorded(folder, stop):
+    with folder.held(), StopSignal() as stop, _ending_recorded(folder, stop), _timed(folder, clock):
         beginning = _beginning(folder, recipe, resume=bool(resume), watch=watch)
         runtime = choose_runtime(
             device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
         )
         parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
-        with stop.at_once():
+        with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
-        laws = recipe.objective.laws
-        report = checked or pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, runtime=runtime, watch=watch)
+        key = None if recheck or beginning is not None or parent is not None else _check_key(recipe, data, runtime)
+        asked: dict[str, Any] = {"laws": recipe.objective.laws, "allow_leaks": allow_leaks, "key": key}
+        with clock.phase("checks"):
+            report = checked or pass_the_checks(network, **asked, runtime=runtime, watch=watch)
         optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
@@ -132,9 +140,8 @@ def train(
         log = MetricsLog(folder.metrics_file)
         keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
         around = _surroundings(recipe, data, network, log, stop, watch)
-        loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
         trainer = Trainer(
-            hasten(TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed), recipe.training, steps, watch),
+            _step(recipe, network, optimizers, runtime, steps, clock, watch),
             batches.on(runtime.device),
             steps=steps,
             training=recipe.training,
@@ -142,6 +149,7 @@ def train(
             checkpoint=recipe.checkpoint,
             around=replace(
                 around,
+                clock=clock,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=_recorder(keep, log, recipe, batches, watch),
                 film=lambda step: save_snapshot(folder, step, saved_tensors(network)),
@@ -151,7 +159,8 @@ def train(
             film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
         )
         state = trainer.run(_state(beginning))
-        save_baselines(folder, recipe.objective.fit_baselines(data))
+        with clock.phase("baselines"):
+            save_baselines(folder, recipe.objective.fit_baselines(data))
         folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
     return Run(folder)
 
@@ -196,6 +205,38 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal) -> Iterator[None]:
                 "training.batch_size or evaluation.batch_size smaller; `train --dry-run` shows what a recipe needs."
             ) from error
         raise
+
+
+@contextmanager
+def _timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
+    """However the run ends, its records say where the seconds of this process went."""
+    try:
+        yield
+    finally:
+        if folder.exists() and folder.read_state().get("pid") == os.getpid():
+            with suppress(DiskFull):
+                folder.add_timing(clock.plain())
+
+
+def _step(
+    recipe: Recipe,
+    network: Network,
+    optimizers: OptimizerSet,
+    runtime: Runtime,
+    steps: int,
+    clock: Stopwatch,
+    watch: Watcher,
+) -> Step:
+    """The training step, in the fastest form that this machine and the length of the run allow."""
+    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
+    with clock.phase("compile"):
+        step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+        return hasten(step, recipe.training, steps, watch, clock)
+
+
+def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:
+    outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
+    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime)
 
 
 def _note_ending(folder: RunDirectory, status: str, **facts: Any) -> None:

@@ -11,6 +11,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
+from glassformer.remembered import remember_check, remembered_check
 
 
 def pass_the_checks(
@@ -20,13 +21,20 @@ def pass_the_checks(
     allow_leaks: bool = False,
     runtime: Runtime | None = None,
     kernel: Callable[[Tensor], Tensor] | None = None,
+    key: str | None = None,
     watch: Watcher = SILENT,
 ) -> CheckReport:
     """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed.
 
-    ``laws``: what the objective demands, whatever the model says of itself.
+    ``laws``: what the objective demands, whatever the model says of itself. ``key``: the name under which a
+    check of the same architecture and build may have been remembered, and is now; None: the checks run.
     """
+    if key is not None and (known := remembered_check(key)) is not None:
+        watch.say(f"Checks passed before: {known.notes[-1]} --recheck runs them again.")
+        return known
     report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
+    if key is not None:
+        remember_check(key, report)
     if not report.broken:
         watch.say(f"Checks {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
         return report

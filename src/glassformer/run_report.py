@@ -171,7 +171,23 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
         ),
         Table(["part", "copies", "parameters", "FLOPs forward, one piece of the batch"], rows),
         KeyValues(facts),
+        *_seconds(run),
     ]
+
+
+def _seconds(run: Run) -> list[Block]:
+    """Where the seconds went, of each process that worked on the run."""
+    starts = run.directory.timings()
+    if not starts:
+        return []
+    names = list(dict.fromkeys(name for start in starts for name in start["seconds"]))
+    numbers = [""] if len(starts) == 1 else [f" of start {number}" for number in range(1, len(starts) + 1)]
+    columns = [f"{kind}{number}" for number in numbers for kind in ("seconds", "seconds of the processor")]
+    rows: list[list[Cell]] = [
+        [name, *(round(start[kind].get(name, 0.0), 2) for start in starts for kind in ("seconds", "cpu"))] for name in names
+    ]
+    rows.append(["all", *(round(start["whole"][kind], 2) for start in starts for kind in ("seconds", "cpu"))])
+    return [Table(["where the seconds went", *columns], rows, caption="From the command to the last word of each process.")]
 
 
 def _sample(run: Run) -> list[Block]:

@@ -44,7 +44,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 )
 def test_on_a_gpu_it_is_chosen_where_it_pays(make_step, monkeypatch, steps: int, compile_: object, recorded: bool) -> None:
     monkeypatch.setattr(fast, "compile_loss", lambda step: None)
-    monkeypatch.setattr(fast.RecordedStep, "__init__", lambda self, step: None)
+    monkeypatch.setattr(fast.RecordedStep, "__init__", lambda self, step, clock: None)
     monkeypatch.setattr(fast, "has_triton", lambda: True)
     step = make_step(compile=compile_)
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)

@@ -23,6 +23,8 @@ def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Names of the columns, and one row for each program or mixer."""
     if document["benchmark"] == "attention":
         return _attention_rows(document)
+    if "cpu_seconds" in document:
+        return _seconds_rows(document)
     shares, first = document.get("share_of_matrix_rate", {}), document.get("first_job")
     columns = ["program", "tokens/s", "we are times as fast"]
     columns += ["share of the matrix rate"] if shares else []
@@ -38,6 +40,12 @@ def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 def _rate_and_ratio(document: Mapping[str, Any], name: str) -> list[str]:
     ratios = document["times_as_fast_as"]
     return [shown(document["tokens_per_second"][name]), shown(ratios[name]) if name in ratios else ""]
+
+
+def _seconds_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    base, kinds = document["times_as_long_as"], ("seconds", "ratio", "cpu_seconds", "cpu_ratio")
+    columns = ["command", "seconds", f"times `{base}`", "processor seconds", f"times `{base}`"]
+    return columns, [[name, *(shown(document[kind][name]) for kind in kinds)] for name in document["seconds"]]
 
 
 def _attention_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -63,6 +71,10 @@ def _growth(growth: Mapping[str, Any]) -> str:
 def heading(document: Mapping[str, Any]) -> str:
     """What was measured, on what, when."""
     machine, settings = document["machine"], document["settings"]
+    if "cpu_seconds" in document:
+        load = f", load {machine['load']}" if "load" in machine else ""
+        work = ", ".join(f"{key} {value}" for key, value in settings.items())
+        return f"{machine['date']}, {machine['cores']} cores{load}, Python {machine['python']}: {work}."
     threads = f"{machine['threads']} thread{'s' if machine['threads'] != 1 else ''}"
     where = f"{machine['device']}, {threads}, {machine['precision']}, torch {machine['torch']}"
     if document["benchmark"] == "attention":

@@ -107,6 +107,37 @@ def bench_train(
     _print(document, as_json=json)
 
 
+@app.command("start")
+def bench_start(
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the tiny run.")] = 20,
+    rounds: Rounds = 2,
+    nanogpt: NanoGPT = None,
+    json: Json = False,
+) -> None:
+    """Seconds of a whole tiny `glassformer train`, as a multiple of `python -c "import torch"`."""
+    from glassformer.benchmark.start import benchmark_start
+
+    with watching() as watch:
+        document = benchmark_start(steps=steps, rounds=rounds, nanogpt=nanogpt, watch=watch)
+    _print(document, as_json=json)
+
+
+@app.command("study")
+def bench_study(
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of each run.")] = 100,
+    seeds: Annotated[int, typer.Option("--seeds", min=2, help="Runs of each of the two variants.")] = 4,
+    rounds: Rounds = 2,
+    nanogpt: NanoGPT = None,
+    json: Json = False,
+) -> None:
+    """Seconds of a small study to its verdict, with an empty store, beside as many runs one by one."""
+    from glassformer.benchmark.start import benchmark_study
+
+    with watching() as watch:
+        document = benchmark_study(steps=steps, seeds=seeds, rounds=rounds, nanogpt=nanogpt, watch=watch)
+    _print(document, as_json=json)
+
+
 def _print(document: dict[str, Any], *, as_json: bool) -> None:
     from glassformer.benchmark.table import heading, rows_of
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from rich.console import Group
 from rich.live import Live
@@ -15,7 +15,9 @@ from rich.text import Text
 
 from glassformer.cli.console import SETTINGS, err, say
 from glassformer.foundation.progress import SILENT, Watcher, duration
-from glassformer.study.standing import Standing, VariantStanding
+
+if TYPE_CHECKING:
+    from glassformer.study.standing import Standing, VariantStanding  # imported late: every command imports this module
 
 QUIET = 30.0  # seconds between two lines of a log, unless a trial has ended
 

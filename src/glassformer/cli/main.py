@@ -81,10 +81,20 @@ for _name in GROUPS:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    _wait_asleep_on_a_busy_machine()
     for stream in (sys.stdout, sys.stderr):  # a terminal that knows no such sign shows its number; nothing stops for it
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _wait_asleep_on_a_busy_machine() -> None:
+    """Where other programs want the cores, threads that wait by spinning take them away from the one that works.
+
+    Read when torch is loaded; changes no bit of a result.
+    """
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def run(arguments: Sequence[str]) -> int:

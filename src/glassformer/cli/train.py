@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +26,10 @@ def command(
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Kept in the run; `runs` shows it.")] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Check the laws although this very architecture and build passed before.")
+    ] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Print where the seconds went.")] = False,
     json: Json = False,
 ) -> None:
     """Train a model from a recipe, or from a text file of yours. The folder can be resumed, evaluated and talked to.
@@ -42,6 +46,9 @@ def command(
         return
     with watching() as watch:
         from glassformer.experiment import train
+        from glassformer.foundation.stopwatch import Stopwatch
+
+        clock = Stopwatch(from_process_start=True)
 
         run = train(
             recipe,
@@ -53,9 +60,13 @@ def command(
             allow_leaks=allow_leaks,
             samples=samples,
             note=note,
+            recheck=recheck,
+            clock=clock,
             watch=watch,
         )
     summary = run.summary()
+    if timing:
+        _print_timing(run.directory.timings()[-1])
     if json:
         print_json(summary)
         return
@@ -67,6 +78,14 @@ def command(
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
     words, talk = shlex.quote(str(run.folder)) + plugin_flags(), "generate" if run.recipe.model.causal else "ask"
     say(f"Next: glassformer evaluate {words}   glassformer {talk} {words}   glassformer report {words}")
+
+
+def _print_timing(timing: dict[str, Any]) -> None:
+    """On standard error: it is no part of the result."""
+    for name, seconds in timing["seconds"].items():
+        say(f"{name:<12} {seconds:8.2f} s  {timing['cpu'][name]:8.2f} s of the processor")
+    whole = timing["whole"]
+    say(f"{'all':<12} {whole['seconds']:8.2f} s  {whole['cpu']:8.2f} s of the processor")
 
 
 def _print_plan(plan: object) -> None:

@@ -50,6 +50,10 @@ class RunDirectory:
         return self.root / "report.html"
 
     @property
+    def timing_file(self) -> Path:
+        return self.root / "timing.json"
+
+    @property
     def parent(self) -> Path:
         """The run that this one starts from, where a recipe asked for it to be trained first."""
         return self.root / "parent"
@@ -180,6 +184,14 @@ class RunDirectory:
     def openings(self) -> list[dict[str, Any]]:
         """Every time the test split was opened."""
         return list(read_json_lines(self.openings_file))
+
+    def add_timing(self, seconds: dict[str, Any]) -> None:
+        """Where the seconds of one process went; a run that was resumed has an entry for each start."""
+        write_json(self.timing_file, {"schema": self.SCHEMA, "starts": [*self.timings(), seconds]})
+
+    def timings(self) -> list[dict[str, Any]]:
+        """An entry for each process that worked on the run, oldest first; none in runs of earlier versions."""
+        return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
 
     @property
     def notes_file(self) -> Path:

@@ -12,12 +12,11 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, final
 
-import glassformer
 from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.files import read_json, write_json
@@ -30,15 +29,6 @@ SCHEMA = 1
 COPIED = 50_000_000  # bytes up to which a file is copied
 MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
 """What two trials must share, beside the code, to give the same bits."""
-
-
-@lru_cache(maxsize=1)
-def code_sha256() -> str:
-    """A sum of all our source files: another line of code may be another model."""
-    root, total = Path(glassformer.__file__).parent, hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
-    return total.hexdigest()
 
 
 def machine_of(environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from torch.utils._triton import has_triton
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.progress import Watcher
+from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import TrainingConfig
 from glassformer.training.step import StepOutcome, TrainStep
 
@@ -24,7 +25,9 @@ COMPILING_PAYS_FROM = 400
 WARM_UP_STEPS = 3  # torch asks for a few steps on a side stream before recording
 
 
-def hasten(step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher) -> TrainStep | RecordedStep:
+def hasten(
+    step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher, clock: Stopwatch | None = None
+) -> TrainStep | RecordedStep:
     """The fastest form of ``step`` that this machine and recipe allow."""
     on_cuda = step.runtime.device.type == "cuda"
     wanted = config.compile if config.compile != "auto" else on_cuda and steps >= COMPILING_PAYS_FROM and has_triton()
@@ -33,7 +36,7 @@ def hasten(step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher) 
     compile_loss(step)
     if on_cuda and step.optimizers.capturable:
         watch.say("compile: kernels are fused, and the whole step is recorded once and replayed (CUDA graph).")
-        return RecordedStep(step)
+        return RecordedStep(step, clock)
     watch.say("compile: kernels are fused.")
     return step
 
@@ -59,8 +62,8 @@ class _Captured(NamedTuple):
 class RecordedStep:
     """A step captured as a CUDA graph: one graph for each shape of batch; more micro-batches capture anew."""
 
-    def __init__(self, step: TrainStep) -> None:
-        self._step = step
+    def __init__(self, step: TrainStep, clock: Stopwatch | None = None) -> None:
+        self._step, self._clock = step, clock or Stopwatch()
         self.runtime, self.optimizers = step.runtime, step.optimizers
         self._graphs: dict[Any, _Captured] = {}
         self.optimizers.make_capturable()
@@ -77,7 +80,8 @@ class RecordedStep:
     def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome:
         captured = self._graphs.get(batch.shapes)
         if captured is None:
-            captured = self._graphs[batch.shapes] = self._capture(batch)
+            with self._clock.phase("compile"):
+                captured = self._graphs[batch.shapes] = self._capture(batch)
         captured.batch.copy_(batch)
         self._step.prepare(step, factor)
         captured.graph.replay()

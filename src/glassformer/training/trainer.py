@@ -19,6 +19,7 @@ from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
 from glassformer.foundation.metrics import LOSS, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import Runtime, is_out_of_memory
+from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
@@ -84,6 +85,8 @@ class Surroundings:
     metric: Metric = LOSS
     """The metric whose validation value chooses the best checkpoint."""
     watch: Watcher = field(default=SILENT)
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    """Told what the seconds are spent on."""
 
 
 @final
@@ -111,6 +114,7 @@ class Trainer:
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
+        self._phase = "compile" if getattr(step, "fused", False) else "first step"
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
 
     def run(self, state: TrainingState) -> TrainingState:
@@ -121,11 +125,14 @@ class Trainer:
             self._stop_if_asked(state)
         self._keep_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
-            outcome, factor = self._take_step(state.step)
+            with self.around.clock.phase(self._phase):
+                outcome, factor = self._take_step(state.step)
+            self._phase = "steps"
             state.step += 1
             self._pending.append((state.step, outcome, factor))
             if state.step % self.fetch_every == 0 or state.step == self.steps:
-                self._fetch()
+                with self.around.clock.phase(self._phase):  # on a GPU, here it waits for the steps
+                    self._fetch()
             self._keep_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
@@ -200,7 +207,8 @@ class Trainer:
             if not torch.isfinite(parameter.detach()).all():
                 raise self._diverged(state.step, f"weight {name} is not finite any more")
         state.seconds = self._seconds()
-        self.around.save(state)
+        with self.around.clock.phase("saving"):
+            self.around.save(state)
 
     def _seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started
@@ -220,7 +228,8 @@ class Trainer:
         figures = self.around.recorded(state.step)
         if figures is None:
             try:
-                figures = self.around.evaluate()
+                with self.around.clock.phase("evaluations"):
+                    figures = self.around.evaluate()
             except StopRequested:
                 return False
             rate = self._counted / max(1e-9, time.perf_counter() - self._started)
