@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from glassformer import experiment
-from glassformer.experiment import default_folder, train
+from glassformer.experiment import train
 from glassformer.foundation.errors import ConfigError, DataError, Diverged, OutOfMemory, RunError
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
@@ -280,17 +280,6 @@ def test_no_validation_split_no_evaluation(tiny, tmp_path) -> None:
     run = train(tiny, set={"data.split.validation": 0.0}, out=tmp_path / "run")
     assert run.summary()["validation_loss"] is None
     assert not [record for record in run.metrics() if "validation_loss" in record]
-
-
-def test_where_a_run_goes_unless_told(tiny_file, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert default_folder(tiny_file, resume=False) == Path("runs/tiny")
-    assert default_folder(tiny_file, resume=True) == Path("runs/tiny")
-    for name in ("tiny", "tiny-2"):
-        os.makedirs(f"runs/{name}")
-    assert default_folder("recipes/tiny.yaml", resume=False) == Path("runs/tiny-3")
-    assert default_folder("tiny", resume=True) == Path("runs/tiny-2")
-    assert default_folder({"data": {}}, resume=False) == Path("runs/run")
 
 
 def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:

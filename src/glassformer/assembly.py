@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ from glassformer.data.parts import PreparedData, part_kind, prepare_parts
 from glassformer.data.prepare import Report
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.tools import EvaluationTools
-from glassformer.foundation.errors import RunError, UsageError
+from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.errors import GlassformerError, RunError, UsageError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
+from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe
+from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import load_snapshot
@@ -176,3 +179,28 @@ def chosen_metric(recipe: Recipe) -> Metric:
 def tools_for(recipe: Recipe, tokenizer: Tokenizer, **more: Any) -> EvaluationTools:
     """What an evaluation of this recipe's network works with."""
     return EvaluationTools(tokenizer=tokenizer, context=recipe.model.context, **more)
+
+
+def kept_baselines(
+    directory: RunDirectory, objective: ObjectiveConfig, data: Callable[[], PreparedData]
+) -> dict[str, Baseline]:
+    """The fitted baselines that a run keeps; fitted on the training data, and kept, where it has none."""
+    arrays, kinds = load_arrays(directory), objective.baselines
+    if arrays is not None and set(arrays) == set(kinds):
+        return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
+    fitted = objective.fit_baselines(data())
+    with suppress(PermissionError):  # a run that may only be read
+        save_baselines(directory, fitted)
+    return fitted
+
+
+def parent_network(ancestry: Sequence[Mapping[str, Any]], num_outputs: int) -> Network | None:
+    """The network of the run that a run started from; None where it is not here any more, or gives other numbers."""
+    directory = RunDirectory(Path(ancestry[0]["run"]))
+    try:
+        parent, recipe = Parent.read(directory.root), Recipe.parse(directory.read_recipe())
+        size, outputs = load_tokenizer(directory.tokenizer_file).size, directory.read_environment().get("outputs")
+        network = restored_network(recipe, parent.checkpoint, vocabulary=size, outputs=outputs)
+    except GlassformerError:
+        return None
+    return network.eval() if network.dims.num_outputs == num_outputs else None

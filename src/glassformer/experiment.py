@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,56 +25,38 @@ from glassformer.assembly import (
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
-from glassformer.foundation.config import diff
-from glassformer.foundation.errors import (
-    ConfigError,
-    DiskFull,
-    Diverged,
-    Interrupted,
-    OutOfMemory,
-    RunError,
-    UsageError,
-    did_you_mean,
-)
 from glassformer.foundation.metrics import VALIDATION
-from glassformer.foundation.plugins import changed_plugins, load_plugins
+from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
-from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
+from glassformer.foundation.runtime import Runtime, choose_runtime, environment
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import generate_texts
+from glassformer.lifecycle import (
+    beginning_of,
+    ending_recorded,
+    folder_of,
+    refuse_nothing_to_resume,
+    rewind,
+    threads_before,
+    timed,
+)
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.remembered import check_key
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
-from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
-from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
+from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
 from glassformer.training.fast import hasten
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.signals import StopRequested, StopSignal
+from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
 from glassformer.training.trainer import Step, Surroundings, Trainer, TrainingState
-
-MAY_CHANGE_ON_RESUME = (
-    "about",
-    "result",
-    "data.path",  # the text itself must be the same: its sha256 is compared
-    "data.validation",
-    "data.test",
-    "training.steps",
-    "training.epochs",
-    "training.log_every",
-    "training.accumulate",
-    "training.out_of_memory",
-    "evaluation.",
-    "checkpoint.",
-)
-"""Keys that may differ when a run goes on: how long, how often it looks and saves, in how many pieces a batch is held."""
 
 
 def train(
@@ -117,29 +98,25 @@ def train(
     folder = RunDirectory(folder_of(source, out, resume=bool(resume)))
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
     if resume is True:
-        _refuse_nothing_to_resume(folder)
-    with folder.held(), StopSignal() as stop, _ending_recorded(folder, stop), _timed(folder, clock):
-        beginning = _beginning(folder, recipe, resume=bool(resume), watch=watch)
-        runtime = choose_runtime(
-            device=recipe.training.device, precision=recipe.training.precision, threads=threads or _threads_before(folder)
-        )
+        refuse_nothing_to_resume(folder)
+    with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
+        beginning = beginning_of(folder, recipe, resume=bool(resume), watch=watch)
+        runtime = _runtime(recipe, threads or threads_before(folder))
         parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
         with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
         key = None if recheck or beginning is not None or parent is not None else _check_key(recipe, data, runtime)
-        asked: dict[str, Any] = {"laws": recipe.objective.laws, "allow_leaks": allow_leaks, "key": key}
         with clock.phase("checks"):
-            report = checked or pass_the_checks(network, **asked, runtime=runtime, watch=watch)
+            report = checked or _checked(recipe, network, key, runtime, allow_leaks, watch)
         optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
-        _rewind(folder, 0 if beginning is None else beginning.step)
+        rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
         _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
         log = MetricsLog(folder.metrics_file)
         keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
-        around = _surroundings(recipe, data, network, log, stop, watch)
         trainer = Trainer(
             _step(recipe, network, optimizers, runtime, steps, clock, watch),
             batches.on(runtime.device),
@@ -148,7 +125,7 @@ def train(
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
             around=replace(
-                around,
+                _surroundings(recipe, data, network, log, stop, watch),
                 clock=clock,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=_recorder(keep, log, recipe, batches, watch),
@@ -180,44 +157,6 @@ def _surroundings(
     )
 
 
-@contextmanager
-def _ending_recorded(folder: RunDirectory, stop: StopSignal) -> Iterator[None]:
-    """However the run ends, the folder says so."""
-    try:
-        yield
-    except StopRequested:
-        assert stop.number is not None
-        raise Interrupted("Stopped before the first step; nothing was lost.", signal_number=stop.number) from None
-    except Interrupted:
-        _note_ending(folder, "stopped")
-        raise
-    except Diverged as error:
-        _note_ending(folder, "diverged", reason=str(error))
-        raise
-    except KeyboardInterrupt:
-        _note_ending(folder, "stopped")
-        raise
-    except Exception as error:
-        _note_ending(folder, "failed", reason=str(error))
-        if is_out_of_memory(error):
-            raise OutOfMemory(
-                f"Out of memory ({str(error).splitlines()[0]}). Make model.width, model.layers, model.context, "
-                "training.batch_size or evaluation.batch_size smaller; `train --dry-run` shows what a recipe needs."
-            ) from error
-        raise
-
-
-@contextmanager
-def _timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
-    """However the run ends, its records say where the seconds of this process went."""
-    try:
-        yield
-    finally:
-        if folder.exists() and folder.read_state().get("pid") == os.getpid():
-            with suppress(DiskFull):
-                folder.add_timing(clock.plain())
-
-
 def _step(
     recipe: Recipe,
     network: Network,
@@ -234,61 +173,21 @@ def _step(
         return hasten(step, recipe.training, steps, watch, clock)
 
 
+def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
+    return choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=threads)
+
+
+def _checked(
+    recipe: Recipe, network: Network, key: str | None, runtime: Runtime, allow_leaks: bool, watch: Watcher
+) -> CheckReport:
+    """The laws that the objective demands, on the very network that is to be trained."""
+    laws = recipe.objective.laws
+    return pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
+
+
 def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
     return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime)
-
-
-def _note_ending(folder: RunDirectory, status: str, **facts: Any) -> None:
-    """Only of a run that this process began or went on with; a refused one stands as it stood."""
-    state = folder.read_state()
-    if state.get("status") == "running" and state.get("pid") == os.getpid():
-        steps = folder.steps()
-        with suppress(DiskFull):  # what made the run end is said; a full disk cannot take more
-            folder.write_state(status, step=steps[-1] if steps else 0, **facts)
-
-
-def _beginning(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Watcher) -> Checkpoint | None:
-    """The checkpoint a resumed run goes on from; None at a fresh start. Refuses a used folder and a changed recipe."""
-    if resume:
-        folder.clear_unfinished()
-    if not resume or not folder.exists():
-        folder.refuse_if_used(resume=resume)
-        return None
-    before = Recipe.parse(folder.read_recipe()).plain()  # a key added by a later version means its default
-    changed = [
-        f"{key}: {before!r} -> {after!r}"
-        for key, (before, after) in diff(before, recipe.plain()).items()
-        if not key.startswith(MAY_CHANGE_ON_RESUME)
-    ]
-    if changed:
-        raise ConfigError(
-            f"{folder.root} cannot go on with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often it "
-            "evaluates and what it keeps may change; start a new run for anything else."
-        )
-    other = changed_plugins(folder.read_environment().get("plugins", []))
-    if other:
-        raise ConfigError(
-            f"{folder.root} was trained with another {' and '.join(other)} (its sha256 is recorded); put the file back as it "
-            "was, or start a new run with --out."
-        )
-    checkpoint = newest_good(folder, watch.say)
-    if checkpoint is None:
-        watch.say(f"{folder.root} has no whole checkpoint: starting from the first step.")
-    else:
-        watch.say(f"Going on from step {checkpoint.step}.")
-    return checkpoint
-
-
-def _rewind(folder: RunDirectory, step: int) -> None:
-    """Forgets what an earlier process did beyond ``step``: it is done again. Nothing is touched before all is known to fit."""
-    discard_after(folder, step)
-    MetricsLog(folder.metrics_file).cut_after(step)
-
-
-def _threads_before(folder: RunDirectory) -> int | None:
-    """Another number of threads gives other bits, so a resumed run takes the number it began with."""
-    return int(folder.read_environment()["threads"]) if folder.environment_file.exists() else None
 
 
 def _parent(
@@ -442,53 +341,3 @@ def _save(
 
 def _state(beginning: Checkpoint | None) -> TrainingState:
     return TrainingState() if beginning is None else TrainingState.from_plain(beginning.step, beginning.state)
-
-
-def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
-    """The run's folder: ``out``; the run itself where one is to go on; runs/NAME otherwise."""
-    run = _run_of(source)
-    if resume and run is not None:
-        if out is not None and Path(out).resolve() != run.resolve():
-            raise UsageError(f"{source} is the run to go on with, and --out names {out}; leave --out away.")
-        return run
-    if run is not None and Path(str(source)).is_dir():
-        raise UsageError(
-            f"{source} is a run. Go on with it: --resume. Train its recipe once more: glassformer train "
-            f"{RunDirectory(run).recipe_file} --out NEW."
-        )
-    return Path(out) if out is not None else default_folder(source, resume=resume)
-
-
-def _run_of(source: Source) -> Path | None:
-    """The run whose folder, or whose own recipe.yaml, ``source`` is."""
-    if not isinstance(source, str | Path):
-        return None
-    place = Path(source)
-    if RunDirectory(place).exists():
-        return place
-    inside = RunDirectory(place.parent)
-    return inside.root if place == inside.recipe_file and inside.exists() and inside.state_file.exists() else None
-
-
-def _refuse_nothing_to_resume(folder: RunDirectory) -> None:
-    """A mistyped folder must not begin a run from zero."""
-    if folder.root.exists():
-        return
-    beside = [run.root.name for run in find_runs(folder.root.parent)] if folder.root.parent.is_dir() else []
-    raise RunError(
-        f"{folder.root} does not exist, so there is nothing to resume.{did_you_mean(folder.root.name, beside)} "
-        "Without --resume a new run begins there."
-    )
-
-
-def default_folder(source: Source, *, resume: bool) -> Path:
-    """runs/NAME, runs/NAME-2, ...: the first unused one, or, to resume, the last used one."""
-    run = _run_of(source)  # its recipe.yaml, to be trained once more
-    name = (run.resolve() if run is not None else Path(source)).stem if isinstance(source, str | Path) else "run"
-    used: Path | None = None
-    for number in range(1, 10_000):
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not folder.exists():
-            return used if resume and used is not None else folder
-        used = folder
-    raise RunError("runs/ holds ten thousand runs of this recipe; name a folder with --out.")

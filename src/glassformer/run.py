@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import torch
 
-from glassformer.assembly import build_network, chosen_metric, prepare_data, put_back, restored_network, text_ids, tools_for
+from glassformer import assembly
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
@@ -22,11 +20,11 @@ from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import choose_device, choose_precision
+from glassformer.foundation.runtime import choose_device, generation_precision
 from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import Sample, generate_texts
 from glassformer.lens.look import Look
@@ -37,10 +35,9 @@ from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
-from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import in_one_line, standing_of, summary_of
+from glassformer.runs.overview import in_html, in_one_line, standing_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -91,7 +88,7 @@ class Run:
 
     @cached_property
     def data(self) -> PreparedData:
-        return prepare_data(self.recipe, self.tokenizer, expect=self.directory.read_environment().get("data"))
+        return assembly.prepare_data(self.recipe, self.tokenizer, expect=self.directory.read_environment().get("data"))
 
     @property
     def model(self) -> Any:
@@ -159,7 +156,7 @@ class Run:
 
     def _fresh_model(self, checkpoint: Checkpoint) -> Network:
         """The network of a checkpoint that nobody has altered."""
-        network = restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
+        network = assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
         return network.eval()
 
     @property
@@ -188,7 +185,7 @@ class Run:
         """The model as it was initialised, before any training."""
         network = self.recipe.model.build(self.tokenizer.size, outputs=self._outputs(), seed=self.recipe.seed)
         if getattr(network, "wants_counts", False):  # only such a head needs the training text
-            network = build_network(self.recipe, self.data)
+            network = assembly.build_network(self.recipe, self.data)
         return network.eval()
 
     def evaluate(
@@ -249,7 +246,7 @@ class Run:
 
     def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
         """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
-        metric = chosen_metric(self.recipe)
+        metric = assembly.chosen_metric(self.recipe)
         first, second = (lambda run=run: run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
         return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
@@ -314,7 +311,7 @@ class Run:
             network.to(device) if model is None else network,
             self._untrained_for(device),
             self.baselines(),
-            tools_for(self.recipe, self.tokenizer),
+            assembly.tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
             parent=self._parent_for(device),
@@ -324,16 +321,8 @@ class Run:
         return evaluator
 
     def _parent_for(self, device: torch.device) -> Any:
-        """The model of the run this one started from; None where it is not here any more, or gives other numbers."""
-        folder = Path(self.ancestry[0]["run"]) if self.ancestry else None
-        if folder is None or not RunDirectory(folder).exists():
-            return None
-        try:
-            network = load(folder).model
-        except GlassformerError:
-            return None
-        same = network.dims.num_outputs == self.untrained().dims.num_outputs
-        return network.to(device) if same else None
+        network = assembly.parent_network(self.ancestry, self.untrained().dims.num_outputs) if self.ancestry else None
+        return None if network is None else network.to(device)
 
     def _untrained_for(self, device: torch.device) -> Any:
         """The untrained model; None (and said) where it needs training data that are not here."""
@@ -347,13 +336,7 @@ class Run:
         """The fitted baselines that the run keeps; fitted on the training data where it has none."""
         if self.recipe.data.absent:  # an imported model: nobody knows what it was trained on
             return {}
-        arrays, kinds = load_arrays(self.directory), self.recipe.objective.baselines
-        if arrays is not None and set(arrays) == set(kinds):
-            return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
-        fitted = self.recipe.objective.fit_baselines(self.data)
-        with suppress(PermissionError):  # a run that may only be read
-            save_baselines(self.directory, fitted)
-        return fitted
+        return assembly.kept_baselines(self.directory, self.recipe.objective, lambda: self.data)
 
     def ask(
         self,
@@ -371,7 +354,7 @@ class Run:
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
-        tools = tools_for(self.recipe, self.tokenizer)
+        tools = assembly.tools_for(self.recipe, self.tokenizer)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
 
     def questions(self, file: Path | str) -> Any:
@@ -422,12 +405,7 @@ class Run:
 
     def _generating(self, checkpoint: str | int, precision: str, watch: Watcher) -> Any:
         """The model that generates: the last one where it is the same, with all that was made ready for it."""
-        if precision not in ("float32", "bf16"):
-            raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.")
-        device = choose_device("auto")
-        kind, remarks = choose_precision(precision, device)
-        for remark in remarks:
-            watch.say(remark)
+        device, kind = generation_precision(precision, watch.say)
         newest, kept = self.directory.steps()[-1:], self._kept_generator
         if checkpoint == "last" and kept is not None and newest == [kept[0][0]] and kept[0][1] == kind:
             return kept[1]
@@ -444,7 +422,7 @@ class Run:
         """A text seen from inside (docs/look.md). ``checkpoint``: also ``untrained``, the film's steps, and ``0``: before the
         first step. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network = self.network_at(checkpoint) if model is None else model
-        ids, record = text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
+        ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
         labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
         return Look(network, self.tokenizer, ids, hide=hide, name=str(name), labels=labels)
 
@@ -452,7 +430,7 @@ class Run:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
         if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
             return self._fresh_model(self.checkpoint(which))
-        return self.untrained() if which == "untrained" else put_back(self.directory, self.untrained(), int(which))
+        return self.untrained() if which == "untrained" else assembly.put_back(self.directory, self.untrained(), int(which))
 
     def summary(self) -> dict[str, Any]:
         """The run in a few plain figures."""
@@ -462,5 +440,4 @@ class Run:
         return in_one_line(self.summary())
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in self.summary().items())
-        return f"<table>{rows}</table>"
+        return in_html(self.summary())

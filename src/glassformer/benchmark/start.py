@@ -115,7 +115,7 @@ def _in_turns(programs: Mapping[str, Callable[[], Seconds]], rounds: int, watch:
 
 def _document(kind: str, found: Mapping[str, list[Seconds]], base: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Seconds and, round by round, the ratio to ``base``; the spread is over the rounds."""
-    machine = {"date": date.today().isoformat(), "cores": os.cpu_count(), "python": platform.python_version()}
+    machine: dict[str, Any] = {"date": date.today().isoformat(), "cores": os.cpu_count(), "python": platform.python_version()}
     if hasattr(os, "getloadavg"):
         machine["load"] = round(os.getloadavg()[0], 1)
     return {

@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -21,7 +22,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch
 
-from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.plugins import loaded_plugins
 
 Precision = Literal["float32", "bf16"]
@@ -176,3 +177,14 @@ def _cpu_name() -> str:
             )
     except OSError:
         return platform.processor() or platform.machine()
+
+
+def generation_precision(precision: str, say: Callable[[str], None]) -> tuple[torch.device, str]:
+    """The device a model generates on, and the precision asked for where the device has it; otherwise what it has, said."""
+    if precision not in ("float32", "bf16"):
+        raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.")
+    device = choose_device("auto")
+    kind, remarks = choose_precision(precision, device)
+    for remark in remarks:
+        say(remark)
+    return device, kind

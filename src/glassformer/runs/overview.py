@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from html import escape
 from pathlib import Path
 from typing import Any, final
 
@@ -146,6 +147,12 @@ def summary_of(run: RunDirectory) -> dict[str, Any]:
         "seconds": evaluations[-1]["seconds"] if evaluations else None,
         "tainted": run.read_environment().get("tainted") is not None,
     }
+
+
+def in_html(summary: dict[str, Any]) -> str:
+    """A small table for a notebook."""
+    rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in summary.items())
+    return f"<table>{rows}</table>"
 
 
 def in_one_line(summary: dict[str, Any]) -> str:

@@ -1,0 +1,186 @@
+"""How a run begins and ends on disk: its folder, the checkpoint it goes on from, and what the folder says when it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from glassformer.foundation.config import diff
+from glassformer.foundation.errors import (
+    ConfigError,
+    DiskFull,
+    Diverged,
+    Interrupted,
+    OutOfMemory,
+    RunError,
+    UsageError,
+    did_you_mean,
+)
+from glassformer.foundation.plugins import changed_plugins
+from glassformer.foundation.progress import Watcher
+from glassformer.foundation.runtime import is_out_of_memory
+from glassformer.foundation.stopwatch import Stopwatch
+from glassformer.recipe import Recipe, Source
+from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.records import MetricsLog
+from glassformer.training.signals import StopRequested, StopSignal
+
+MAY_CHANGE_ON_RESUME = (
+    "about",
+    "result",
+    "data.path",  # the text itself must be the same: its sha256 is compared
+    "data.validation",
+    "data.test",
+    "training.steps",
+    "training.epochs",
+    "training.log_every",
+    "training.accumulate",
+    "training.out_of_memory",
+    "evaluation.",
+    "checkpoint.",
+)
+"""Keys that may differ when a run goes on: how long, how often it looks and saves, in how many pieces a batch is held."""
+
+
+def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
+    """The run's folder: ``out``; the run itself where one is to go on; runs/NAME otherwise."""
+    run = _run_of(source)
+    if resume and run is not None:
+        if out is not None and Path(out).resolve() != run.resolve():
+            raise UsageError(f"{source} is the run to go on with, and --out names {out}; leave --out away.")
+        return run
+    if run is not None and Path(str(source)).is_dir():
+        raise UsageError(
+            f"{source} is a run. Go on with it: --resume. Train its recipe once more: glassformer train "
+            f"{RunDirectory(run).recipe_file} --out NEW."
+        )
+    return Path(out) if out is not None else default_folder(source, resume=resume)
+
+
+def default_folder(source: Source, *, resume: bool) -> Path:
+    """runs/NAME, runs/NAME-2, ...: the first unused one, or, to resume, the last used one."""
+    run = _run_of(source)  # its recipe.yaml, to be trained once more
+    name = (run.resolve() if run is not None else Path(source)).stem if isinstance(source, str | Path) else "run"
+    used: Path | None = None
+    for number in range(1, 10_000):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not folder.exists():
+            return used if resume and used is not None else folder
+        used = folder
+    raise RunError("runs/ holds ten thousand runs of this recipe; name a folder with --out.")
+
+
+def _run_of(source: Source) -> Path | None:
+    """The run whose folder, or whose own recipe.yaml, ``source`` is."""
+    if not isinstance(source, str | Path):
+        return None
+    place = Path(source)
+    if RunDirectory(place).exists():
+        return place
+    inside = RunDirectory(place.parent)
+    return inside.root if place == inside.recipe_file and inside.exists() and inside.state_file.exists() else None
+
+
+def refuse_nothing_to_resume(folder: RunDirectory) -> None:
+    """A mistyped folder must not begin a run from zero."""
+    if folder.root.exists():
+        return
+    beside = [run.root.name for run in find_runs(folder.root.parent)] if folder.root.parent.is_dir() else []
+    raise RunError(
+        f"{folder.root} does not exist, so there is nothing to resume.{did_you_mean(folder.root.name, beside)} "
+        "Without --resume a new run begins there."
+    )
+
+
+def beginning_of(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Watcher) -> Checkpoint | None:
+    """The checkpoint a resumed run goes on from; None at a fresh start. Refuses a used folder and a changed recipe."""
+    if resume:
+        folder.clear_unfinished()
+    if not resume or not folder.exists():
+        folder.refuse_if_used(resume=resume)
+        return None
+    before = Recipe.parse(folder.read_recipe()).plain()  # a key added by a later version means its default
+    changed = [
+        f"{key}: {before!r} -> {after!r}"
+        for key, (before, after) in diff(before, recipe.plain()).items()
+        if not key.startswith(MAY_CHANGE_ON_RESUME)
+    ]
+    if changed:
+        raise ConfigError(
+            f"{folder.root} cannot go on with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often it "
+            "evaluates and what it keeps may change; start a new run for anything else."
+        )
+    other = changed_plugins(folder.read_environment().get("plugins", []))
+    if other:
+        raise ConfigError(
+            f"{folder.root} was trained with another {' and '.join(other)} (its sha256 is recorded); put the file back as it "
+            "was, or start a new run with --out."
+        )
+    checkpoint = newest_good(folder, watch.say)
+    if checkpoint is None:
+        watch.say(f"{folder.root} has no whole checkpoint: starting from the first step.")
+    else:
+        watch.say(f"Going on from step {checkpoint.step}.")
+    return checkpoint
+
+
+def rewind(folder: RunDirectory, step: int) -> None:
+    """Forgets what an earlier process did beyond ``step``: it is done again. Nothing is touched before all is known to fit."""
+    discard_after(folder, step)
+    MetricsLog(folder.metrics_file).cut_after(step)
+
+
+def threads_before(folder: RunDirectory) -> int | None:
+    """Another number of threads gives other bits, so a resumed run takes the number it began with."""
+    return int(folder.read_environment()["threads"]) if folder.environment_file.exists() else None
+
+
+@contextmanager
+def ending_recorded(folder: RunDirectory, stop: StopSignal) -> Iterator[None]:
+    """However the run ends, the folder says so."""
+    try:
+        yield
+    except StopRequested:
+        assert stop.number is not None
+        raise Interrupted("Stopped before the first step; nothing was lost.", signal_number=stop.number) from None
+    except Interrupted:
+        _note_ending(folder, "stopped")
+        raise
+    except Diverged as error:
+        _note_ending(folder, "diverged", reason=str(error))
+        raise
+    except KeyboardInterrupt:
+        _note_ending(folder, "stopped")
+        raise
+    except Exception as error:
+        _note_ending(folder, "failed", reason=str(error))
+        if is_out_of_memory(error):
+            raise OutOfMemory(
+                f"Out of memory ({str(error).splitlines()[0]}). Make model.width, model.layers, model.context, "
+                "training.batch_size or evaluation.batch_size smaller; `train --dry-run` shows what a recipe needs."
+            ) from error
+        raise
+
+
+@contextmanager
+def timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
+    """However the run ends, its records say where the seconds of this process went."""
+    try:
+        yield
+    finally:
+        if folder.exists() and folder.read_state().get("pid") == os.getpid():
+            with suppress(DiskFull):
+                folder.add_timing(clock.plain())
+
+
+def _note_ending(folder: RunDirectory, status: str, **facts: Any) -> None:
+    """Only of a run that this process began or went on with; a refused one stands as it stood."""
+    state = folder.read_state()
+    if state.get("status") == "running" and state.get("pid") == os.getpid():
+        steps = folder.steps()
+        with suppress(DiskFull):  # what made the run end is said; a full disk cannot take more
+            folder.write_state(status, step=steps[-1] if steps else 0, **facts)
