@@ -43,6 +43,7 @@ def test_what_a_run_leaves_behind(tiny, tmp_path) -> None:
         "metrics.jsonl",
         "recipe.yaml",
         "state.json",
+        "timing.json",
         "tokenizer.json",
     ]
     resolved = parse_yaml(folder.recipe_file.read_text())

@@ -168,13 +168,14 @@ def ending_recorded(folder: RunDirectory, stop: StopSignal) -> Iterator[None]:
 
 @contextmanager
 def timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
-    """However the run ends, its records say where the seconds of this process went."""
+    """However the run ends, its records say where the seconds of this process went, once it took a step."""
     try:
         yield
     finally:
-        if folder.exists() and folder.read_state().get("pid") == os.getpid():
+        timing = clock.plain()
+        if {"first step", "steps"} & set(timing["seconds"]):  # a refused run, or one that was finished, stands as it stood
             with suppress(DiskFull):
-                folder.add_timing(clock.plain())
+                folder.add_timing(timing)
 
 
 def _note_ending(folder: RunDirectory, status: str, **facts: Any) -> None:
