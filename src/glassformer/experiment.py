@@ -85,10 +85,10 @@ def train(
     run's folder. ``resume="or begin"``: a folder that is not there yet is no mistake. ``on_step`` and ``on_evaluation`` get
     each record as it is written (``{"step": 7, "loss": ...}``), ``on_save`` the folder of each checkpoint. ``watch``: who is
     told how far it is; unless given, a notebook or a terminal. ``samples``: tokens to generate at every evaluation. ``note``:
-    kept in the run. A model that breaks a law (sees the future, other rows, padding) is not trained, unless ``allow_leaks``: then every
-    figure of the run is marked as tainted. ``checked``: what a check of the very same architecture found, so that a study
-    tests it once and not in every trial. ``recheck=False`` takes a check of the same architecture and build that passed
-    before. ``clock`` is told where the seconds go.
+    kept in the run. A model that breaks a law (sees the future, other rows, padding) is not trained, unless
+    ``allow_leaks``: then every figure of the run is marked as tainted. ``checked``: what a check of the very same
+    architecture found, so that a study tests it once and not in every trial. ``recheck=False`` takes a check of the same
+    architecture and build that passed before. ``clock`` is told where the seconds go.
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
