@@ -131,7 +131,7 @@ def test_an_imported_run_is_a_run(folder_of: Callable[..., Path], tmp_path: Path
 
 def test_an_imported_encoder(folder_of: Callable[..., Path], tmp_path: Path) -> None:
     import_run(folder_of("bert"), tmp_path / "run")
-    assert gf.check(tmp_path / "run", causal=False).passed
+    assert gf.check(tmp_path / "run").passed
     with pytest.raises(ConfigError, match=r"model\.causal=false cannot generate"):
         gf.load(tmp_path / "run").generate("the cat")
 

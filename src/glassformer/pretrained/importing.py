@@ -191,6 +191,7 @@ def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None
             "data": {"set": NO_DATA},
             "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
             "model": found.model.plain(),
+            "objective": "next-token" if found.model.causal else "masked",
             "training": {"steps": 1},
         }
     )
