@@ -170,7 +170,7 @@ class LinearHead(nn.Module):
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
 
-    A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding), or None.
+    A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding).
     """
 
     pools: ClassVar[bool] = False
