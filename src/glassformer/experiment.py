@@ -22,6 +22,7 @@ from glassformer.assembly import (
     tokenizer_for,
     tools_for,
 )
+from glassformer.check_cache import check_key
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
@@ -30,7 +31,6 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
 from glassformer.foundation.stopwatch import Stopwatch
-from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import generate_texts
 from glassformer.lifecycle import (
     beginning_of,
@@ -43,7 +43,7 @@ from glassformer.lifecycle import (
 )
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
-from glassformer.remembered import check_key
+from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
@@ -180,7 +180,7 @@ def _checked(
 ) -> CheckReport:
     """The laws that the objective demands, on the very network that is to be trained."""
     laws = recipe.objective.laws
-    return pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
+    return require_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
 
 
 def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:

@@ -39,8 +39,8 @@ from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment
-from glassformer.planning import plan_with
 from glassformer.recipe import Recipe, is_run
+from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock

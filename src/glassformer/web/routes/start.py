@@ -94,7 +94,7 @@ async def cost(request: Request) -> Response:
     desk, form = desk_of(request), Form.parse(await body(request))
 
     def count() -> dict[str, Any]:
-        from glassformer.planning import plan
+        from glassformer.recipe_cost import plan
 
         found = plan(_source(desk, form.base), set=form.set)
         document = {"plan": found.plain(), "facts": found.facts(), "runs": 1, "flops": found.flops}
