@@ -51,12 +51,12 @@ from glassformer.run_files.directory import RunDirectory
 from glassformer.run_files.film import film_steps, save_snapshot
 from glassformer.run_files.records import MetricsLog, Telling
 from glassformer.run_files.weights import saved_tensors
-from glassformer.training.fast import hasten
+from glassformer.training.fast import accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Step, Surroundings, Trainer, TrainingState
+from glassformer.training.trainer import Callbacks, Step, Trainer, TrainingState
 
 
 def train(
@@ -122,8 +122,8 @@ def train(
             training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
-            around=replace(
-                _surroundings(recipe, data, network, log, stop, watch),
+            callbacks=replace(
+                _callbacks(recipe, data, network, log, stop, watch),
                 clock=clock,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=_recorder(keep, log, recipe, batches, watch),
@@ -140,12 +140,12 @@ def train(
     return Run(folder)
 
 
-def _surroundings(
+def _callbacks(
     recipe: Recipe, data: PreparedData, network: Network, log: MetricsLog, stop: StopSignal, watch: Watcher
-) -> Surroundings:
+) -> Callbacks:
     """What the trainer asks of the layers above it, with nothing kept yet."""
     metric = chosen_metric(recipe)
-    return Surroundings(
+    return Callbacks(
         evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
         record=lambda record: None,
         save=lambda state: None,
@@ -168,7 +168,7 @@ def _step(
     loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
     with clock.phase("compile"):
         step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
-        return hasten(step, recipe.training, steps, watch, clock)
+        return accelerate(step, recipe.training, steps, watch, clock)
 
 
 def _runtime(recipe: Recipe, threads: int | None) -> Runtime:

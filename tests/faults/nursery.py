@@ -33,10 +33,10 @@ _document_losses = next_token.document_losses
 def before_step(number: int, act: Callable[[TrainStep], None]) -> None:
     """From now on ``act`` happens just before step ``number``."""
 
-    def call(self: TrainStep, batch: Any, step: int, factor: float) -> Any:
+    def call(self: TrainStep, batch: Any, step: int, lr_multiplier: float) -> Any:
         if step == number:
             act(self)
-        return _take_step(self, batch, step, factor)
+        return _take_step(self, batch, step, lr_multiplier)
 
     TrainStep.__call__ = call  # type: ignore[method-assign]
 
