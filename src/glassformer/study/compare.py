@@ -27,10 +27,10 @@ from glassformer.study.executors.local import LocalExecutor
 from glassformer.study.executors.machine import PER_GPU, cores
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
-from glassformer.study.preparing import refuse_metric
 from glassformer.study.sets import SetStudy
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
+from glassformer.study.variant_data import refuse_metric
 
 On = Literal["local", "ray", "inline"]
 

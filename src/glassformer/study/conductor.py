@@ -30,11 +30,11 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
 from glassformer.study.keeping import Keeper
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
-from glassformer.study.preparing import prepared_facts
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.standing import Progress
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
+from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.training.signals import StopSignal
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from glassformer.runs.directory import RunDirectory
+from glassformer.run_files.directory import RunDirectory
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -88,6 +88,6 @@ class Workshop:
 
 
 def _import_all() -> None:
-    import glassformer.planning
+    import glassformer.recipe_cost
     import glassformer.run
     import glassformer.study.report  # noqa: F401

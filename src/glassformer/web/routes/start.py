@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
-from glassformer.runs.overview import standing_of
+from glassformer.run_files.overview import standing_of
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.processes import stop_run
 from glassformer.web.replies import body, reply, text_of, word
@@ -94,7 +94,7 @@ async def cost(request: Request) -> Response:
     desk, form = desk_of(request), Form.parse(await body(request))
 
     def count() -> dict[str, Any]:
-        from glassformer.planning import plan
+        from glassformer.recipe_cost import plan
 
         found = plan(_source(desk, form.base), set=form.set)
         document = {"plan": found.plain(), "facts": found.facts(), "runs": 1, "flops": found.flops}
