@@ -20,7 +20,7 @@ from glassformer.foundation.suggestions import SCHEMAS
 from glassformer.foundation.yaml_text import MAX_BYTES, parse_yaml
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 
 DESCRIPTIVE = ("about", "result")

@@ -22,9 +22,9 @@ from glassformer.recipe import DESCRIPTIVE
 from glassformer.report.html_page import render
 from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.run import Run
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import last_validation, metric_of, standing_of
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import last_validation, metric_of, standing_of
+from glassformer.runs.records import MetricsLog
 
 
 def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SILENT) -> Path:

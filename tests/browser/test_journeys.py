@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.browser
 TABS = ["runs", "studies", "look", "generate", "ask", "tokens", "byhand", "new"]

@@ -16,7 +16,7 @@ import torch
 import glassformer as gf
 from glassformer.foundation.errors import CheckFailed, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 SETTINGS = ["data.set=docstrings", "model.layers=1", "model.width=16", "model.heads=2", "model.context=16", "training.steps=2"]
 SMALL_STUDY = [word for setting in SETTINGS for word in ("--set", setting)]
@@ -173,7 +173,7 @@ def test_the_machines_faults_are_not_ours(cli, monkeypatch, tmp_path, number: in
     def fails(*arguments: object, **options: object) -> None:
         raise OSError(number, "Some words of the system", str(tmp_path / "place"))
 
-    monkeypatch.setattr("glassformer.run_files.overview.find_runs", fails)
+    monkeypatch.setattr("glassformer.runs.overview.find_runs", fails)
     answer = cli("runs", tmp_path)
     assert answer.code == 1
     assert "fault of Glassformer" not in answer.err

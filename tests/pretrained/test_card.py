@@ -10,7 +10,7 @@ import pytest
 import glassformer as gf
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.pretrained.card import model_card
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import torch
 from glassformer.experiment import train
 from glassformer.foundation.files import read_json
 from glassformer.recipe import load_recipe
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.executors.base import Task
 from glassformer.study.work import perform
 

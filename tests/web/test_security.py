@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.routing import Route
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.web.security import POLICY, TOKEN_HEADER, allowed_hosts
 from glassformer.web.server import make_app
 

@@ -80,7 +80,7 @@ def command(
 
 def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
     if film:
-        from glassformer.run_files.film import moments
+        from glassformer.runs.film import moments
 
         return [run.look(text, checkpoint=step, hide=hide) for step in moments(run.directory)]
     looks = [run.look(text, checkpoint=checkpoint, hide=hide)]

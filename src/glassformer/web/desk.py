@@ -10,9 +10,9 @@ from typing import Any, final
 
 from starlette.requests import Request
 
-from glassformer.run_files.curves import Curves
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import RunTable
+from glassformer.runs.curves import Curves
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import RunTable
 from glassformer.web.events import Hub
 from glassformer.web.place import Place
 from glassformer.web.processes import Processes

@@ -20,7 +20,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from glassformer.foundation.errors import GlassformerError, UsageError
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.desk import Desk
 from glassformer.web.place import NotFound

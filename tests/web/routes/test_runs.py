@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from glassformer.run_files.overview import overview
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.overview import overview
+from glassformer.runs.records import MetricsLog
 from glassformer.web.desk import Desk
 from glassformer.web.routes.runs import _watch
 

@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.run_files.curves import Curves
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import metric_of, standing_of
+from glassformer.runs.curves import Curves
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import metric_of, standing_of
 from glassformer.web.blocks import blocks_plain
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
