@@ -28,7 +28,10 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; s
 
 async def folder(request: Request) -> Response:
     """The table that ``glassformer runs --json`` prints, the studies, and what was started here."""
-    return reply(await run_in_threadpool(_folder, desk_of(request)))
+    desk = desk_of(request)
+    answer = reply(await run_in_threadpool(_folder, desk))
+    desk.shown.set()
+    return answer
 
 
 def _folder(desk: Desk) -> dict[str, Any]:
