@@ -120,6 +120,10 @@ class RunDirectory:
         """One picture of the film: weights alone."""
         return self.root / "film" / f"step-{step}.safetensors"
 
+    def snapshot_manifest(self, step: int) -> Path:
+        """The sha256 of a snapshot."""
+        return self.root / "film" / f"step-{step}.json"
+
     def film(self) -> list[int]:
         """The steps of which the film has a snapshot, ascending."""
         names = (path.stem.removeprefix("step-") for path in (self.root / "film").glob("step-*.safetensors"))

@@ -38,9 +38,10 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".s
 
 
 def static_files() -> dict[str, Path]:
-    """Everything the browser may load, by name: ours, the style of the reports, and uPlot from its package."""
+    """Everything the browser may load, by name: ours, the drawing of looks, the style of all pages, uPlot from its package."""
     files = {file.name: file for file in sorted((HERE / "static").iterdir()) if file.suffix in TYPES}
-    files["page.css"] = HERE.parent / "report" / "static" / "page.css"
+    files |= {f"lens/{file.name}": file for file in sorted((HERE.parent / "lens" / "static").iterdir())}
+    files["page.css"] = HERE.parent / "figures" / "static" / "page.css"
     spec = find_spec("uplot")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     for place in places:
@@ -69,7 +70,7 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
         yield
         desk.workshop.close()
 
-    own = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
+    own = [Route("/", index, methods=["GET"]), Route("/static/{name:path}", static, methods=["GET"])]
     rooms: list[Any] = [runs, studies, models, look, byhand, start]
     guard = Middleware(Guard, token=token, hosts=allowed_hosts(host, port), cookie=f"glassformer_{port}")
     routes = [*own, *(route for room in rooms for route in room.ROUTES)]
