@@ -26,6 +26,8 @@ class PartConfig(VariantConfig):
     """Laws this variant is known to break: "causality", "batch", "padding", "cache". The checks find each of them."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Settings with which the conformance suite tries this variant, the plain one first."""
+    steps_to_learn: ClassVar[int] = 20
+    """Steps on one batch after which its loss has fallen by a tenth at least, in the conformance suite's tiny model."""
 
     def objection(self, dims: Dims) -> str | None:
         """Why this part cannot be built with these sizes or would do nothing, as a sentence; None: it fits."""
@@ -90,6 +92,8 @@ class MixerConfig(PartConfig):
     """A way to mix. ``takes`` lists the ways of positions that have an effect in it."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
+    any_head_width: ClassVar[bool] = False
+    """Whether it can be built with heads that side by side are narrower or wider than the model (``model.head_width``)."""
 
     def build(self, dims: Dims) -> Mixer:
         raise NotImplementedError

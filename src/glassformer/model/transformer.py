@@ -33,7 +33,7 @@ class Attention(nn.Module):
         super().__init__()
         self.mixer, self.merge = mixer, merge
         self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)
-        self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
         z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
