@@ -14,7 +14,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.run_files.curves import Curves
 from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import metric_of, standing_of
+from glassformer.run_files.overview import metric_of, progress_of
 from glassformer.web.blocks import blocks_plain
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
@@ -87,7 +87,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
     recipe = directory.read_recipe()
     return {
         **document,
-        "standing": standing_of(directory),
+        "progress": progress_of(directory),
         "about": recipe.get("about", ""),
         "recipe": dump_yaml(recipe),
         "environment": {key: environment.get(key) for key in ENVIRONMENT if environment.get(key) is not None},
@@ -96,7 +96,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
         "ancestry": environment.get("ancestry", []),
         "openings": len(directory.openings()),
         "checkpoints": directory.steps(),
-        "health": health_of(directory, standing_of(directory), curves),
+        "health": health_of(directory, progress_of(directory), curves),
         "evaluation": None if evaluation is None else blocks_plain(evaluation_blocks(evaluation)),
         "keys": curves.keys,
         "main": ["loss", metric_of(directory).recorded],
@@ -153,11 +153,11 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
     directory = desk.place.run(name)
     found = Curves(directory.metrics_file)
     found.update()
-    state: dict[str, Any] = {"standing": None, "rewritten": found.rewritten}
+    state: dict[str, Any] = {"progress": None, "rewritten": found.rewritten}
     sent = {key: found.length(key) for key in found.keys}
 
     def look() -> Any:
-        standing = standing_of(desk.place.run(name))
+        progress = progress_of(desk.place.run(name))
         new = found.update()
         if found.rewritten != state["rewritten"]:
             state["rewritten"] = found.rewritten
@@ -166,10 +166,10 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
             return {"reload": True}
         points = {key: found.thinned(key, points=200, skip=sent.get(key, 0)) for key in found.keys} if new else {}
         sent.update((key, found.length(key)) for key in found.keys)
-        if not new and standing == state["standing"]:
+        if not new and progress == state["progress"]:
             return None
-        state["standing"] = standing
-        return {"standing": standing, "curves": {key: one for key, one in points.items() if one["of"]}, "sent": dict(sent)}
+        state["progress"] = progress
+        return {"progress": progress, "curves": {key: one for key, one in points.items() if one["of"]}, "sent": dict(sent)}
 
     return look
 
