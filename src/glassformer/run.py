@@ -37,7 +37,7 @@ from glassformer.recipe import Recipe, with_files_found
 from glassformer.require_checks import require_checks, taint_of
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import in_html, in_one_line, standing_of, summary_of
+from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        return str(standing_of(self.directory)["status"])
+        return str(progress_of(self.directory)["status"])
 
     @property
     def tainted(self) -> str | None:
@@ -386,8 +386,8 @@ class Run:
     ) -> list[Sample]:
         """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
 
-        ``precision``: float32 gives exactly the texts of the definition; bf16 (on a GPU several times as fast) those of a
-        model rounded to it.
+        ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
+        those of a model rounded to it.
         """
         return generate_texts(
             self._generating(checkpoint, precision, watch),

@@ -88,7 +88,7 @@ def test_parameters_are_exact_for_every_combination(bias: bool) -> None:
 def counted_flops(config: ModelConfig, length: int, *, backward: bool) -> int:
     model = Transformer(config, V)
     ids_BT = torch.randint(V, (B, length))
-    for module in model.modules():  # somebody looks, so the definition runs, which is what the counter can count
+    for module in model.modules():  # somebody looks, so the reference implementation runs, which is what the counter can count
         if hasattr(module, "pattern"):
             module.pattern.register_forward_hook(lambda *arguments: None)
     with FlopCounterMode(display=False) as counter:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import ACCURACY, LOSS
-from glassformer.study.crossed import crossed
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.sequential import USUAL_LOOKS, Looks
+from glassformer.study.two_way import two_way_effects
 from glassformer.study.verdict import Rules, decide
 
 M = 737  # enough documents to exclude rare badly hurt ones at the margin of .01
@@ -105,7 +105,7 @@ class TestTheRows:
 
     def test_4_the_interval_and_p_are_those_of_the_analysis(self):
         verdict = one(change("alibi", -0.1, 0.03))
-        found = crossed(change("alibi", -0.1, 0.03).values - base().values)
+        found = two_way_effects(change("alibi", -0.1, 0.03).values - base().values)
         assert verdict.difference.high == pytest.approx(-0.1 + 2.364624 * 0.03 / np.sqrt(8), rel=1e-6)
         assert verdict.evidence.p == float(found.p)
 

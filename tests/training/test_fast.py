@@ -1,4 +1,4 @@
-"""The same step, faster: chosen where it pays and is possible, said, and equal to the definition."""
+"""The same step, faster: chosen where it pays and is possible, said, and equal to the reference implementation."""
 
 from __future__ import annotations
 

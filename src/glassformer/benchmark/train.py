@@ -1,8 +1,8 @@
 """Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
 
 All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
-the matrix products of a step (forward and backward pass of the definition, the whole square of the scores counted) by the
-rate of plain matrix products measured in the same round.
+the matrix products of a step (forward and backward pass of the reference implementation, the whole square of the scores
+counted) by the rate of plain matrix products measured in the same round.
 """
 
 from __future__ import annotations
