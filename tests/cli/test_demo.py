@@ -32,6 +32,9 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     page = Path(document["report"]).read_text(encoding="utf-8")
     assert "<html" in page
     assert 'src="http' not in page
+    other = cli("demo", "--out", tmp_path / "other", *words[3:], "--json")  # from kept trials: nothing is trained
+    assert "16 of 16 trials are taken from earlier studies" in other.err
+    assert other.json["verdicts"] == document["verdicts"]
     answer = cli(*words)  # again: nothing is left to do
     assert answer.code == 0
     assert f"Report: {document['report']}" in answer.out

@@ -103,6 +103,8 @@ class Evidence:
     blocks: bool = False
     base_runs: int | None = None
     """How many runs of the baseline a change without pairs was set against; None for pairs."""
+    seeds_next: SeedsNeeded = field(default_factory=lambda: SeedsNeeded(None))
+    """The same as ``seeds_needed`` in a further study on fresh seeds, whose p counts more than once."""
     documents_wanted: int | None = None
     """About how many documents would let seeds decide; None where these are enough."""
     p_corrected: float | None = None
@@ -121,6 +123,7 @@ class Evidence:
             "p_corrected": self.p_corrected,
             "seeds": self.seeds,
             "seeds_needed": self.seeds_needed.plain(),
+            "seeds_needed_in_a_further_study": self.seeds_next.plain(),
             "metric": self.metric.name,
             "unit": self.metric.unit,
             "margin": self.margin,

@@ -84,7 +84,7 @@ async def check(request: Request) -> Response:
 
 
 def _plan(desk: Desk, form: Form) -> Any:
-    from glassformer.study.compare import find_plan
+    from glassformer.study.finding import find_plan
 
     return find_plan(_source(desk, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
 
