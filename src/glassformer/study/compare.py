@@ -27,7 +27,6 @@ from glassformer.study.finding import find_plan
 from glassformer.study.plan import Resolve, StudyPlan
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
-from glassformer.study.variant_data import refuse_metric
 
 On = Literal["local", "ray", "inline"]
 
