@@ -14,7 +14,7 @@ import glassformer as gf
 from glassformer.figures.attention import draw_table
 from glassformer.figures.encode import save_figure
 from glassformer.lens.page import render
-from glassformer.run_files.film import moments
+from glassformer.runs.film import moments
 
 PICTURES = Path(__file__).parent / "pictures"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

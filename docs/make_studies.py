@@ -2,7 +2,7 @@
 
     python docs/make_studies.py STUDY...   # takes the figures of finished studies into docs/measurements, then writes the page
     python docs/make_studies.py            # writes the page's tables anew
-    python scripts/seed_noise.py STUDY... --out docs/measurements/seed-noise.json   # the last table; then the line above
+    python bench/seed_noise.py STUDY... --out docs/measurements/seed-noise.json   # the last table; then the line above
 
 The words around the tables are written by hand; what stands between ``<!-- study NAME -->`` and ``<!-- end -->`` is not.
 Does not train anything, and loads no torch.
@@ -20,7 +20,7 @@ from typing import Any
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE
 from glassformer.study.study import Study
 

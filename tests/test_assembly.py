@@ -27,8 +27,8 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import sha256_of_file
 from glassformer.recipe import load_recipe
 from glassformer.recipe_cost import plan
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.weights import saved_tensors
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.weights import saved_tensors
 
 LIKE_TRAINED = {"model.width": 12, "model.dropout": 0.0, "training.steps": 2}
 

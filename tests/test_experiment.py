@@ -17,9 +17,9 @@ from glassformer.foundation.errors import ConfigError, DataError, Diverged, OutO
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
-from glassformer.run_files.checkpoint import load_checkpoint, sums_of, verify_checkpoint
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.film import load_snapshot
+from glassformer.runs.checkpoint import load_checkpoint, sums_of, verify_checkpoint
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import load_snapshot
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

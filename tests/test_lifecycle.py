@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.foundation.errors import Diverged, RunError
 from glassformer.lifecycle import default_folder, ending_recorded, refuse_nothing_to_resume
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.training.signals import StopSignal
 
 

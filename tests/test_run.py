@@ -14,8 +14,8 @@ import glassformer as gf
 from glassformer.foundation import runtime
 from glassformer.foundation.errors import DataError, RunError, UsageError
 from glassformer.run import load
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.weights import saved_tensors
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.weights import saved_tensors
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from glassformer import verify_resume as module
 from glassformer.foundation.errors import GlassformerError, UsageError
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.verify_resume import ResumeProof, verify_resume
 
 

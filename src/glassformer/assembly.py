@@ -26,11 +26,11 @@ from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe
-from glassformer.run_files.baselines import load_arrays, save_baselines
-from glassformer.run_files.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.film import load_snapshot
-from glassformer.run_files.weights import load_weights, take_weights
+from glassformer.runs.baselines import load_arrays, save_baselines
+from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import load_snapshot
+from glassformer.runs.weights import load_weights, take_weights
 
 COUNTED_AT_ONCE = 1 << 22
 

@@ -22,7 +22,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
 from glassformer.recipe import Recipe, is_run, load_recipe
 from glassformer.run import load
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 
 def check(

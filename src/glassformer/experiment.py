@@ -45,12 +45,12 @@ from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
-from glassformer.run_files.baselines import save_baselines
-from glassformer.run_files.checkpoint import Checkpoint, prune, save_checkpoint
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.film import film_steps, save_snapshot
-from glassformer.run_files.records import MetricsLog, Telling
-from glassformer.run_files.weights import saved_tensors
+from glassformer.runs.baselines import save_baselines
+from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import film_steps, save_snapshot
+from glassformer.runs.records import MetricsLog, Telling
+from glassformer.runs.weights import saved_tensors
 from glassformer.training.fast import accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet

@@ -24,9 +24,9 @@ from glassformer.foundation.progress import Watcher
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.recipe import Recipe, Source
-from glassformer.run_files.checkpoint import Checkpoint, discard_after, newest_good
-from glassformer.run_files.directory import RunDirectory, find_runs
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.records import MetricsLog
 from glassformer.training.signals import StopRequested, StopSignal
 
 MAY_CHANGE_ON_RESUME = (

@@ -35,10 +35,10 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.run_files.checkpoint import Checkpoint, load_to_read, newest_to_read
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import in_html, in_one_line, progress_of, summary_of
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
+from glassformer.runs.records import MetricsLog
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:

@@ -22,9 +22,9 @@ from glassformer.recipe import DESCRIPTIVE
 from glassformer.report.html_page import render
 from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.run import Run
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import last_validation, metric_of, progress_of
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import last_validation, metric_of, progress_of
+from glassformer.runs.records import MetricsLog
 
 
 def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SILENT) -> Path:
@@ -90,7 +90,7 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
     sections += _result(run, evaluation)
     sections += _curves(run, evaluation, metric)
     sections += _cost(run, cost)
-    sections += _sample(run)
+    sections += sample_blocks(run)
     sections += _again(run)
     return Page(
         title=f"Run {run.folder.name}",
@@ -190,7 +190,8 @@ def _seconds(run: Run) -> list[Block]:
     return [Table(["where the seconds went", *columns], rows, caption="From the command to the last word of each process.")]
 
 
-def _sample(run: Run) -> list[Block]:
+def sample_blocks(run: Run) -> list[Block]:
+    """What the run's model writes, where it writes anything."""
     found = run.recipe.objective.sample(run.model, run.data, tools_for(run.recipe, run.tokenizer))
     return [] if found is None else [Heading("What it writes"), Listing(found[0], caption=found[1])]
 

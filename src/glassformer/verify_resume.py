@@ -19,8 +19,8 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.recipe import Source, load_recipe
-from glassformer.run_files.checkpoint import sums_of
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.checkpoint import sums_of
+from glassformer.runs.directory import RunDirectory
 
 BETWEEN_LOOKS = 0.002  # seconds
 TAIL = 4096  # bytes of the records that are looked at

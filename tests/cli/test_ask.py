@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.data.worlds import WorldConfig
 from glassformer.experiment import train
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 WORLD = {
     "data": {"set": {"kind": "world", "people": 60}},

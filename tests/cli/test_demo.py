@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+from glassformer.cli.demo import open_in_page
 
 FEW = [
     word
@@ -33,3 +36,12 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     assert answer.code == 0
     assert f"Report: {document['report']}" in answer.out
     assert answer.out.splitlines()[-1].endswith(f"glassformer serve {tmp_path / 'demo'}")  # opens the study in the page
+
+
+def test_the_line_can_be_typed_where_the_program_is_not_on_the_path(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / ".venv" / "bin" / "glassformer")])
+    assert open_in_page(Path("my demo")) == ".venv/bin/glassformer serve 'my demo'"
+    (tmp_path / "glassformer").touch(0o755)
+    assert open_in_page(Path("demo")) == "glassformer serve demo"

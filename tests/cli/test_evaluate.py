@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 
 def test_figures_for_people_and_as_json(cli, trained) -> None:

@@ -79,7 +79,7 @@ def test_every_error_is_one_sentence_and_its_code(cli, monkeypatch, error: Excep
     def fail(folder: object) -> None:
         raise error
 
-    monkeypatch.setattr("glassformer.run_files.overview.overview", fail)
+    monkeypatch.setattr("glassformer.runs.overview.overview", fail)
     answer = cli("runs")
     assert answer.code == code
     assert "a rule" in answer.sentence
@@ -87,7 +87,7 @@ def test_every_error_is_one_sentence_and_its_code(cli, monkeypatch, error: Excep
 
 
 def test_a_fault_of_ours_says_so_and_debug_shows_where(cli, monkeypatch) -> None:
-    monkeypatch.setattr("glassformer.run_files.overview.overview", lambda folder: 1 / 0)
+    monkeypatch.setattr("glassformer.runs.overview.overview", lambda folder: 1 / 0)
     assert (
         "Unexpected ZeroDivisionError: division by zero (a fault of Glassformer; --debug shows where)" in cli("runs").sentence
     )
@@ -100,7 +100,7 @@ def test_ctrl_c_is_130(cli, monkeypatch) -> None:
     def interrupt(folder: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("glassformer.run_files.overview.overview", interrupt)
+    monkeypatch.setattr("glassformer.runs.overview.overview", interrupt)
     answer = cli("runs")
     assert answer.code == 130
     assert "Traceback" not in answer.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 
 def test_a_table_of_what_differs(cli, trained, tmp_path) -> None:

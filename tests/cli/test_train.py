@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.foundation.runtime import bf16_works
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

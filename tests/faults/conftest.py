@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.run_files.checkpoint import sums_of, verify_checkpoint
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.checkpoint import sums_of, verify_checkpoint
+from glassformer.runs.directory import RunDirectory
 
 
 class Nursery:

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
-from glassformer.run_files.checkpoint import load_checkpoint
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.checkpoint import load_checkpoint
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 
 
 def killed_at(fault, step: int) -> None:

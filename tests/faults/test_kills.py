@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.records import MetricsLog
 
 
 def break_and_finish(fault, whole, chance: random.Random, kills: int) -> list[int]:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.records import MetricsLog
 
 
 @pytest.mark.parametrize("words", [(), ("--resume",)], ids=["a second train", "resume of a running run"])

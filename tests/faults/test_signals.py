@@ -43,7 +43,7 @@ def test_in_an_evaluation(fault, whole, number: int, code: int) -> None:
     assert fault.run.steps()[-1] == 7
     fault.finish()
     assert fault.sums() == whole["sums"]
-    from glassformer.run_files.records import MetricsLog
+    from glassformer.runs.records import MetricsLog
 
     evaluated = [r["step"] for r in MetricsLog(fault.run.metrics_file).read() if "validation_loss" in r]
     assert evaluated == [7, 14, 21, 28, 30]  # the interrupted one was made up for
@@ -56,7 +56,7 @@ def test_in_the_last_evaluation(fault_recipe, new_fault) -> None:
     assert ended == 143
     assert "after step 30" in said
     fault.finish()
-    from glassformer.run_files.records import MetricsLog
+    from glassformer.runs.records import MetricsLog
 
     assert [r["step"] for r in MetricsLog(fault.run.metrics_file).read() if "validation_loss" in r] == [30]
 

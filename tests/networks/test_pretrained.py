@@ -14,7 +14,7 @@ from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.networks.pretrained import PretrainedConfig, PretrainedNetwork
 from glassformer.pretrained.tuning.base import TUNINGS
-from glassformer.run_files.weights import load_weights, saved_tensors
+from glassformer.runs.weights import load_weights, saved_tensors
 
 transformers = pytest.importorskip("transformers")
 

@@ -86,7 +86,7 @@ def imported_like(model: Any, place: Path) -> Path:
     """An untrained model of ours, exported: no run of ours trains an encoder in a blink."""
     from glassformer.data.tokenizers.char import CharTokenizer
     from glassformer.pretrained.exporting import export
-    from glassformer.run_files.directory import RunDirectory
+    from glassformer.runs.directory import RunDirectory
 
     directory = RunDirectory(place / "run")
     directory.root.mkdir(parents=True)

@@ -16,8 +16,8 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.config import override
 from glassformer.foundation.files import write_json
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.plan import StudyPlan
 from glassformer.study.study import Study

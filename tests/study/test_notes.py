@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glassformer.foundation.files import read_json, write_json
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.study import Study
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]

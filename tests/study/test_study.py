@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.files import read_json
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.study import Study, over_seeds
 
 BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]

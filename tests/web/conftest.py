@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 from glassformer.web.security import TOKEN_HEADER
 from glassformer.web.server import make_app
 

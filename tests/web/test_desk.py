@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.records import MetricsLog
 from glassformer.web.desk import MOST_CURVES, Desk
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.files import read_json, write_json
-from glassformer.run_files.curves import Curves
+from glassformer.runs.curves import Curves
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
 
 

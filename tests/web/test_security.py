@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.routing import Route
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.web.security import POLICY, TOKEN_HEADER, allowed_hosts
 from glassformer.web.server import make_app
 
@@ -38,7 +38,7 @@ def every_route() -> list[tuple[str, str]]:
     paths = []
     for route in app.routes:
         assert isinstance(route, Route), "a route of another kind would not be walked"
-        paths.append(route.path.replace("{name}", "app.js"))
+        paths.append(route.path.replace("{name:path}", "app.js"))
     return [(path, method) for path in [*paths, "/nothing/here"] for method in METHODS]
 
 

@@ -12,7 +12,7 @@ import typer
 from glassformer.cli.console import out, print_json, print_table
 from glassformer.cli.options import Json
 from glassformer.foundation.errors import UsageError
-from glassformer.run_files.overview import flat_rows, records_of
+from glassformer.runs.overview import flat_rows, records_of
 
 
 def command(
@@ -34,7 +34,7 @@ def command(
         _note(folder, note)
     if metrics and not csv:
         raise UsageError("--metrics belongs to --csv; give both.")
-    from glassformer.run_files.overview import overview
+    from glassformer.runs.overview import overview
 
     table = overview(folder)
     if csv:
@@ -64,7 +64,7 @@ def command(
 
 
 def _note(folder: Path, text: str) -> None:
-    from glassformer.run_files.directory import RunDirectory
+    from glassformer.runs.directory import RunDirectory
 
     run = RunDirectory(folder)
     run.require()

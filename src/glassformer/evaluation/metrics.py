@@ -119,7 +119,7 @@ def _document_perplexity(documents: DocumentLosses) -> Estimate:
     if found.value is None or found.high is None:
         return found
     # Perplexities are skewed and positive, so the interval is drawn on the scale of their logarithm: where it differs
-    # from the plain one it covers more often (scripts/interval_coverage.py).
+    # from the plain one it covers more often (bench/interval_coverage.py).
     try:
         spread = math.exp((found.high - found.value) / found.value)
     except OverflowError:

@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 SHOWN = ("loss", "perplexity", "document_perplexity", "bits_per_byte", "accuracy", "exact_match")
 

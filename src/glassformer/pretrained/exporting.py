@@ -23,7 +23,7 @@ from glassformer.pretrained.folders import CONFIG, WEIGHTS
 from glassformer.pretrained.importing import ARCHITECTURES
 from glassformer.pretrained.tensors import to_theirs
 from glassformer.pretrained.vocabulary import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 CARD = "README.md"
 

@@ -28,8 +28,8 @@ from glassformer.pretrained.gpt2 import GPT2
 from glassformer.pretrained.llama import Llama
 from glassformer.pretrained.tensors import to_ours
 from glassformer.pretrained.vocabulary import TOKENIZER_FILES, tokenizer_in
-from glassformer.run_files.checkpoint import Checkpoint, save_checkpoint
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
+from glassformer.runs.directory import RunDirectory
 
 ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Llama(), BERT(), RoBERTa())
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}

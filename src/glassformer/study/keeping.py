@@ -13,7 +13,7 @@ import numpy as np
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.bank import MOST_KEPT, foreseen, noise_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem

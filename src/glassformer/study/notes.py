@@ -11,7 +11,7 @@ import numpy as np
 
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE
 from glassformer.study.store import MACHINE
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, final, runtime_checkable
 
 from glassformer.foundation.progress import Watcher, duration
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import Trial
 from glassformer.study.variants import Facts
 

@@ -32,8 +32,8 @@ from glassformer.report.page import (
     Verdict,
     Verdicts,
 )
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.study import Study
 from glassformer.study.wording import number

@@ -19,8 +19,8 @@ from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
 from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.plan import VALIDATION_SPLIT, Trial
 

@@ -20,7 +20,7 @@ from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.files import read_json, write_json
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import compared
 
 AREA = "trials"

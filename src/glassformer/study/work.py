@@ -42,7 +42,7 @@ from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.recipe import Recipe, is_run
 from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.executors.base import Task
 from glassformer.study.store import machine_of

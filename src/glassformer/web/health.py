@@ -10,9 +10,9 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Block, Paragraph, Table
-from glassformer.run_files.curves import Curves
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import metric_of
+from glassformer.runs.curves import Curves
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import metric_of
 from glassformer.study.evidence import Problem
 from glassformer.study.results import problem_of
 

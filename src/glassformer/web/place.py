@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import final
 
 from glassformer.foundation.errors import RunError, UsageError
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 
 NEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){0,3}")

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from glassformer.run import Run

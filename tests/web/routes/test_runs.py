@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from glassformer.run_files.overview import overview
-from glassformer.run_files.records import MetricsLog
+from glassformer.runs.overview import overview
+from glassformer.runs.records import MetricsLog
 from glassformer.web.desk import Desk
 from glassformer.web.routes.runs import _watch
 
@@ -29,6 +29,29 @@ def test_one_run_in_detail(page, trained_folder) -> None:
     measured = page.post("/api/run/evaluate", json={"run": "run"}).json()["evaluation"]
     assert measured[0]["kind"] == "table"
     assert page.get("/api/run", params={"run": "run"}).json()["evaluation"] == measured
+
+
+def test_what_it_writes(page, trained_folder) -> None:
+    from glassformer.run import load
+    from glassformer.run_report import sample_blocks
+
+    found = page.get("/api/run/sample", params={"run": "run"}).json()
+    assert found["step"] == 6
+    assert found["blocks"][0]["text"] == sample_blocks(load(trained_folder / "run"))[1].text
+
+
+def test_ancestors_in_the_folder_can_be_followed(client, folder, make_run) -> None:
+    run, outside = make_run(folder / "child"), folder.parent / "elsewhere"
+    make_run(outside)
+    lineage = [
+        {"run": str(folder / "one"), "step": 2},
+        {"run": str(outside), "step": 9},
+        {"run": str(folder / "gone"), "step": 1},
+    ]
+    run.write_environment({"ancestry": lineage})
+    shown = client.get("/api/run", params={"run": "child"}).json()["ancestry"]
+    assert [one["name"] for one in shown] == ["one", None, None]
+    assert [one["step"] for one in shown] == [2, 9, 1]
 
 
 def test_curves_are_thinned_and_cut(page) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.web.server import make_app
 
 

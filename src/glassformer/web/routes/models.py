@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
-from glassformer.run_files.directory import RunDirectory
+from glassformer.runs.directory import RunDirectory
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.replies import body, dumped, error_reply, reply, text_of, word
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -12,9 +13,9 @@ from starlette.routing import Route
 
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.run_files.curves import Curves
-from glassformer.run_files.directory import RunDirectory
-from glassformer.run_files.overview import metric_of, progress_of
+from glassformer.runs.curves import Curves
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import metric_of, progress_of
 from glassformer.web.blocks import blocks_plain
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
@@ -28,7 +29,10 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; s
 
 async def folder(request: Request) -> Response:
     """The table that ``glassformer runs --json`` prints, the studies, and what was started here."""
-    return reply(await run_in_threadpool(_folder, desk_of(request)))
+    desk = desk_of(request)
+    answer = reply(await run_in_threadpool(_folder, desk))
+    desk.shown.set()
+    return answer
 
 
 def _folder(desk: Desk) -> dict[str, Any]:
@@ -93,7 +97,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
         "environment": {key: environment.get(key) for key in ENVIRONMENT if environment.get(key) is not None},
         "checks": _checks(environment.get("checks")),
         "tainted": environment.get("tainted"),
-        "ancestry": environment.get("ancestry", []),
+        "ancestry": [_ancestor(desk, one) for one in environment.get("ancestry", []) if isinstance(one, dict)],
         "openings": len(directory.openings()),
         "checkpoints": directory.steps(),
         "health": health_of(directory, progress_of(directory), curves),
@@ -101,6 +105,13 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
         "keys": curves.keys,
         "main": ["loss", metric_of(directory).recorded],
     }
+
+
+def _ancestor(desk: Desk, one: dict[str, Any]) -> dict[str, Any]:
+    """A run that this one's weights come from; ``name`` is what the page calls it, where it lies in the folder."""
+    place = Path(str(one.get("run", "")))
+    inside = place.is_absolute() and desk.place.holds(place) and RunDirectory(place).exists()
+    return {"run": str(place), "step": one.get("step"), "name": desk.place.name_of(place) if inside else None}
 
 
 ENVIRONMENT = ("glassformer", "python", "torch", "device_name", "precision", "threads", "platform", "recipe_fingerprint")
@@ -197,6 +208,19 @@ async def cost(request: Request) -> Response:
     return reply(await desk.workshop.do(count))
 
 
+async def sample(request: Request) -> Response:
+    """What the model writes at its last checkpoint, as its report says; nothing for one that does not write."""
+    desk, directory = desk_of(request), desk_of(request).place.run(word(request, "run"))
+
+    def write() -> dict[str, Any]:
+        from glassformer.run_report import sample_blocks
+
+        step = directory.steps()[-1:]
+        return {"step": step[0] if step else None, "blocks": blocks_plain(sample_blocks(desk.workshop.run(directory))[1:])}
+
+    return reply(await desk.workshop.do(write))
+
+
 async def evaluate(request: Request) -> Response:
     """Measures the last checkpoint on the validation split, once; the figures are kept in the run."""
     desk = desk_of(request)
@@ -213,5 +237,6 @@ ROUTES = [
     Route("/api/run/events", run_events, methods=["GET"]),
     Route("/api/run/report", report, methods=["GET"]),
     Route("/api/run/cost", cost, methods=["GET"]),
+    Route("/api/run/sample", sample, methods=["GET"]),
     Route("/api/run/evaluate", evaluate, methods=["POST"]),
 ]

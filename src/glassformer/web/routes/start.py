@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
-from glassformer.run_files.overview import progress_of
+from glassformer.runs.overview import progress_of
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.processes import stop_run
 from glassformer.web.replies import body, reply, text_of, word

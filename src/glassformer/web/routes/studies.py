@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.foundation.errors import GlassformerError
-from glassformer.run_files.directory import RunDirectory, find_runs
-from glassformer.run_files.overview import progress_of
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.overview import progress_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.blocks import page_plain
 from glassformer.web.desk import Desk, desk_of

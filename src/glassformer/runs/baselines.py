@@ -1,0 +1,46 @@
+"""The fitted baselines of a run as arrays on disk, so that a run can be evaluated without its training data."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from glassformer.foundation.files import write_atomically
+from glassformer.runs.directory import RunDirectory
+
+PRESENT = "present"
+
+
+class Fitted(Protocol):
+    """A baseline as far as a run is concerned."""
+
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+
+def save_baselines(run: RunDirectory, baselines: Mapping[str, Fitted]) -> None:
+    """One file of plain arrays, named ``baseline/array``."""
+    buffer = io.BytesIO()
+    named = {f"{name}/{PRESENT}": np.zeros(0) for name in baselines}  # one that needs no array is there all the same
+    named |= {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
+    np.savez_compressed(buffer, **named)  # type: ignore[arg-type]
+    write_atomically(run.baselines_file, buffer.getvalue())
+
+
+def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
+    """Arrays by baseline; None where the run has none, or has them damaged: then they are fitted again."""
+    if not run.baselines_file.is_file():
+        return None
+    found: dict[str, dict[str, np.ndarray]] = {}
+    try:
+        with np.load(io.BytesIO(run.baselines_file.read_bytes()), allow_pickle=False) as arrays:
+            for name in arrays.files:
+                baseline, _, key = name.rpartition("/")
+                own = found.setdefault(baseline, {})
+                if key != PRESENT:
+                    own[key] = arrays[name]
+    except Exception:  # a damaged archive can raise anything: EOFError, zlib.error, BadZipFile, NotImplementedError
+        return None
+    return found

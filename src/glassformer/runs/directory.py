@@ -1,0 +1,251 @@
+"""The files of one run: the only place that spells their names. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from glassformer.foundation.errors import ConfigError, RunError, RunInUse
+from glassformer.foundation.files import append_json_line, is_draft, read_json, read_json_lines, write_atomically, write_json
+from glassformer.foundation.locks import locked
+from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+
+
+@final
+@dataclass(frozen=True)
+class RunDirectory:
+    """One run's folder. No other module may spell these names."""
+
+    root: Path
+    SCHEMA: ClassVar[int] = 1
+
+    @property
+    def recipe_file(self) -> Path:
+        return self.root / "recipe.yaml"
+
+    @property
+    def environment_file(self) -> Path:
+        return self.root / "environment.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.root / "metrics.jsonl"
+
+    @property
+    def state_file(self) -> Path:
+        return self.root / "state.json"
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.root / "tokenizer.json"
+
+    @property
+    def report_file(self) -> Path:
+        return self.root / "report.html"
+
+    @property
+    def timing_file(self) -> Path:
+        return self.root / "timing.json"
+
+    @property
+    def parent(self) -> Path:
+        """The run that this one starts from, where a recipe asked for it to be trained first."""
+        return self.root / "parent"
+
+    @property
+    def baselines_file(self) -> Path:
+        return self.root / "baselines.npz"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.root / "evaluations"
+
+    def evaluation_file(self, split: str, step: int) -> Path:
+        return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
+
+    @property
+    def openings_file(self) -> Path:
+        return self.root / "test-openings.jsonl"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that trains; gone when it has ended, however it ended but by a kill."""
+        return self.root / ".lock"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One process at a time trains in a folder; a second one is told which. Leaves no empty folder behind."""
+        made = not self.root.exists()
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.lock_file, wait=False) as mine:
+            if not mine:
+                raise RunInUse(self._holder())
+            with suppress(OSError):  # on a full disk the lock holds all the same
+                self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
+            try:
+                yield
+            finally:
+                self.lock_file.unlink(missing_ok=True)
+                if made and not any(self.root.iterdir()):
+                    self.root.rmdir()
+
+    def _holder(self) -> str:
+        try:
+            pid, _, node = self.lock_file.read_text(encoding="utf-8").partition(" ")
+        except (OSError, UnicodeDecodeError):
+            pid, node = "", ""
+        who = f"process {pid} on {node}" if pid.isdigit() else "another process"
+        stop = f"stop it with `kill {pid}` (it saves first)" if pid.isdigit() and node == platform.node() else "stop it"
+        return f"{self.root} is being trained by {who}. Wait for it, {stop}, or choose another folder with --out."
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step}"
+
+    def steps(self) -> list[int]:
+        """The steps with a checkpoint folder, ascending."""
+        names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*") if path.is_dir())
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def snapshot(self, step: int) -> Path:
+        """One picture of the film: weights alone."""
+        return self.root / "film" / f"step-{step}.safetensors"
+
+    def snapshot_manifest(self, step: int) -> Path:
+        """The sha256 of a snapshot."""
+        return self.root / "film" / f"step-{step}.json"
+
+    def film(self) -> list[int]:
+        """The steps of which the film has a snapshot, ascending."""
+        names = (path.stem.removeprefix("step-") for path in (self.root / "film").glob("step-*.safetensors"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def exists(self) -> bool:
+        return self.recipe_file.is_file()
+
+    def require(self) -> None:
+        """A sentence when this is not a run."""
+        if not self.exists():
+            hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
+            raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
+
+    def refuse_if_used(self, *, resume: bool = False) -> None:
+        """A fresh run takes an empty folder or a new one; to resume, one whose parent was begun is as good."""
+        allowed = {self.lock_file, *([self.parent] if resume else [])}
+        if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
+            raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
+
+    def clear_unfinished(self) -> None:
+        """Removes what is left of a beginning killed before there was a recipe; leaves all else, a parent too, alone."""
+        if self.exists() or not self.root.is_dir():
+            return
+        before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
+        found = [file for file in self.root.iterdir() if file not in (self.parent, self.lock_file)]
+        if all(file.is_file() and (file.name in before_the_recipe or is_draft(file)) for file in found):
+            for file in found:
+                file.unlink()
+
+    def write_recipe(self, recipe: dict[str, Any]) -> None:
+        write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))
+
+    def read_recipe(self, parse: Callable[[str, str], Any] = parse_yaml) -> dict[str, Any]:
+        """The resolved recipe, as plain values."""
+        self.require()
+        try:
+            values = parse(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+        except (UnicodeDecodeError, ConfigError) as error:
+            raise RunError(f"{self.recipe_file} was changed or damaged after it was written ({error}).") from error
+        schema = values.pop("schema", None) if isinstance(values, dict) else None
+        if schema != self.SCHEMA:
+            raise RunError(f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.")
+        return dict(values)
+
+    def write_environment(self, environment: dict[str, Any]) -> None:
+        write_json(self.environment_file, {"schema": self.SCHEMA, **environment})
+
+    def read_environment(self) -> dict[str, Any]:
+        return dict(read_json(self.environment_file))
+
+    @property
+    def begun_in(self) -> Path:
+        """The folder that relative paths of its recipe count from."""
+        return Path(self.read_environment().get("folder", "."))
+
+    def record_opening(self, **facts: Any) -> None:
+        """Writes down that the test split was looked at: a second look is no longer a first one."""
+        facts = {"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        append_json_line(self.openings_file, facts)
+
+    def openings(self) -> list[dict[str, Any]]:
+        """Every time the test split was opened."""
+        return list(read_json_lines(self.openings_file))
+
+    def add_timing(self, seconds: dict[str, Any]) -> None:
+        """Where the seconds of one process went; a run that was resumed has an entry for each start."""
+        write_json(self.timing_file, {"schema": self.SCHEMA, "starts": [*self.timings(), seconds]})
+
+    def timings(self) -> list[dict[str, Any]]:
+        """An entry for each process that worked on the run, oldest first; none in runs of earlier versions."""
+        return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
+
+    @property
+    def notes_file(self) -> Path:
+        return self.root / "notes.jsonl"
+
+    def add_note(self, text: str) -> None:
+        """A remark of the user's, with its time."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        append_json_line(self.notes_file, {"schema": self.SCHEMA, "at": at, "note": text})
+
+    def notes(self) -> list[str]:
+        return [str(line["note"]) for line in read_json_lines(self.notes_file) if "note" in line]
+
+    def write_state(self, status: str, **facts: Any) -> None:
+        """How the run stands: running, finished, stopped, diverged or failed."""
+        write_json(self.state_file, {"schema": self.SCHEMA, "status": status, "pid": os.getpid(), **facts})
+
+    def read_state(self) -> dict[str, Any]:
+        return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
+
+
+DEEPEST = 2
+"""Levels below a folder at which runs are looked for, so that a large folder is listed at once."""
+OF_STUDIES = {"trials": 2, "tuning": 3}
+"""Folders of a study that hold its runs, and how deep: trials/VARIANT/seed-N, tuning/VARIANT/point-N/seed-N."""
+
+
+def find_runs(folder: Path) -> list[RunDirectory]:
+    """The runs in a folder, two levels down, trials of studies and parents of runs too; or the folder itself.
+
+    Hidden folders are passed over.
+    """
+    if not folder.is_dir():
+        raise RunError(f"{folder} is not a folder.")
+    return list(_runs_below(folder, DEEPEST))
+
+
+def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
+    run = RunDirectory(folder)
+    if run.exists():
+        yield run
+        if run.parent.is_dir():  # nothing else in a run's folder is a run
+            yield from _runs_below(run.parent, levels)
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+    except OSError:  # gone meanwhile, or not ours to read
+        return
+    for name in names:
+        deeper = OF_STUDIES.get(name, levels - 1)
+        if deeper >= 0:
+            yield from _runs_below(folder / name, deeper)

@@ -1,0 +1,201 @@
+"""The runs of a folder side by side: how each stands, and the settings in which they differ. Imports no torch.
+
+Reads the end of a metrics file, never the whole: a folder of many long runs opens at once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.foundation.config import flatten
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.foundation.yaml_text import SectionReader
+from glassformer.runs.directory import RunDirectory, find_runs
+from glassformer.runs.records import MetricsLog
+
+NOT_SETTINGS = ("about", "result")
+TAIL = 1 << 20
+"""Bytes at the end of a metrics file in which a list looks for the last validation."""
+
+
+def overview(folder: Path) -> dict[str, Any]:
+    """``{"runs": [...], "differing": [...]}``, plain values."""
+    return RunTable(folder).plain()
+
+
+def flat_rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """The overview as rows of plain cells, for a spreadsheet."""
+    rows = []
+    for row in table["runs"]:
+        cells = {key: value for key, value in row.items() if key not in ("settings", "notes")}
+        rows.append({**cells, **row["settings"], "notes": "; ".join(row["notes"])})
+    return rows
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """Every record of every run in a folder, each with its run's name."""
+    return [
+        {"run": _name(run, folder), **record} for run in find_runs(folder) for record in MetricsLog(run.metrics_file).read()
+    ]
+
+
+def _name(run: RunDirectory, folder: Path) -> str:
+    return str(run.root.relative_to(folder)) if run.root != folder else run.root.resolve().name
+
+
+@final
+class RunTable:
+    """The table of a folder, to be asked for again and again: what has not changed on disk is not read again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._read = SectionReader()
+        self._known: dict[tuple[Path, str], tuple[Any, Any]] = {}
+        self._settings: list[dict[str, Any]] = []
+        self._differing: list[str] = []
+
+    def plain(self) -> dict[str, Any]:
+        """One row per run, and the keys in which the readable ones differ."""
+        runs = [self.row(run) for run in find_runs(self.folder)]
+        differing = self._keys_that_differ([row["settings"] for row in runs if row["status"] != "damaged"])
+        for row in runs:
+            row["settings"] = {key: row["settings"].get(key) for key in differing}
+        return {"runs": runs, "differing": differing}
+
+    def row(self, run: RunDirectory) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        metric, value, facts, notes = LOSS, None, dict[str, Any](), list[str]()
+        try:
+            settings = self._once(run, run.recipe_file, lambda: _settings(run, self._read))
+            facts = self._once(run, run.environment_file, lambda: _facts(run))
+            progress = progress_of(run, dict(self._once(run, run.state_file, run.read_state)))
+            notes = self._once(run, run.notes_file, run.notes)
+            metric = facts["metric"]
+            log = MetricsLog(run.metrics_file)
+            value = self._once(run, log.file, lambda: log.last(metric.recorded, most=TAIL))
+        except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
+            progress = {"status": "damaged"}
+        finite = isinstance(value, int | float) and math.isfinite(value)
+        return {
+            "name": _name(run, self.folder),
+            "folder": str(run.root),
+            "status": progress["status"],
+            "step": progress.get("step"),
+            "steps": progress.get("steps"),
+            "metric": metric.name,
+            metric.recorded: value if finite else None,
+            "notes": list(notes),
+            "tainted": facts.get("tainted", False),
+            "ancestry": list(facts.get("ancestry", [])),
+            "settings": settings,
+        }
+
+    def _once(self, run: RunDirectory, file: Path, read: Callable[[], Any]) -> Any:
+        """What ``read`` gives of a file, read again only when it has changed. Not to be changed by whoever gets it."""
+        now = _signature(file)
+        known = self._known.get((run.root, file.name))
+        if known is None or known[0] != now:
+            known = now, read()
+            self._known[run.root, file.name] = known
+        return known[1]
+
+    def _keys_that_differ(self, settings: list[dict[str, Any]]) -> list[str]:
+        """Found again only when a recipe was read again."""
+        same = len(settings) == len(self._settings) and all(one is other for one, other in zip(settings, self._settings))
+        if not same:
+            keys = dict.fromkeys(key for one in settings for key in one)
+            self._differing = [key for key in keys if len({repr(one.get(key)) for one in settings}) > 1]
+            self._settings = settings
+        return list(self._differing)
+
+
+def _signature(file: Path) -> Any:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _settings(run: RunDirectory, read: Callable[[str, str], Any]) -> dict[str, Any]:
+    return {key: value for key, value in flatten(run.read_recipe(read)).items() if key not in NOT_SETTINGS}
+
+
+def _facts(run: RunDirectory) -> dict[str, Any]:
+    known = run.read_environment() if run.environment_file.is_file() else {}
+    ancestors = [str(one.get("run", "")) for one in known.get("ancestry", []) if isinstance(one, dict)]
+    return {"metric": _metric(known), "tainted": known.get("tainted") is not None, "ancestry": ancestors}
+
+
+def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The run's state; one that says "running" while its process is gone was killed."""
+    state = run.read_state() if state is None else state
+    if state["status"] == "running":
+        saved = run.steps()
+        state["step"] = saved[-1] if saved else 0
+        if not _alive(state.get("pid")):
+            state["status"] = "killed"
+    return state
+
+
+def summary_of(run: RunDirectory) -> dict[str, Any]:
+    """One run in a few plain figures."""
+    progress, metric = progress_of(run), metric_of(run)
+    evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
+    return {
+        "run": str(run.root),
+        "status": progress["status"],
+        "step": progress.get("step"),
+        "steps": progress.get("steps"),
+        "metric": metric.name,
+        metric.recorded: last_validation(run, metric.recorded),
+        "seconds": evaluations[-1]["seconds"] if evaluations else None,
+        "tainted": run.read_environment().get("tainted") is not None,
+    }
+
+
+def in_html(summary: dict[str, Any]) -> str:
+    """A small table for a notebook."""
+    rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in summary.items())
+    return f"<table>{rows}</table>"
+
+
+def in_one_line(summary: dict[str, Any]) -> str:
+    """``Run('runs/a', finished at step 6, validation loss 2.1034)``."""
+    value = summary[f"validation_{summary['metric']}"]
+    figure = "" if value is None else f", validation {summary['metric']} {value:.4f}"
+    return f"Run({summary['run']!r}, {summary['status']} at step {summary['step']}{figure})"
+
+
+def metric_of(run: RunDirectory) -> Metric:
+    """The metric that chooses the run's best checkpoint; runs of versions that knew no other have the loss."""
+    return _metric(run.read_environment() if run.environment_file.is_file() else {})
+
+
+def _metric(environment: dict[str, Any]) -> Metric:
+    known = environment.get("metric")
+    return LOSS if known is None else Metric.from_plain(known)
+
+
+def last_validation(run: RunDirectory, key: str) -> float | None:
+    """The last recorded value of a validation figure."""
+    value = MetricsLog(run.metrics_file).last(key)
+    return None if value is None else float(value)
+
+
+def _alive(pid: int | None) -> bool:
+    if not pid:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

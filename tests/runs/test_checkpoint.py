@@ -1,0 +1,316 @@
+"""Checkpoints: whole or absent; damage is found, named and passed over; room that is missing harms nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged
+from glassformer.runs import checkpoint as module
+from glassformer.runs.checkpoint import (
+    Checkpoint,
+    discard_after,
+    load_checkpoint,
+    load_to_read,
+    newest_good,
+    newest_to_read,
+    prune,
+    save_checkpoint,
+    sums_of,
+    verify_checkpoint,
+)
+from glassformer.runs.directory import RunDirectory
+
+FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
+
+
+@pytest.fixture
+def run(tmp_path) -> RunDirectory:
+    return RunDirectory(tmp_path)
+
+
+def made(step: int, size: int = 5) -> Checkpoint:
+    weights = {"a": torch.arange(size) / 3, "b": torch.full((2, 3), float(step)).T}  # b is not contiguous
+    return Checkpoint(step, weights, {"a/step": torch.tensor(float(step))}, {"best_step": None, "stale": 2})
+
+
+def test_there_and_back(run) -> None:
+    folder = save_checkpoint(run, made(7))
+    loaded = load_checkpoint(folder)
+    assert loaded.step == 7
+    assert all(torch.equal(loaded.model[name], made(7).model[name]) for name in ("a", "b"))
+    assert loaded.optimizer["a/step"].item() == 7
+    assert loaded.state["stale"] == 2
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step-7"]
+
+
+def test_equal_tensors_give_equal_sums(run, tmp_path) -> None:
+    other = RunDirectory(tmp_path / "other")
+    save_checkpoint(run, made(7))
+    save_checkpoint(other, made(7))
+    save_checkpoint(other, made(8))
+    assert sums_of(run, 7) == sums_of(other, 7)
+    assert set(sums_of(run, 7)) == {"model.safetensors", "optimizer.safetensors"}
+    assert sums_of(other, 7) != sums_of(other, 8)
+
+
+def flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["first byte", "last byte", "truncated", "longer", "empty", "missing"])
+def test_damage_is_found_and_named(run, name: str, damage: str) -> None:
+    file = save_checkpoint(run, made(7)) / name
+    content = file.read_bytes()
+    if damage.endswith("byte"):
+        flip(file, 0 if damage.startswith("first") else -3)
+    elif damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes({"truncated": content[:-1], "longer": content + b"x", "empty": b""}[damage])
+    if name == "manifest.json" and damage == "truncated":
+        assert content.endswith(b"}\n")  # only the newline is gone: nothing that is checked
+        return
+    with pytest.raises(DamagedCheckpoint) as caught:
+        load_checkpoint(run.checkpoint(7))
+    assert name in str(caught.value)
+
+
+def test_every_single_byte_counts(run) -> None:
+    folder = save_checkpoint(run, made(7))
+    for name in FILES[:3]:
+        for place in range(0, (folder / name).stat().st_size, 7):
+            flip(folder / name, place)
+            with pytest.raises(DamagedCheckpoint, match=name):
+                verify_checkpoint(folder)
+            flip(folder / name, place)
+    verify_checkpoint(folder)
+
+
+def test_the_one_before_a_damaged_one_is_used(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    flip(run.checkpoint(9) / "model.safetensors", -1)
+    (run.checkpoint(5) / "state.json").unlink()
+    said: list[str] = []
+    found = newest_good(run, said.append)
+    assert found is not None
+    assert found.step == 3
+    assert len(said) == 2
+    assert "step-9/model.safetensors is damaged" in said[0]
+    assert said[0].endswith("Using the checkpoint before it.")
+    assert "step-5/state.json is missing" in said[1]
+    shutil.rmtree(run.checkpoint(3))
+    assert newest_good(run, said.append) is None
+
+
+def without_optimizer(run: RunDirectory, *steps: int) -> None:
+    for step in steps:
+        (run.checkpoint(step) / "optimizer.safetensors").unlink()
+
+
+def test_without_any_optimizer_file_the_newest_weights_are_read_and_that_is_said_once(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 3, 5, 9)
+    said: list[str] = []
+    found = newest_to_read(run, said.append)
+    assert found is not None
+    assert (found.step, dict(found.optimizer), found.state["stale"]) == (9, {}, 2)
+    assert torch.equal(found.model["b"], made(9).model["b"])
+    missing = run.checkpoint(9) / "optimizer.safetensors"
+    assert said == [f"{missing} is missing. The weights beside it are whole and are read, but training cannot go on from them."]
+    assert load_to_read(run.checkpoint(5), said.append).step == 5
+    assert str(run.checkpoint(5)) in said[1]
+
+
+def test_without_any_optimizer_file_training_on_is_refused_with_the_remedy(run) -> None:
+    for step in (3, 5):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 3, 5)
+    said: list[str] = []
+    with pytest.raises(OptimizerDamaged) as caught:
+        newest_good(run, said.append)
+    assert said == []  # nothing about a checkpoint that is not used
+    assert str(caught.value).startswith(f"{run.checkpoint(5)}/optimizer.safetensors is missing. {run.root} cannot train on")
+    assert f"--set init_from={run.root} --out NEW" in str(caught.value)
+    with pytest.raises(OptimizerDamaged):
+        load_checkpoint(run.checkpoint(5))
+
+
+def test_to_train_on_a_whole_one_goes_before_newer_ones_without_optimizer_to_read_it_does_not(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 5, 9)
+    said: list[str] = []
+    assert newest_to_read(run, said.append).step == 9
+    assert len(said) == 1
+    assert "training cannot go on from them" in said.pop()
+    found = newest_good(run, said.append)
+    assert (found.step, found.optimizer["a/step"].item()) == (3, 3)
+    files = [run.checkpoint(step) / "optimizer.safetensors" for step in (9, 5)]
+    assert said == [f"{file} is missing. Using the checkpoint before it." for file in files]
+
+
+@pytest.mark.parametrize("harm", ["model.safetensors", "state.json", "manifest.json"])
+def test_only_the_optimizer_is_forgiven(run, harm: str) -> None:
+    """Not weights that are damaged besides."""
+    folder = save_checkpoint(run, made(7))
+    without_optimizer(run, 7)
+    flip(folder / harm, 0)
+    with pytest.raises(DamagedCheckpoint) as caught:
+        load_to_read(folder, pytest.fail)
+    assert not isinstance(caught.value, OptimizerDamaged)
+    assert newest_to_read(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
+
+
+@pytest.mark.parametrize("harm", ["flipped", "empty", "a link that leads nowhere", "a folder"])
+def test_whole_weights_beside_a_damaged_optimizer_are_read_and_never_trained_away(run, harm: str) -> None:
+    file = save_checkpoint(run, made(7)) / "optimizer.safetensors"
+    if harm == "flipped":
+        flip(file, -3)
+    elif harm == "empty":
+        file.write_bytes(b"")
+    else:
+        file.unlink()
+        file.symlink_to(run.root / "nowhere") if harm == "a link that leads nowhere" else file.mkdir()
+    said: list[str] = []
+    found = newest_to_read(run, said.append)
+    assert found is not None
+    assert torch.equal(found.model["b"], made(7).model["b"])
+    word = "damaged" if harm in ("flipped", "empty") else "missing"
+    assert [sentence.startswith(f"{file} is {word}") for sentence in said] == [True]
+    with pytest.raises(OptimizerDamaged, match="cannot train on without it"):
+        newest_good(run, pytest.fail)
+
+
+def test_what_is_wrong_with_newer_ones_is_said_before_weights_alone_are_read(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    without_optimizer(run, 5)
+    flip(run.checkpoint(9) / "model.safetensors", -1)
+    flip(run.checkpoint(3) / "model.safetensors", -1)
+    said: list[str] = []
+    found = newest_to_read(run, said.append)
+    assert found is not None
+    assert found.step == 5
+    assert len(said) == 2
+    assert "step-9/model.safetensors is damaged" in said[0]
+    assert "step-5/optimizer.safetensors is missing. The weights" in said[1]
+
+
+def test_manifests_that_say_nonsense(run) -> None:
+    manifest = save_checkpoint(run, made(7)) / "manifest.json"
+    for content in ("[]", "{}", '{"sha256": 3}', '{"sha256": null}', '"x"'):
+        manifest.write_text(content)
+        with pytest.raises(DamagedCheckpoint, match="manifest"):
+            verify_checkpoint(run.checkpoint(7))
+
+
+def test_two_at_least_are_kept_and_the_best(run) -> None:
+    for step in range(1, 7):
+        save_checkpoint(run, made(step))
+    (run.checkpoints / ".step-9.draft-1").mkdir()
+    prune(run, keep=3, also={2})
+    assert run.steps() == [2, 4, 5, 6]
+    prune(run, keep=0, also=set())
+    assert run.steps() == [5, 6]
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["step-5", "step-6"]
+
+
+def test_later_ones_are_discarded(run) -> None:
+    for step in (3, 5, 9):
+        save_checkpoint(run, made(step))
+    discard_after(run, 4)
+    assert run.steps() == [3]
+    discard_after(run, 0)
+    assert run.steps() == []
+
+
+@pytest.mark.parametrize("remove", [lambda run: prune(run, keep=2, also=set()), lambda run: discard_after(run, 2)])
+def test_a_kill_while_removing_leaves_no_half_listed(run, monkeypatch, remove) -> None:
+    for step in range(1, 6):
+        save_checkpoint(run, made(step))
+
+    def killed(folder: Path, **options: object) -> None:
+        if folder.exists():
+            (folder / "model.safetensors").unlink()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        remove(run)
+    assert len(run.steps()) == 4
+    for step in run.steps():
+        verify_checkpoint(run.checkpoint(step))
+
+
+@pytest.mark.parametrize("moment", ["save_file", "write_json", "sha256_of_file"])
+def test_a_failure_while_writing_leaves_nothing(run, monkeypatch, moment: str) -> None:
+    save_checkpoint(run, made(3))
+
+    def fail(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, moment, fail)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(run, made(5))
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step-3"]
+
+
+def test_no_room_on_a_real_disk(tiny_disk: Path) -> None:
+    run = RunDirectory(tiny_disk)
+    save_checkpoint(run, made(3))
+    with pytest.raises(DiskFull, match=r"No room to write .*step-5"):
+        save_checkpoint(run, made(5, size=1_000_000))
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step-3"]
+    verify_checkpoint(run.checkpoint(3))
+
+
+def test_no_room_by_a_file_size_limit(run) -> None:
+    save_checkpoint(run, made(3))
+    program = (
+        "import resource, sys, torch\n"
+        "from pathlib import Path\n"
+        "from glassformer.foundation.errors import DiskFull\n"
+        "from glassformer.runs.checkpoint import Checkpoint, save_checkpoint\n"
+        "from glassformer.runs.directory import RunDirectory\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n"
+        "    save_checkpoint(RunDirectory(Path(sys.argv[1])), Checkpoint(5, {'a': torch.zeros(100_000)}))\n"
+        "except DiskFull as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(run.root)], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"No room to write {run.checkpoint(5)}")
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step-3"]
+
+
+def test_a_header_that_lies_is_damage_not_a_crash(run) -> None:
+    """Even with a manifest made to fit: huge or broken safetensors headers are refused by their reader."""
+    folder = save_checkpoint(run, made(7))
+    for content in (b"\xff" * 8, (1 << 40).to_bytes(8, "little") + b"{}", b"\x02" + b"\0" * 7 + b"{]"):
+        (folder / "model.safetensors").write_bytes(content)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["sha256"]["model.safetensors"] = module.sha256_of_file(folder / "model.safetensors")
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(DamagedCheckpoint, match="cannot be read"):
+            load_checkpoint(folder)
+
+
+def test_the_same_step_again_is_not_written_again(run) -> None:
+    folder = save_checkpoint(run, made(7))
+    before = os.stat(folder / "model.safetensors").st_ino
+    save_checkpoint(run, made(7))
+    assert os.stat(folder / "model.safetensors").st_ino == before

@@ -1,0 +1,67 @@
+"""The film: which steps, what is kept, and what a damaged snapshot says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glassformer.foundation.errors import DamagedCheckpoint, RunError
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import film_steps, load_snapshot, save_snapshot
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "wanted"),
+    [
+        (2, 100, [0, 100]),
+        (4, 100, [0, 1, 10, 100]),
+        (5, 1000, [0, 1, 10, 100, 1000]),
+        (8, 5, [0, 1, 2, 3, 4, 5]),
+        (6, 6, [0, 1, 2, 3, 4, 6]),
+        (9, 0, [0]),
+    ],
+)
+def test_steps(count: int, steps: int, wanted: list[int]) -> None:
+    assert film_steps(count, steps) == wanted
+
+
+@pytest.mark.parametrize("steps", [1, 7, 60, 999, 20_000])
+@pytest.mark.parametrize("count", [2, 3, 12, 50])
+def test_always_ascending_and_as_many_as_asked_for(count: int, steps: int) -> None:
+    found = film_steps(count, steps)
+    assert found == sorted(set(found))
+    assert len(found) == min(count, steps + 1)
+    assert (found[0], found[-1]) == (0, steps)
+
+
+def test_there_and_back(tmp_path) -> None:
+    run = RunDirectory(tmp_path)
+    for step in (7, 0):
+        save_snapshot(run, step, {"a": torch.full((2, 3), float(step))})
+    assert run.film() == [0, 7]
+    assert torch.equal(load_snapshot(run, 7)["a"], torch.full((2, 3), 7.0))
+    with pytest.raises(RunError, match="has no snapshot of step 3; its film has the steps: 0, 7"):
+        load_snapshot(run, 3)
+
+
+def test_a_changed_byte_is_found(tmp_path) -> None:
+    run = RunDirectory(tmp_path)
+    save_snapshot(run, 7, {"a": torch.full((2, 3), 7.0)})
+    whole = run.snapshot(7).read_bytes()
+    run.snapshot(7).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # safetensors alone would read it
+    with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors is damaged: its sha256"):
+        load_snapshot(run, 7)
+    run.snapshot(7).write_bytes(whole)
+    run.snapshot_manifest(7).write_text("[]")
+    with pytest.raises(DamagedCheckpoint, match=r"step-7\.json is damaged"):
+        load_snapshot(run, 7)
+
+
+def test_a_film_of_a_version_without_sums_is_read(tmp_path) -> None:
+    run = RunDirectory(tmp_path)
+    save_snapshot(run, 7, {"a": torch.zeros(2)})
+    run.snapshot_manifest(7).unlink()
+    assert torch.equal(load_snapshot(run, 7)["a"], torch.zeros(2))
+    run.snapshot(7).write_bytes(b"short")
+    with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors cannot be read"):
+        load_snapshot(run, 7)

@@ -1,0 +1,124 @@
+"""Runs side by side: how each stands, in which settings they differ; one damaged run hides no other."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import RunTable, last_validation, overview, progress_of
+from glassformer.runs.records import MetricsLog
+
+
+def made(folder: Path, *, width: int = 8, losses: tuple[float, ...] = (), status: str = "finished") -> RunDirectory:
+    run = RunDirectory(folder)
+    run.write_recipe({"about": folder.name, "model": {"width": width, "norm": {"kind": "rms"}}, "seed": 1})
+    run.write_state(status, step=20)
+    for step, loss in enumerate(losses, start=1):
+        MetricsLog(run.metrics_file).append({"step": step, "loss": 9.0})
+        MetricsLog(run.metrics_file).append({"step": step, "validation_loss": loss})
+    return run
+
+
+def test_by_hand(tmp_path) -> None:
+    made(tmp_path / "a", losses=(3.0, 2.5))
+    made(tmp_path / "b", width=16, status="stopped")
+    table = overview(tmp_path)
+    assert table["differing"] == ["model.width"]  # descriptions are no settings
+    assert table["runs"] == [
+        {
+            "name": "a",
+            "folder": str(tmp_path / "a"),
+            "status": "finished",
+            "step": 20,
+            "steps": None,
+            "metric": "loss",
+            "validation_loss": 2.5,
+            "notes": [],
+            "tainted": False,
+            "ancestry": [],
+            "settings": {"model.width": 8},
+        },
+        {
+            "name": "b",
+            "folder": str(tmp_path / "b"),
+            "status": "stopped",
+            "step": 20,
+            "steps": None,
+            "metric": "loss",
+            "validation_loss": None,
+            "notes": [],
+            "tainted": False,
+            "ancestry": [],
+            "settings": {"model.width": 16},
+        },
+    ]
+
+
+def test_one_run_by_its_own_folder(tmp_path) -> None:
+    made(tmp_path / "a")
+    (row,) = overview(tmp_path / "a")["runs"]
+    assert row["name"] == "a"
+    assert overview(tmp_path / "a")["differing"] == []
+
+
+def test_a_process_that_is_gone_was_killed(tmp_path) -> None:
+    run = made(tmp_path / "a", status="running")
+    (run.checkpoint(7)).mkdir(parents=True)
+    assert progress_of(run)["status"] == "running"
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    state = run.state_file.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {gone.pid}')
+    run.state_file.write_text(state)
+    assert (progress_of(run)["status"], progress_of(run)["step"]) == ("killed", 7)
+
+
+def test_a_loss_that_is_not_finite_is_no_number_in_the_table(tmp_path) -> None:
+    run = made(tmp_path / "a", losses=(2.0, math.nan))
+    assert math.isnan(last_validation(run, "validation_loss"))
+    assert overview(tmp_path)["runs"][0]["validation_loss"] is None
+
+
+def test_one_damaged_run_hides_no_other(tmp_path) -> None:
+    made(tmp_path / "a")
+    made(tmp_path / "b").recipe_file.write_bytes(b"\xff")
+    made(tmp_path / "c").state_file.write_bytes(b"{")
+    assert [(row["name"], row["status"]) for row in overview(tmp_path)["runs"]] == [
+        ("a", "finished"),
+        ("b", "damaged"),
+        ("c", "damaged"),
+    ]
+    assert overview(tmp_path)["differing"] == []
+
+
+def test_notes_and_settings_of_one_asking_are_not_those_of_the_next(tmp_path) -> None:
+    run = made(tmp_path / "a")
+    made(tmp_path / "b", width=9)
+    table = RunTable(tmp_path)
+    first = table.plain()
+    first["runs"][0]["notes"].append("mine")
+    first["runs"][0]["settings"]["model.width"] = 1
+    first["differing"].clear()
+    run.add_note("kept")
+    assert [(row["notes"], row["settings"]) for row in table.plain()["runs"]] == [
+        (["kept"], {"model.width": 8}),
+        ([], {"model.width": 9}),
+    ]
+
+
+def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
+    run = made(tmp_path / "a", losses=(3.0,))
+    table = RunTable(tmp_path)
+    first = table.plain()
+    read, recipe = [], RunDirectory.read_recipe
+    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self, parse: read.append(self) or recipe(self, parse))
+    assert table.plain() == first
+    assert read == []
+    MetricsLog(run.metrics_file).append({"step": 2, "validation_loss": 2.0})
+    assert table.plain()["runs"][0]["validation_loss"] == 2.0
+    run.write_recipe({"model": {"width": 9}})
+    assert table.plain() != first
+    assert len(read) == 1
