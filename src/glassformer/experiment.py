@@ -22,6 +22,7 @@ from glassformer.assembly import (
     tokenizer_for,
     tools_for,
 )
+from glassformer.check_cache import check_key
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
@@ -30,7 +31,6 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
 from glassformer.foundation.stopwatch import Stopwatch
-from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import generate_texts
 from glassformer.lifecycle import (
     beginning_of,
@@ -43,7 +43,7 @@ from glassformer.lifecycle import (
 )
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
-from glassformer.remembered import check_key
+from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
@@ -51,12 +51,12 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import hasten
+from glassformer.training.fast import accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Step, Surroundings, Trainer, TrainingState
+from glassformer.training.trainer import Callbacks, Step, Trainer, TrainingState
 
 
 def train(
@@ -122,8 +122,8 @@ def train(
             training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
-            around=replace(
-                _surroundings(recipe, data, network, log, stop, watch),
+            callbacks=replace(
+                _callbacks(recipe, data, network, log, stop, watch),
                 clock=clock,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=_recorder(keep, log, recipe, batches, watch),
@@ -140,12 +140,12 @@ def train(
     return Run(folder)
 
 
-def _surroundings(
+def _callbacks(
     recipe: Recipe, data: PreparedData, network: Network, log: MetricsLog, stop: StopSignal, watch: Watcher
-) -> Surroundings:
+) -> Callbacks:
     """What the trainer asks of the layers above it, with nothing kept yet."""
     metric = chosen_metric(recipe)
-    return Surroundings(
+    return Callbacks(
         evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
         record=lambda record: None,
         save=lambda state: None,
@@ -168,7 +168,7 @@ def _step(
     loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
     with clock.phase("compile"):
         step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
-        return hasten(step, recipe.training, steps, watch, clock)
+        return accelerate(step, recipe.training, steps, watch, clock)
 
 
 def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
@@ -180,7 +180,7 @@ def _checked(
 ) -> CheckReport:
     """The laws that the objective demands, on the very network that is to be trained."""
     laws = recipe.objective.laws
-    return pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
+    return require_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
 
 
 def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:

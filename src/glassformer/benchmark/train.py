@@ -1,8 +1,8 @@
 """Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
 
 All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
-the matrix products of a step (forward and backward pass of the definition, the whole square of the scores counted) by the
-rate of plain matrix products measured in the same round.
+the matrix products of a step (forward and backward pass of the reference implementation, the whole square of the scores
+counted) by the rate of plain matrix products measured in the same round.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glassformer.model.accounting import parts_of
 from glassformer.model.transformer import build_model
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
-from glassformer.training.fast import hasten
+from glassformer.training.fast import accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
@@ -101,7 +101,7 @@ def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, step
     config = TrainingConfig(steps=ENOUGH_TO_COMPILE, batch_size=batch)
     model = build_model(sizes.ours(), sizes.vocabulary, seed=0).to(runtime.device)
     loss = TrainingLoss(model, NextTokenConfig(), runtime)
-    step = hasten(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
+    step = accelerate(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
     batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
 
     def program() -> float:

@@ -1,4 +1,4 @@
-"""What really runs -> the laws on it: a compiled loss, a recorded step, scores in low precision.
+"""What really runs -> the laws on it: a compiled loss, a captured step, scores in low precision.
 
 ``check_loss`` takes the loss of a training step as it is called there, compiled or not. All targets but one are left out, so
 that the sum is the nats of that one; these must not change with later tokens or with other rows, and over all targets the

@@ -55,8 +55,8 @@ def bench_generate(
 ) -> None:
     """Generation speed: with a KV cache, without, and beside other programs of the same sizes."""
     from glassformer.benchmark.generate import benchmark_generation
+    from glassformer.benchmark.generators import Job
     from glassformer.benchmark.peers import Sizes
-    from glassformer.benchmark.writing import Job
     from glassformer.foundation.runtime import choose_runtime
 
     runtime = choose_runtime(device=device, precision=precision, threads=threads)

@@ -161,7 +161,7 @@ class LinearHead(nn.Module):
         super().__init__()
         self.weight, self.bias = weight_VD, bias_V
 
-    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor) -> Tensor:
         return F.linear(x_BTD, self.weight, self.bias)
 
     def padded(self, x_BTD: Tensor, *, unit: int) -> Tensor:
@@ -174,7 +174,7 @@ class LinearHead(nn.Module):
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
 
-    A head is called with the vectors [B, T, D] and the key padding mask [B, T] (True where nothing stands), or None.
+    A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding).
     """
 
     pools: ClassVar[bool] = False

@@ -1,7 +1,6 @@
 """A page -> one HTML file that needs nothing else: no script, no font, no address outside itself.
 
-All text is escaped, and a content security policy in the page forbids it to load anything. Light and dark by the
-reader's setting; prints on paper.
+All text is escaped; the frame and the style are those of all our pages (``figures.document``).
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ import html
 import re
 from collections.abc import Sequence
 from functools import singledispatchmethod
-from importlib.resources import files
-from string import Template
 from typing import final
 
+from glassformer.figures.document import html_document
 from glassformer.figures.encode import inline_svg, printable
 from glassformer.foundation.estimate import Estimate
 from glassformer.report.page import (
@@ -33,8 +31,6 @@ from glassformer.report.page import (
     spans,
 )
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-
 
 def render(page: Page) -> str:
     """The whole HTML document. The same page gives the same text."""
@@ -49,17 +45,17 @@ class _Writer:
         self.figures, self.headings = 0, 0
 
     def document(self, page: Page) -> str:
-        return Template(_static("page.html")).substitute(
-            language=_text(page.language),
-            policy=_POLICY,
-            title=_text(page.title),
-            style=_static("page.css"),
-            subtitle=f'<p class="subtitle">{_text(page.subtitle)}</p>' if page.subtitle else "",
-            taint=self.block(Banner(page.tainted, "taint")) if page.tainted else "",
-            contents=_contents(page),
-            body="\n".join(self.block(section) for section in page.sections),
-            footer=f"<footer>{_text(page.footer)}</footer>" if page.footer else "",
-        )
+        parts = [
+            f"<main>\n<header><h1>{_text(page.title)}</h1>"
+            + (f'<p class="subtitle">{_text(page.subtitle)}</p>' if page.subtitle else "")
+            + "</header>",
+            self.block(Banner(page.tainted, "taint")) if page.tainted else "",
+            _contents(page),
+            "\n".join(self.block(section) for section in page.sections),
+            f"<footer>{_text(page.footer)}</footer>" if page.footer else "",
+            "</main>",
+        ]
+        return html_document(title=page.title, body="\n".join(parts), language=page.language)
 
     @singledispatchmethod
     def block(self, block: Block) -> str:
@@ -134,10 +130,6 @@ class _Writer:
         if not tainted:
             return content
         return f'<section class="tainted">{self.block(Banner(tainted, "taint"))}{content}</section>'
-
-
-def _static(name: str) -> str:
-    return files("glassformer.report").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _contents(page: Page) -> str:

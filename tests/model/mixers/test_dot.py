@@ -1,4 +1,4 @@
-"""Softmax attention: the definition and the fused kernel are one function, whatever is hidden, biased or remembered."""
+"""Softmax attention: the reference implementation and the fused kernel agree, whatever is masked, biased or cached."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def contexts() -> dict[str, AttentionContext]:
 
 
 def both_ways(dtype: torch.dtype, positions: Positions, context: AttentionContext, rng) -> list[list[Tensor]]:
-    """Output and gradients of the definition and of the kernel."""
+    """Output and gradients of the reference implementation and of the kernel."""
     x_BTD = torch.randn(B, T, D, generator=rng, dtype=dtype)
     weight = torch.randn(B, H, T, E, generator=rng, dtype=dtype)
     fused = Dot(DIMS, fused=True).to(dtype)

@@ -75,7 +75,7 @@ class Plan:
             ("weights", f"{self.cost.weight_bytes:,} bytes"),
             ("gradients", f"{self.cost.gradient_bytes:,} bytes"),
             ("optimizer", f"{self.optimizer_bytes:,} bytes"),
-            ("activations (of one piece of the batch)", f"{self.cost.activation_bytes:,} bytes"),
+            ("activations (of one micro-batch)", f"{self.cost.activation_bytes:,} bytes"),
             ("memory in all", f"{self.total_bytes:,} bytes"),
             *self._facts_of_time(),
             *self._facts_of_parent(),
@@ -170,10 +170,10 @@ def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
     outputs = recipe.objective.outputs(data)
     model = recipe.model.shapes(data.tokenizer.size, outputs=outputs)
     optimizers = OptimizerSet.of(recipe.training, model)
-    piece = recipe.training.batch_size // recipe.training.accumulate
+    micro_batch = recipe.training.batch_size // recipe.training.accumulate
     return Plan(
         recipe=recipe,
-        cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=piece),
+        cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=micro_batch),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
         optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
         train_tokens=_train_tokens(data),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from glassformer.foundation.errors import CheckFailed
-from glassformer.gate import pass_the_checks, taint_of
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
+from glassformer.require_checks import require_checks, taint_of
 
 SMALL = {"width": 12, "heads": 3, "layers": 1, "context": 7}
 
@@ -17,14 +17,14 @@ def model(merge: str) -> Transformer:
 
 
 def test_an_honest_model_passes_and_carries_no_taint() -> None:
-    report = pass_the_checks(model("concat"))
+    report = require_checks(model("concat"))
     assert report.passed
     assert taint_of(report) is None
 
 
 def test_the_published_reweight_is_stopped_with_the_place() -> None:
     with pytest.raises(CheckFailed, match=r"blocks\.0\.attention\.merge"):
-        pass_the_checks(model("reweight"))
+        require_checks(model("reweight"))
 
 
 def test_allowed_leaks_are_said_and_tainted() -> None:
@@ -37,7 +37,7 @@ def test_allowed_leaks_are_said_and_tainted() -> None:
         def progress(self, *_: object) -> None:
             raise AssertionError
 
-    report = pass_the_checks(model("reweight"), allow_leaks=True, watch=Listener())  # type: ignore[arg-type]
+    report = require_checks(model("reweight"), allow_leaks=True, watch=Listener())  # type: ignore[arg-type]
     taint = taint_of(report)
     assert taint is not None
     assert "causality" in taint

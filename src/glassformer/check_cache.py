@@ -56,7 +56,7 @@ def check_key(model: Config, *, vocabulary: int, outputs: int | None, laws: froz
     )[:40]
 
 
-def remembered_check(key: str) -> CheckReport | None:
+def cached_check(key: str) -> CheckReport | None:
     """The report kept under ``key``, with a note of the day; None when there is none or it cannot be read."""
     try:
         document = read_json(cache_folder() / AREA / key / REPORT)
@@ -67,7 +67,7 @@ def remembered_check(key: str) -> CheckReport | None:
         return None
 
 
-def remember_check(key: str, report: CheckReport) -> None:
+def cache_check(key: str, report: CheckReport) -> None:
     """Keeps a report in which every law holds. A folder that cannot be written to is no reason to stop."""
     if not report.passed:
         return
@@ -76,4 +76,4 @@ def remember_check(key: str, report: CheckReport) -> None:
         write_json(folder / REPORT, {"date": date.today().isoformat(), "checks": report.plain()})
 
     with suppress(GlassformerError, OSError):
-        kept_folder(AREA, key, make, whole=lambda _: remembered_check(key) is not None)
+        kept_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)

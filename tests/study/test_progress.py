@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.foundation.progress import duration
 from glassformer.study.plan import Trial
-from glassformer.study.standing import Progress, Standing, last_step
+from glassformer.study.progress import ProgressTracker, StudyProgress, last_step
 from glassformer.study.variants import Facts
 
 FACTS = {name: Facts("r", "d", "x", steps=10, step_flops=flops) for name, flops in (("base", 1), ("big", 3))}
@@ -18,15 +18,15 @@ TRIALS = [Trial(name, seed, {}, f"{name}/seed-{seed}") for seed in (0, 1) for na
 
 class Watch:
     def __init__(self) -> None:
-        self.seen: list[Standing] = []
+        self.seen: list[StudyProgress] = []
 
     def say(self, sentence: str) -> None: ...
 
     def progress(self, *_: object) -> None:
-        raise AssertionError("the whole standing is wanted")
+        raise AssertionError("the whole progress is wanted")
 
-    def standing(self, standing: Standing) -> None:
-        self.seen.append(standing)
+    def study_progress(self, progress: StudyProgress) -> None:
+        self.seen.append(progress)
 
 
 class Clock:
@@ -41,30 +41,30 @@ def clock() -> Clock:
     return Clock()
 
 
-def progress(tmp_path: Path, clock: Clock, watch: object) -> Progress:
-    return Progress(watch, FACTS, lambda trial: tmp_path / trial.folder, lambda name: 1.5, clock)  # type: ignore[arg-type]
+def tracker(tmp_path: Path, clock: Clock, watch: object) -> ProgressTracker:
+    return ProgressTracker(watch, FACTS, lambda trial: tmp_path / trial.folder, lambda name: 1.5, clock)  # type: ignore[arg-type]
 
 
 def test_time_left_follows_the_work_of_this_session(tmp_path, clock):
     watch = Watch()
-    counted = progress(tmp_path, clock, watch)
+    counted = tracker(tmp_path, clock, watch)
     counted.begin(TRIALS, {TRIALS[0].label: True})  # 10 of 80 FLOPs were done by an earlier session
     assert watch.seen[-1].left is None
     counted.start(TRIALS[1])
     clock.now += 6.0
     counted.end(TRIALS[1], usable=False, seconds=6.0)  # 30 FLOPs in 6 s: the other 40 take 8 s
-    standing = watch.seen[-1]
-    assert standing.left == pytest.approx(8.0)
-    assert (standing.done, standing.total) == (2, 4)
-    assert standing.busy == pytest.approx(6.0 / 3600)
-    base, big = standing.rows
+    progress = watch.seen[-1]
+    assert progress.left == pytest.approx(8.0)
+    assert (progress.done, progress.total) == (2, 4)
+    assert progress.busy == pytest.approx(6.0 / 3600)
+    base, big = progress.rows
     assert (base.name, base.done, base.failed, base.planned, base.mean) == ("base", 1, 0, 2, 1.5)
     assert (big.done, big.failed, big.planned) == (1, 1, 2)
 
 
 def test_running_trials_count_by_their_steps(tmp_path, clock):
     watch = Watch()
-    counted = progress(tmp_path, clock, watch)
+    counted = tracker(tmp_path, clock, watch)
     counted.begin(TRIALS, {})
     counted.start(TRIALS[0])
     folder = tmp_path / TRIALS[0].folder
@@ -85,7 +85,7 @@ def test_a_watcher_that_knows_only_bars(tmp_path, clock):
         def progress(self, what, done, total, facts=None):
             told.append((what, done, total, facts))
 
-    counted = progress(tmp_path, clock, Bars())
+    counted = tracker(tmp_path, clock, Bars())
     counted.begin(TRIALS, {})
     clock.now += 2.0
     counted.end(TRIALS[0], usable=True, seconds=2.0)

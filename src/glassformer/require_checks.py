@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from glassformer.check_cache import cache_check, cached_check
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
-from glassformer.remembered import remember_check, remembered_check
 
 
-def pass_the_checks(
+def require_checks(
     model: nn.Module,
     *,
     laws: frozenset[str] = frozenset(),
@@ -29,12 +29,12 @@ def pass_the_checks(
     ``laws``: what the objective demands, whatever the model says of itself. ``key``: the name under which a
     check of the same architecture and build may have been remembered, and is now; None: the checks run.
     """
-    if key is not None and (known := remembered_check(key)) is not None:
+    if key is not None and (known := cached_check(key)) is not None:
         watch.say(f"Checks passed before: {known.notes[-1]} --recheck runs them again.")
         return known
     report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
     if key is not None:
-        remember_check(key, report)
+        cache_check(key, report)
     if not report.broken:
         watch.say(f"Checks {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
         return report

@@ -8,7 +8,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError
-from glassformer.planning import plan
+from glassformer.recipe_cost import plan
 from glassformer.training.slots import OPTIMIZERS
 
 

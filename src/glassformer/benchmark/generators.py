@@ -26,7 +26,7 @@ OURS, WITHOUT, TRANSFORMERS, NANOGPT = "glassformer", "glassformer, no KV cache"
 
 @dataclass(frozen=True)
 class Job:
-    """What is written: ``rows`` texts at once, ``new`` tokens after prompts of ``prompt`` tokens."""
+    """What is generated: ``rows`` sequences at once, ``new`` tokens after prompts of ``prompt`` tokens."""
 
     sizes: Sizes
     rows: int
@@ -51,7 +51,7 @@ def program_for(name: str, job: Job, runtime: Runtime) -> Program:
 
 
 def _ours(job: Job, runtime: Runtime, *, use_cache: bool) -> Program:
-    read_triton_ahead(runtime.device, runtime.precision)  # as a run does when it loads its model to write
+    read_triton_ahead(runtime.device, runtime.precision)  # as a run does when it loads its model to generate
     model = build_model(job.sizes.ours(), job.sizes.vocabulary, seed=0).to(runtime.device, _dtype(runtime)).eval()
     prompts = job.prompts(runtime).tolist()
 

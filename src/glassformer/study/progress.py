@@ -18,7 +18,7 @@ TAIL = 4096  # bytes at the end of a metrics file: a few records
 
 
 @dataclass(frozen=True)
-class VariantStanding:
+class VariantProgress:
     """One variant: trials done, failed and planned so far, how far the running ones are (0 to 1), the mean of the metric."""
 
     name: str
@@ -31,10 +31,10 @@ class VariantStanding:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StudyProgress:
     """The study at one moment. ``left`` is None until there is something to judge by."""
 
-    rows: tuple[VariantStanding, ...]
+    rows: tuple[VariantProgress, ...]
     done: int
     total: int
     passed: float
@@ -51,12 +51,12 @@ class StudyWatcher(Protocol):
 
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None: ...
 
-    def standing(self, standing: Standing) -> None: ...
+    def study_progress(self, progress: StudyProgress) -> None: ...
 
 
 @final
 @dataclass
-class Progress:
+class ProgressTracker:
     """Counts work (FLOPs of the steps taken) against the clock. ``mean`` gives a variant's metric so far."""
 
     watch: Watcher
@@ -94,26 +94,26 @@ class Progress:
         self.tell()
 
     def tell(self) -> None:
-        standing = self.standing()
+        progress = self.current()
         if isinstance(self.watch, StudyWatcher):
-            self.watch.standing(standing)
+            self.watch.study_progress(progress)
         else:
-            facts = {} if standing.left is None else {"time left": duration(standing.left)}
-            self.watch.progress("trials", standing.done, standing.total, facts)
+            facts = {} if progress.left is None else {"time left": duration(progress.left)}
+            self.watch.progress("trials", progress.done, progress.total, facts)
 
-    def standing(self) -> Standing:
+    def current(self) -> StudyProgress:
         shares = {label: self._share(trial) for label, trial in self.running.items()}
         rows = tuple(self._row(name, shares) for name in dict.fromkeys(trial.variant for trial in self.trials))
         passed = self.clock() - self._begun
-        return Standing(rows, len(self.ended), len(self.trials), passed, self._left(shares, passed), self.busy / 3600.0)
+        return StudyProgress(rows, len(self.ended), len(self.trials), passed, self._left(shares, passed), self.busy / 3600.0)
 
-    def _row(self, name: str, shares: Mapping[str, float]) -> VariantStanding:
+    def _row(self, name: str, shares: Mapping[str, float]) -> VariantProgress:
         own = [trial for trial in self.trials if trial.variant == name]
         ended = [self.ended[trial.label] for trial in own if trial.label in self.ended]
         running = tuple(shares[trial.label] for trial in own if trial.label in shares)
         if name not in self._means:
             self._means[name] = self.mean(name)
-        return VariantStanding(name, len(ended), ended.count(False), len(own), running, self._means[name], self.facts.get(name))
+        return VariantProgress(name, len(ended), ended.count(False), len(own), running, self._means[name], self.facts.get(name))
 
     def _left(self, shares: Mapping[str, float], passed: float) -> float | None:
         """At the rate of this session's work. Trials that an earlier session did are no evidence of the rate."""

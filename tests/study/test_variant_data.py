@@ -7,7 +7,7 @@ import pytest
 from glassformer.foundation.errors import ConfigError
 from glassformer.recipe import load_recipe
 from glassformer.study.plan import StudyPlan
-from glassformer.study.preparing import prepared_facts
+from glassformer.study.variant_data import prepared_facts
 
 
 def facts_of(recipe, *changes, **more):

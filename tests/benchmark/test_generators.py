@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from glassformer.benchmark.generators import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job, program_for
 from glassformer.benchmark.peers import Sizes
-from glassformer.benchmark.writing import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job, program_for
 from glassformer.foundation.runtime import Runtime
 
 SIZES = Sizes(width=12, layers=1, heads=3, context=16, vocabulary=7)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.checking import callable_in_file, check
+from glassformer.check_target import callable_in_file, check
 from glassformer.experiment import train
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.model.slots import MERGES

@@ -1,6 +1,6 @@
 """Paired differences d[seed, document], or two arms -> mean, variance, intervals and p values for other seeds and other text.
 
-Every seed and variant is evaluated on the same documents, so seeds and documents are crossed, and both are samples. All of it
+Every seed and variant is evaluated on the same documents, so both are random effects (a crossed design). All of it
 works on arrays with any leading axes, so a thousand simulated studies go through the very code that judges one real study.
 Decides nothing; imports no torch and no scipy.
 """
@@ -24,7 +24,7 @@ BADLY_HURT = 1.0  # an answer, a nat per token or a bit per byte: what one badly
 
 
 @dataclass(frozen=True)
-class Crossed:
+class TwoWayEffects:
     """The mean difference and the three parts of its variance. Fields are arrays over the leading axes of the differences.
 
     With n seeds and m documents of equal weight: ``from_seeds`` is SA/n, ``from_documents`` SB/m, ``from_rest`` SE/(nm).
@@ -152,7 +152,7 @@ class Crossed:
             return Estimate(value, n=self.seeds)
         return Estimate(value, value - half, value + half, self.seeds)
 
-    def with_luck(self, variance: float) -> Crossed:
+    def with_luck(self, variance: float) -> TwoWayEffects:
         """The same with the luck of tuning: ``variance`` is what the choice of settings adds; it is known no better."""
         if variance == 0.0:
             return self
@@ -160,7 +160,7 @@ class Crossed:
         return replace(self, from_seeds=self.from_seeds + variance, seed_squares=self.seed_squares * grown**2)
 
 
-def crossed(differences: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, blocks: bool = False) -> Crossed:
+def two_way_effects(differences: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, blocks: bool = False) -> TwoWayEffects:
     """Analyses ``differences[..., seed, document]``; ``weights`` are the documents' tokens (equal when not given).
 
     A document without weight is left out. With one seed, or one document, the variance it would need is infinite.
@@ -179,7 +179,7 @@ def crossed(differences: npt.ArrayLike, weights: npt.ArrayLike | None = None, *,
     if n > 1 and len(units.weights) > 1:
         from_rest = units.rest(d, seed_means, spread)
         seed_squares, rest_squares = from_seeds**2 / (n - 1), from_rest**2 / ((n - 1) * units.df)
-    return Crossed(
+    return TwoWayEffects(
         seed_means=seed_means,
         mean=mean,
         from_seeds=from_seeds,
@@ -193,7 +193,7 @@ def crossed(differences: npt.ArrayLike, weights: npt.ArrayLike | None = None, *,
 
 def unpaired(
     change: npt.ArrayLike, base: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, blocks: bool = False
-) -> Crossed:
+) -> TwoWayEffects:
     """Analyses two arms with seeds of their own, ``[..., seed, document]`` each, on the same documents: Welch, crossed.
 
     Each arm has its own variance over seeds: a change may be noisier than the baseline, and a large bank of baselines must
@@ -210,7 +210,7 @@ def unpaired(
         arms.append((n, seed_means, mean, document_means, seed_means.var(axis=-1, ddof=1) / n, rest))
     (n1, means1, mean1, documents1, seeds1, rest1), (n0, _, mean0, documents0, seeds0, rest0) = arms
     mean, documents = mean1 - mean0, documents1 - documents0
-    return Crossed(
+    return TwoWayEffects(
         seed_means=means1 - mean0[..., None],
         mean=mean,
         from_seeds=seeds1 + seeds0,
@@ -222,11 +222,11 @@ def unpaired(
     )
 
 
-def without_each_seed(seeds: int, analyse: Callable[[npt.NDArray[np.int_]], Crossed]) -> Crossed:
+def without_each_seed(seeds: int, analyse: Callable[[npt.NDArray[np.int_]], TwoWayEffects]) -> TwoWayEffects:
     """The analyses without the first seed, without the second, and so on, along a new leading axis."""
     parts = [analyse(np.delete(np.arange(seeds), seed)) for seed in range(seeds)]
 
-    arrays = [one.name for one in fields(Crossed) if isinstance(getattr(parts[0], one.name), np.ndarray | np.generic)]
+    arrays = [one.name for one in fields(TwoWayEffects) if isinstance(getattr(parts[0], one.name), np.ndarray | np.generic)]
     stacked: dict[str, Any] = {name: np.stack([getattr(part, name) for part in parts]) for name in arrays}
     return replace(parts[0], **stacked)
 
