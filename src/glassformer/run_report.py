@@ -129,6 +129,8 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         )
         alt = f"Training and validation {name} against steps."
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
+    if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
+        blocks += _perplexity(run, records, evaluation)
     for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     if evaluation is not None and evaluation.positions is not None:
@@ -137,6 +139,24 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         caption = "Loss by position in the window: what more context is worth."
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     return blocks
+
+
+def _perplexity(run: Run, records: list[dict[str, Any]], evaluation: Evaluation | None) -> list[Block]:
+    """The curves of the loss once more as perplexity, e to the loss, on a logarithmic axis."""
+    train, validation = (_exp(_points(records, key)) for key in ("loss", VALIDATION + "loss"))
+    if train is None and validation is None:
+        return []
+    picture = learning_curves(
+        [Curve("", train, validation)], baselines=_levels(evaluation, "perplexity"), unit="perplexity by token", log=True
+    )
+    caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the trivial baselines."
+    return [FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted)]
+
+
+def _exp(points: Points | None) -> Points | None:
+    """A loss beyond all numbers becomes infinite, which the picture shows as a gap."""
+    with np.errstate(over="ignore"):
+        return None if points is None else Points(points.steps, np.exp(points.values))
 
 
 def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:

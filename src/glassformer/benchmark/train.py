@@ -30,7 +30,7 @@ from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
 
-OURS, MATRIX = "glassformer", "matrix products"
+OURS, MATRIX, ON_CPU = "glassformer", "matrix products", "glassformer on the CPU"
 ENOUGH_TO_COMPILE = 10_000
 TOKENS = 1 << 20
 
@@ -44,9 +44,13 @@ def benchmark_training(
     rounds: int,
     transformers: bool = True,
     nanogpt: Path | None = None,
+    beside_cpu: bool = False,
     watch: Watcher = SILENT,
 ) -> dict[str, Any]:
-    """The document of ``glassformer bench train``: tokens/s of each program, our ratio to each, shares of the machine."""
+    """The document of ``glassformer bench train``: tokens/s of each program, our ratio to each, shares of the machine.
+
+    ``beside_cpu``: the same steps of ours on this machine's processor, in float32, in the same rounds.
+    """
     tokens_N = np.random.default_rng(0).integers(sizes.vocabulary, size=TOKENS).astype(np.uint16)
     dtype = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
     programs, skipped = {OURS: _ours(sizes, runtime, tokens_N, batch, steps, watch)}, []
@@ -55,9 +59,16 @@ def benchmark_training(
             programs["transformers GPT-2"] = _transformers(sizes, runtime, tokens_N, batch, steps)
         except MissingDependency as error:
             skipped.append(str(error))
+    on_gpu = runtime.device.type != "cpu"
+    devices = dict.fromkeys(programs, runtime.device)
+    if beside_cpu and on_gpu:
+        devices[ON_CPU] = torch.device("cpu")
+        programs[ON_CPU] = _ours(sizes, Runtime(devices[ON_CPU], "float32", runtime.threads), tokens_N, batch, steps, watch)
+    elif beside_cpu:
+        skipped.append("There is no GPU here (or --device says cpu), so there is no ratio of GPU to CPU.")
     for program in programs.values():
         program()  # compiling, and kernels being chosen
-    meters = {name: timed(program, runtime.device) for name, program in programs.items()}
+    meters = {name: timed(program, devices[name]) for name, program in programs.items()}
     meters[MATRIX] = timed(matrix_program(runtime.device, dtype), runtime.device)
     meters[MATRIX]()
     if nanogpt is not None:
