@@ -1,4 +1,4 @@
-"""``glassformer demo``: the whole way, a study of three changes, here in a few steps of a tiny model."""
+"""``glassformer demo``: the whole way, a study of four changes, here in a few steps of a tiny model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     answer = cli(*words, "--json")
     assert answer.code == 0, answer.err
     document = answer.json
-    assert len(document["verdicts"]) == 3
+    assert len(document["verdicts"]) == 4
     assert "invalid" in {verdict["verdict"] for verdict in document["verdicts"]}  # the one that cheats
     page = Path(document["report"]).read_text(encoding="utf-8")
     assert "<html" in page
