@@ -41,7 +41,7 @@ export async function show(page) {
     return h("tr", {}, h("td", {}, tick), h("td", { class: "name" }, h("a", { href: link("run", one.name) }, one.name),
       one.ancestry.length > 0 && h("span", { class: "interval" }, `from ${one.ancestry.map((path) => path.split("/").at(-1)).join(" ← ")}`)),
     h("td", {}, badge(one.status), one.tainted && badge("tainted")), h("td", { class: "number" }, at),
-    h("td", { class: "number" }, number(value(one, "value"))),
+    h("td", { class: "number" }, number(value(one, "value")), folder.runs.some((other) => other.metric !== one.metric) && h("span", { class: "interval" }, one.metric)),
     differing.map((key) => h("td", {}, setting(one.settings[key]))));
   }
 
