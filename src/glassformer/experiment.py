@@ -26,6 +26,7 @@ from glassformer.check_cache import check_key
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
+from glassformer.fast_paths import require_path_checks
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
@@ -51,12 +52,15 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import accelerate
+from glassformer.training.fast import GraphedStep, accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Callbacks, Step, Trainer, TrainingState
+from glassformer.training.trainer import Callbacks, Trainer, TrainingState
+
+PATHS_DEPEND_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer", "compile")
+"""Settings of training with which a compiled or recorded step is another one."""
 
 
 def train(
@@ -110,14 +114,19 @@ def train(
         optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
+        on_device = batches.on(runtime.device)
+        step = _step(recipe, network, optimizers, runtime, steps, clock, watch)
+        with clock.phase("checks"):
+            known = (checked is not None or not recheck) and beginning is None and parent is None
+            report = _paths_checked(recipe, data, report, step, on_device, known, allow_leaks, watch)
         rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
         _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
         log = MetricsLog(folder.metrics_file)
         keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
         trainer = Trainer(
-            _step(recipe, network, optimizers, runtime, steps, clock, watch),
-            batches.on(runtime.device),
+            step,
+            on_device,
             steps=steps,
             training=recipe.training,
             evaluation=recipe.evaluation,
@@ -163,7 +172,7 @@ def _step(
     steps: int,
     clock: Stopwatch,
     watch: Watcher,
-) -> Step:
+) -> TrainStep | GraphedStep:
     """The training step, in the fastest form that this machine and the length of the run allow."""
     loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
     with clock.phase("compile"):
@@ -183,9 +192,35 @@ def _checked(
     return require_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
 
 
-def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:
+def _paths_checked(
+    recipe: Recipe,
+    data: PreparedData,
+    report: CheckReport,
+    step: TrainStep | GraphedStep,
+    batches: BatchesByStep,
+    known: bool,
+    allow_leaks: bool,
+    watch: Watcher,
+) -> CheckReport:
+    """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
+    training = recipe.training.plain()
+    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"recorded": isinstance(step, GraphedStep)}
+    paths = {"training": settings, "objective": recipe.objective.plain()}
+    return require_path_checks(
+        report,
+        step,
+        lambda: batches.batch(0),
+        laws=recipe.objective.laws,
+        vocabulary=data.tokenizer.size,
+        allow_leaks=allow_leaks,
+        key=_check_key(recipe, data, step.runtime, paths) if known else None,
+        watch=watch,
+    )
+
+
+def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None) -> str | None:
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
-    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime)
+    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
 
 
 def _parent(
