@@ -16,6 +16,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.abstaining import AbstainRule, rule_of
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
@@ -344,18 +345,35 @@ class Run:
         *,
         beams: int = 1,
         abstain_below: float | None = None,
+        abstain: bool = False,
         checkpoint: str | int = "last",
     ) -> list[Any]:
         """Answers with their confidence: the probability of the whole answer with its end.
 
         ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
-        answers are not given.
+        answers are not given. ``abstain``: nor are those about people whom the model has not read about, by the rule that the
+        run's evaluation fitted on all its scores (``abstain_rule``).
         """
+        if abstain and abstain_below is not None:
+            raise UsageError("--abstain and --abstain-below are two rules for saying nothing; give one of them.")
+        rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
-        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
+        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
+
+    def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
+        """The rule for "I don't know" that the evaluation on validation fitted; measured here where none is kept."""
+        self.recipe.objective.require_answers()
+        kept = self.evaluation().details if checkpoint == "last" else {}
+        rule = rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details)
+        if rule is None:
+            raise UsageError(
+                f"{self.folder} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "
+                "--abstain-below P."
+            )
+        return rule
 
     def questions(self, file: Path | str) -> Any:
         """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
