@@ -185,6 +185,12 @@ def test_a_plain_recipe_is_written_as_earlier_versions_wrote_it(tiny) -> None:
     assert "by" in load_recipe(tiny, {"evaluation.by": "bits_per_byte"}).plain()["evaluation"]
 
 
+def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="glassformer import"):
+        load_recipe("docstrings-char", {"init_from": str(tmp_path)})
+
+
 def test_a_parent_reads_the_world_that_the_child_is_asked_about():
     child = load_recipe("world-finetune", {"data.set": {"kind": "world", "people": 70, "sound": 1.0}})
     assert parent_recipe(child).plain()["data"]["set"] == child.plain()["data"]["set"]

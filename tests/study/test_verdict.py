@@ -11,9 +11,9 @@ from tests.study.verdict_trials import FIXED, base, change, one
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import ACCURACY, LOSS
-from glassformer.study.crossed import crossed
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.sequential import USUAL_LOOKS
+from glassformer.study.two_way import two_way_effects
 from glassformer.study.verdict import Rules, decide
 
 
@@ -77,7 +77,7 @@ class TestTheRows:
 
     def test_4_the_interval_and_p_are_those_of_the_analysis(self):
         verdict = one(change("alibi", -0.1, 0.03))
-        found = crossed(change("alibi", -0.1, 0.03).values - base().values)
+        found = two_way_effects(change("alibi", -0.1, 0.03).values - base().values)
         assert verdict.difference.high == pytest.approx(-0.1 + 2.364624 * 0.03 / np.sqrt(8), rel=1e-6)
         assert verdict.evidence.p == float(found.p)
 

@@ -84,13 +84,7 @@ def compare(
     }
     given = {name: value for name, value in flags.items() if value is not None}
     if confirm is not None:
-        if source is not None or vary:
-            raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
-        if given or set or out is not None:
-            raise UsageError(
-                "--confirm takes everything from the study that it confirms (seeds, margin, metric, folder), so that nothing "
-                "is chosen after it was seen; give it without other settings."
-            )
+        _refuse_beside_confirm(recipe=source is not None or bool(vary), settings=bool(given or set or out is not None))
         source, out = confirmation(Study.load(confirm))
         baseline = "paired"
     elif source is None:
@@ -122,6 +116,16 @@ def compare(
             if begins:
                 directory.forget_beginning()
             raise
+
+
+def _refuse_beside_confirm(*, recipe: bool, settings: bool) -> None:
+    if recipe:
+        raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
+    if settings:
+        raise UsageError(
+            "--confirm takes everything from the study that it confirms (seeds, margin, metric, folder), so that nothing "
+            "is chosen after it was seen; give it without other settings."
+        )
 
 
 def _folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> StudyDirectory:

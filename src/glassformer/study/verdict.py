@@ -20,12 +20,12 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study import wording
 from glassformer.study.counts import Rate
-from glassformer.study.crossed import Crossed
 from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
 from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import holm
 from glassformer.study.story import Story
+from glassformer.study.two_way import TwoWayEffects
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
 DEFAULT_MARGIN = 0.01  # of a metric that states none
@@ -107,7 +107,7 @@ class _Judged:
     """Where one change stands after one look. ``steps`` is how many changes Holm still counted when it came to this one."""
 
     look: int
-    found: Crossed
+    found: TwoWayEffects
     corrected: float
     seed_corrected: float
     beyond_corrected: float
@@ -219,7 +219,7 @@ def _same_level(looks: Looks, look: int, change: Trials) -> float:
     return looks.same(look) * change.earlier.share(claim="same")
 
 
-def _word(yardstick: Yardstick, change: Trials, found: Crossed, looks: Looks, look: int, corrected: float) -> Word:
+def _word(yardstick: Yardstick, change: Trials, found: TwoWayEffects, looks: Looks, look: int, corrected: float) -> Word:
     """Rows 2, 3, 4 and 6 of the table (row 5 has the word of row 6)."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
