@@ -30,7 +30,7 @@ from glassformer.recipe import load_recipe
 STEPS, BATCH, CONTEXT = 600, 16, 64
 SETTINGS = {"model.width": 64, "model.layers": 2, "model.context": CONTEXT, "training.steps": STEPS, "evaluation.every": 200}
 SEEDS = 8
-TRAINED, BY_HAND = 3, 4
+TRAINED, BY_HAND = 4, 5
 """The baseline and the changes that are trained: the one that cheats is caught by a check here, and trained by hand."""
 
 
