@@ -100,7 +100,7 @@ def recorded_step(make: Callable[..., TrainStep], monkeypatch: pytest.MonkeyPatc
         outcome = StepOutcome(torch.zeros(()), torch.zeros(()))
 
         def replay() -> None:
-            for place, value in zip(outcome, step.change(first if stale else copy)):
+            for place, value in zip(outcome, step.update(first if stale else copy)):
                 place.copy_(value)
 
         return fast._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
