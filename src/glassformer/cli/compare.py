@@ -124,21 +124,31 @@ def command(
     if dry_run:
         _foresee(recipe, vary, json, **{name: asked[name] for name in FORESEEN})
         return
-    with watching_a_study() as watch:
-        from glassformer.study.compare import compare, compare_sets, several_bases
+    from glassformer.study.compare import several_bases
 
-        plans: Any = several_bases(recipe) if recipe is not None else None
-        if also or plans:
-            sets = compare_sets(plans or [recipe, *(also or ())], vary, **asked, watch=watch)
-        else:
-            study = compare(recipe, vary, confirm=confirm, **asked, watch=watch)
-            page = study.report()
-    if also or plans:
-        print_json(sets.plain()) if json else out().print(str(sets), markup=False)
-    elif json:
-        print_json({**study.plain(), "report": str(page)})
+    bases: list[Any] | None = several_bases(recipe) if recipe is not None else None
+    if also or bases:
+        _compare_sets(bases or [recipe, *(also or ())], vary, asked, json)
     else:
-        _print(study, page, details)
+        _compare_one(recipe, vary, {**asked, "confirm": confirm}, json, details)
+
+
+def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
+    """The same changes of several recipes."""
+    with watching_a_study() as watch:
+        from glassformer.study.compare import compare_sets
+
+        sets = compare_sets(bases, vary, **asked, watch=watch)
+    print_json(sets.plain()) if json else out().print(str(sets), markup=False)
+
+
+def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool, details: bool) -> None:
+    with watching_a_study() as watch:
+        from glassformer.study.compare import compare
+
+        study = compare(recipe, vary, **asked, watch=watch)
+        page = study.report()
+    print_json({**study.plain(), "report": str(page)}) if json else _print(study, page, details)
 
 
 def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:
