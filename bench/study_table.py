@@ -76,7 +76,7 @@ def table_of(study: Study, splits: Sequence[str], documents: int) -> dict[str, A
     return {
         "study": study.folder.name,
         "date": datetime.now(tz=UTC).date().isoformat(),
-        "what": "perplexity by token, mean over seeds with Student's 95 % interval",
+        "what": f"Perplexity by token (train: its first {documents} documents), mean over seeds",
         "train_documents": documents,
         "rows": {
             name: {column: mean(np.array(ones)).plain() for column, ones in columns.items()} for name, columns in values.items()

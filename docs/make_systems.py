@@ -143,7 +143,7 @@ def found(row: dict[str, Any]) -> str:
 
 
 def table(name: str) -> str:
-    """Perplexities of a study's variants by text, over seeds; written by bench/study_table.py."""
+    """Figures of a study's variants by text, over seeds; written by bench/study_table.py, or of a study that is not finished."""
     file = MEASUREMENTS / f"table-{name}.json"
     if not file.is_file():
         return f"Perplexity of each variant by text: not measured yet (`python bench/study_table.py studies/{name}`)."
@@ -152,7 +152,10 @@ def table(name: str) -> str:
     for variant, columns in document["rows"].items():
         figures = ", ".join(f"{column} {shown(Estimate.from_plain(value), percent=False)}" for column, value in columns.items())
         rows.append(f"{variant}: {figures}")
-    return "Perplexity by token: " + "; ".join(rows) + "."
+    text = f"{document['what']}: {'; '.join(rows)}."
+    differences = document.get("loss_minus_base", {})
+    listed = ", ".join(f"{name}{_difference({'difference': one, 'verdict': ''})}" for name, one in differences.items())
+    return f"{text} Loss, difference from the base: {listed}." if listed else text
 
 
 def pictures(row: dict[str, Any]) -> str:
