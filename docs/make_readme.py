@@ -1,7 +1,8 @@
 """Draws README's pictures from real output: `python docs/make_readme.py RUN STUDY LOOK_RUN`.
 
-RUN: a run on a text of one's own (`glassformer train mine.txt`): what `evaluate` prints becomes a picture of a terminal. STUDY:
-the folder of `glassformer demo`: its differences and verdicts. LOOK_RUN: the run of the course's last lesson: one attention map.
+RUN: a run on a text of one's own (`glassformer train mine.txt`): what `evaluate` prints becomes a picture of a terminal.
+STUDY: the folder of `glassformer demo`: its differences and verdicts. LOOK_RUN: the run of the course's last lesson, for one
+attention map.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ def printed(*words: str, folder: Path) -> str:
 
 
 def terminal(command: str, output: str, *, most: int = COLUMNS) -> str:
-    """A command and its output -> a picture of a terminal. Text stays text, wrapped where a terminal would; nothing is left out."""
+    """A command and its output -> a picture of a terminal: text stays text, wrapped as there; nothing is left out."""
     lines = [("$ " + command, "#f0f6fc")]
     for line in output.rstrip().splitlines():
         pieces = [line[at : at + most] for at in range(0, len(line), most)] or [""]
         lines.extend((piece, _colour(line)) for piece in pieces)
     width, height = MARGIN * 2 + CHARACTER * max(len(line) for line, _ in lines), MARGIN * 2 + LINE * len(lines)
     rows = "\n".join(
-        f'<text x="{MARGIN}" y="{MARGIN + LINE * (number + 0.8):.1f}" fill="{colour}" xml:space="preserve">{html.escape(line)}</text>'
+        f'<text x="{MARGIN}" y="{MARGIN + LINE * (number + 0.8):.1f}" fill="{colour}" xml:space="preserve">'
+        f"{html.escape(line)}</text>"
         for number, (line, colour) in enumerate(lines)
     )
     return (
