@@ -1,4 +1,4 @@
-"""README: its pictures are there, small and drawn from real output; its first screen shows a terminal, a map and the verdicts."""
+"""README: its pictures are there, small and drawn from real output; the first screen shows a terminal, a map, the verdicts."""
 
 from __future__ import annotations
 
