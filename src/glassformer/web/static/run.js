@@ -70,7 +70,9 @@ export async function show(page, { name }) {
     facts([["checkpoints", run.checkpoints.join(", ") || "none"], ["test split opened", run.openings ? `${run.openings} times` : "never"]]),
     h("details", {}, h("summary", {}, "The recipe, resolved"), h("pre", { tabindex: 0 }, run.recipe)));
 
-  drawSamples();
+  // Writing takes the machine a moment: only for somebody who has come to read it.
+  const seen = new IntersectionObserver((entries) => { if (entries.some((one) => one.isIntersecting)) { seen.disconnect(); open.samples = true; drawSamples(); } });
+  seen.observe(samples);
   const stop = events("/api/run/events", { run: name }, (news) => {
     if (news.error) { fill(said, problem(new Error(news.error))); return; }
     if (news.reload) { plot.load(); again().catch(() => {}); return; }
@@ -79,9 +81,9 @@ export async function show(page, { name }) {
     if (!whole) plot.load();
     const status = news.standing && news.standing.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
-    if (status && status !== open.status) { const first = !open.status; open.status = status; again().then(() => first || drawSamples(), () => {}); } else if (last !== null) { run.step = last; drawHead(); }
+    if (status && status !== open.status) { const first = !open.status; open.status = status; again().then(() => !first && open.samples && drawSamples(), () => {}); } else if (last !== null) { run.step = last; drawHead(); }
   });
-  return () => { stop(); plot.close(); };
+  return () => { stop(); seen.disconnect(); plot.close(); };
 }
 
 function costTable(cost) {
