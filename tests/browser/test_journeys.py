@@ -48,6 +48,7 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     assert page.locator(".samples pre").inner_text().strip()
 
 
+@pytest.mark.slow  # tests/web/routes/test_start.py goes the same way without a browser
 def test_stop_and_resume(open_page, server, folder) -> None:
     page = open_page()
     page.goto(server.at("new?base=run:letters"))
