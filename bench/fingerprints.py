@@ -1,7 +1,7 @@
 """Every shipped recipe in short form -> sha256 of its weights and its figures: what a refactoring must not change.
 
-    python bench/fingerprints.py before.json        # on the tree as it was
-    python bench/fingerprints.py after.json before.json   # on the changed tree: says what differs, exit code 1 if anything does
+    python bench/fingerprints.py before.json              # on the tree as it was
+    python bench/fingerprints.py after.json before.json   # on the changed tree: names what differs, then exit code 1
 
 The same build, device and number of threads give the same bits, so run both on one machine. Real data sets are taken from
 GLASSFORMER_DATA; recipes whose data are absent are left out and named.

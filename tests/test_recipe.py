@@ -182,3 +182,9 @@ def test_a_plain_recipe_is_written_as_earlier_versions_wrote_it(tiny) -> None:
     assert sorted(plain["evaluation"]) == ["batch_size", "every", "patience", "texts"]
     assert sorted(plain["checkpoint"]) == ["best", "every", "keep"]
     assert "by" in load_recipe(tiny, {"evaluation.by": "bits_per_byte"}).plain()["evaluation"]
+
+
+def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="glassformer import"):
+        load_recipe("docstrings-char", {"init_from": str(tmp_path)})

@@ -22,15 +22,16 @@ from glassformer.assembly import (
     tokenizer_for,
     tools_for,
 )
+from glassformer.check_cache import check_key
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
+from glassformer.fast_paths import require_path_checks
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
 from glassformer.foundation.stopwatch import Stopwatch
-from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import generate_texts
 from glassformer.lifecycle import (
     beginning_of,
@@ -43,7 +44,7 @@ from glassformer.lifecycle import (
 )
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
-from glassformer.remembered import check_key
+from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
@@ -51,12 +52,15 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import hasten
+from glassformer.training.fast import GraphedStep, accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Step, Surroundings, Trainer, TrainingState
+from glassformer.training.trainer import Callbacks, Trainer, TrainingState
+
+PATHS_DEPEND_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer", "compile")
+"""Settings of training with which a compiled or recorded step is another one."""
 
 
 def train(
@@ -110,20 +114,25 @@ def train(
         optimizers = _optimizers(recipe, network, beginning)
         batches = batches_of(recipe, data)
         steps = number_of_steps(recipe, batches)
+        on_device = batches.on(runtime.device)
+        step = _step(recipe, network, optimizers, runtime, steps, clock, watch)
+        with clock.phase("checks"):
+            known = (checked is not None or not recheck) and beginning is None and parent is None
+            report = _paths_checked(recipe, data, report, step, on_device, known, allow_leaks, watch)
         rewind(folder, 0 if beginning is None else beginning.step)
         _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
         _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
         log = MetricsLog(folder.metrics_file)
         keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
         trainer = Trainer(
-            _step(recipe, network, optimizers, runtime, steps, clock, watch),
-            batches.on(runtime.device),
+            step,
+            on_device,
             steps=steps,
             training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
-            around=replace(
-                _surroundings(recipe, data, network, log, stop, watch),
+            callbacks=replace(
+                _callbacks(recipe, data, network, log, stop, watch),
                 clock=clock,
                 evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
                 record=_recorder(keep, log, recipe, batches, watch),
@@ -140,12 +149,12 @@ def train(
     return Run(folder)
 
 
-def _surroundings(
+def _callbacks(
     recipe: Recipe, data: PreparedData, network: Network, log: MetricsLog, stop: StopSignal, watch: Watcher
-) -> Surroundings:
+) -> Callbacks:
     """What the trainer asks of the layers above it, with nothing kept yet."""
     metric = chosen_metric(recipe)
-    return Surroundings(
+    return Callbacks(
         evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
         record=lambda record: None,
         save=lambda state: None,
@@ -163,12 +172,12 @@ def _step(
     steps: int,
     clock: Stopwatch,
     watch: Watcher,
-) -> Step:
+) -> TrainStep | GraphedStep:
     """The training step, in the fastest form that this machine and the length of the run allow."""
     loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
     with clock.phase("compile"):
         step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
-        return hasten(step, recipe.training, steps, watch, clock)
+        return accelerate(step, recipe.training, steps, watch, clock)
 
 
 def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
@@ -180,12 +189,38 @@ def _checked(
 ) -> CheckReport:
     """The laws that the objective demands, on the very network that is to be trained."""
     laws = recipe.objective.laws
-    return pass_the_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
+    return require_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
 
 
-def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime) -> str | None:
+def _paths_checked(
+    recipe: Recipe,
+    data: PreparedData,
+    report: CheckReport,
+    step: TrainStep | GraphedStep,
+    batches: BatchesByStep,
+    known: bool,
+    allow_leaks: bool,
+    watch: Watcher,
+) -> CheckReport:
+    """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
+    training = recipe.training.plain()
+    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"recorded": isinstance(step, GraphedStep)}
+    paths = {"training": settings, "objective": recipe.objective.plain()}
+    return require_path_checks(
+        report,
+        step,
+        lambda: batches.batch(0),
+        laws=recipe.objective.laws,
+        vocabulary=data.tokenizer.size,
+        allow_leaks=allow_leaks,
+        key=_check_key(recipe, data, step.runtime, paths) if known else None,
+        watch=watch,
+    )
+
+
+def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None) -> str | None:
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
-    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime)
+    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
 
 
 def _parent(

@@ -125,6 +125,11 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any]) -> dict[str, Any]:
     place = values.get("init_from")
     if not isinstance(place, str):
         return dict(values)
+    if not is_run(place) and (Path(place) / "config.json").is_file():
+        raise ConfigError(
+            f"init_from={place} is the folder of a Hugging Face model. Make it a run first "
+            f"(glassformer import {place} --out RUN), then give init_from=RUN."
+        )
     before = RunDirectory(Path(place)).read_recipe() if is_run(place) else _with_tokenizer_of_parent(recipe_values(place))
     theirs = before.get("tokenizer", "char")
     own = values.get("tokenizer")

@@ -25,7 +25,6 @@ from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, generation_precision
-from glassformer.gate import pass_the_checks, taint_of
 from glassformer.generation.texts import Sample, generate_texts
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
@@ -35,9 +34,10 @@ from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
+from glassformer.require_checks import require_checks, taint_of
 from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import in_html, in_one_line, standing_of, summary_of
+from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        return str(standing_of(self.directory)["status"])
+        return str(progress_of(self.directory)["status"])
 
     @property
     def tainted(self) -> str | None:
@@ -305,7 +305,7 @@ class Run:
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        report = checked or pass_the_checks(network, laws=objective.laws, allow_leaks=allow_leaks, watch=watch)
+        report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, watch=watch)
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
@@ -386,8 +386,8 @@ class Run:
     ) -> list[Sample]:
         """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
 
-        ``precision``: float32 gives exactly the texts of the definition; bf16 (on a GPU several times as fast) those of a
-        model rounded to it.
+        ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
+        those of a model rounded to it.
         """
         return generate_texts(
             self._generating(checkpoint, precision, watch),

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import RunTable, last_validation, overview, standing_of
+from glassformer.runs.overview import RunTable, last_validation, overview, progress_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -68,12 +68,12 @@ def test_one_run_by_its_own_folder(tmp_path) -> None:
 def test_a_process_that_is_gone_was_killed(tmp_path) -> None:
     run = made(tmp_path / "a", status="running")
     (run.checkpoint(7)).mkdir(parents=True)
-    assert standing_of(run)["status"] == "running"
+    assert progress_of(run)["status"] == "running"
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     state = run.state_file.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {gone.pid}')
     run.state_file.write_text(state)
-    assert (standing_of(run)["status"], standing_of(run)["step"]) == ("killed", 7)
+    assert (progress_of(run)["status"], progress_of(run)["step"]) == ("killed", 7)
 
 
 def test_a_loss_that_is_not_finite_is_no_number_in_the_table(tmp_path) -> None:

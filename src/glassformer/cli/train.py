@@ -39,7 +39,7 @@ def command(
     changes = changes_of(set_)
     if dry_run:
         with watching() as watch:
-            from glassformer.planning import plan as plan_of
+            from glassformer.recipe_cost import plan as plan_of
 
             plan = plan_of(recipe, set=changes, seed=seed, plugins=plugin or (), timed=True, watch=watch)
         print_json(plan.plain()) if json else _print_plan(plan)
@@ -89,7 +89,7 @@ def _print_timing(timing: dict[str, Any]) -> None:
 
 
 def _print_plan(plan: object) -> None:
-    from glassformer.planning import Plan
+    from glassformer.recipe_cost import Plan
 
     assert isinstance(plan, Plan)
     rows = [[part.name, str(part.copies), f"{part.parameters:,}", f"{part.forward_flops:,}"] for part in plan.cost.parts]

@@ -77,20 +77,20 @@ class RunTable:
         try:
             recipe = self._once(run, run.recipe_file, lambda: run.read_recipe(self._read))
             facts = self._once(run, run.environment_file, lambda: _facts(run))
-            standing = standing_of(run, dict(self._once(run, run.state_file, run.read_state)))
+            progress = progress_of(run, dict(self._once(run, run.state_file, run.read_state)))
             notes = self._once(run, run.notes_file, run.notes)
             metric = facts["metric"]
             log = MetricsLog(run.metrics_file)
             value = self._once(run, log.file, lambda: log.last(metric.recorded, most=TAIL))
         except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
-            standing, recipe = {"status": "damaged"}, None
+            progress, recipe = {"status": "damaged"}, None
         finite = isinstance(value, int | float) and math.isfinite(value)
         row = {
             "name": _name(run, self.folder),
             "folder": str(run.root),
-            "status": standing["status"],
-            "step": standing.get("step"),
-            "steps": standing.get("steps"),
+            "status": progress["status"],
+            "step": progress.get("step"),
+            "steps": progress.get("steps"),
             "metric": metric.name,
             metric.recorded: value if finite else None,
             "notes": list(notes),
@@ -150,7 +150,7 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
     return {"metric": _metric(known), "tainted": known.get("tainted") is not None, "ancestry": ancestors}
 
 
-def standing_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
+def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
     """The run's state; one that says "running" while its process is gone was killed."""
     state = run.read_state() if state is None else state
     if state["status"] == "running":
@@ -163,13 +163,13 @@ def standing_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[
 
 def summary_of(run: RunDirectory) -> dict[str, Any]:
     """One run in a few plain figures."""
-    standing, metric = standing_of(run), metric_of(run)
+    progress, metric = progress_of(run), metric_of(run)
     evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
     return {
         "run": str(run.root),
-        "status": standing["status"],
-        "step": standing.get("step"),
-        "steps": standing.get("steps"),
+        "status": progress["status"],
+        "step": progress.get("step"),
+        "steps": progress.get("steps"),
         "metric": metric.name,
         metric.recorded: last_validation(run, metric.recorded),
         "seconds": evaluations[-1]["seconds"] if evaluations else None,

@@ -23,6 +23,8 @@ FIRST = 1 << 12
 """Bytes that are read first: what is looked for mostly stands in the last lines."""
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+OLD_KEYS = {"gradient": "grad_norm"}
+"""Keys that earlier versions wrote, and what they are called now: old runs are read by the new names."""
 
 
 @final
@@ -59,7 +61,7 @@ class MetricsLog:
                 lines = (stream.read(size) + torn).split(b"\n")
                 torn = lines.pop(0) if end > 0 else b""
                 for line in reversed(lines):
-                    record = _record(line)
+                    record = {OLD_KEYS.get(old, old): value for old, value in _record(line).items()}
                     if key in record:
                         return _readable(record[key])
         return None
@@ -74,7 +76,7 @@ class MetricsLog:
 
     def _records(self) -> Iterator[dict[str, Any]]:
         for record in read_json_lines(self.file):
-            yield {key: _readable(value) for key, value in record.items()}
+            yield {OLD_KEYS.get(key, key): _readable(value) for key, value in record.items()}
 
 
 @final

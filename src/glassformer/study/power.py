@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.foundation.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
-from glassformer.study.crossed import Crossed
+from glassformer.study.two_way import TwoWayEffects
 
 ALPHA = 0.05
 POWER = 0.8
@@ -84,7 +84,7 @@ class SeedsNeeded:
 MORE_DOCUMENTS = "more documents are needed; no number of seeds is enough"
 
 
-def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
+def seeds_needed(found: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
     """Seeds that would find ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
 
     The seeds' variance is known from few seeds only. The number is large enough that, over all that it may be, the power
@@ -105,7 +105,7 @@ def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: flo
     return SeedsNeeded(value, low, high)
 
 
-def documents_wanted(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
+def documents_wanted(found: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
     """About how many documents would leave half of the permitted variance to the seeds; None where these are enough."""
     z = normal_quantile(1.0 - alpha / (2 * changes))
     permitted = 0.5 * difference**2 / (z + normal_quantile(POWER)) ** 2

@@ -119,7 +119,7 @@ def test_new_points_are_told_as_they_come(folder) -> None:
     desk = Desk.of(folder)
     look = _watch(desk, "one")
     first = look()
-    assert (first["standing"]["status"], first["curves"]) == ("finished", {})
+    assert (first["progress"]["status"], first["curves"]) == ("finished", {})
     assert look() is None
     log = MetricsLog(desk.place.run("one").metrics_file)
     log.append({"step": 3, "loss": 1.25})

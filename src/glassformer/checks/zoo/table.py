@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from glassformer.checks.zoo.run import in_words
+from glassformer.foundation.build import code_sha256
 
 LAWS = ("causality", "batch", "state", "padding", "cache")
 SIGNS = {"passed": "holds", "broken": "BROKEN", "cannot tell": "?"}
 HEADINGS = ("class", *LAWS, "s", "remark")
+KEPT = "zoo.jsonl"
+"""Entries as they came, so that a zoo that was broken off goes on where it stood."""
 
 
 def document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -23,7 +27,8 @@ def document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     return {
         "transformers": transformers.__version__,
-        "torch": torch.__version__,
+        "torch": torch.__version__.partition("+")[0],
+        "code": code_sha256(),
         "summary": summary(entries),
         "classes": list(entries),
     }
@@ -113,6 +118,31 @@ def page(found: dict[str, Any]) -> str:
 
 def _css(cell: str) -> str:
     return {"BROKEN": "broken", "?": "ask"}.get(cell, "")
+
+
+def kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entries that a broken-off run of the same code and libraries left in the folder, by class."""
+    file, found = folder / KEPT, dict[str, dict[str, Any]]()
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        with suppress(ValueError, KeyError):  # a line that was cut off
+            document = json.loads(line)
+            if document["build"] == _build():
+                found[document["entry"]["class"]] = document["entry"]
+    return found
+
+
+def keep(entry: dict[str, Any], folder: Path) -> None:
+    """Adds a line to what ``kept`` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / KEPT).open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps({"build": _build(), "entry": entry}) + "\n")
+
+
+def _build() -> list[str]:
+    import torch
+    import transformers
+
+    return [code_sha256(), transformers.__version__, torch.__version__]
 
 
 def write(entries: Sequence[dict[str, Any]], folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import metric_of, standing_of
+from glassformer.runs.overview import metric_of, progress_of
 from glassformer.web.blocks import blocks_plain
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
@@ -91,7 +91,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
     recipe = directory.read_recipe()
     return {
         **document,
-        "standing": standing_of(directory),
+        "progress": progress_of(directory),
         "about": recipe.get("about", ""),
         "recipe": dump_yaml(recipe),
         "environment": {key: environment.get(key) for key in ENVIRONMENT if environment.get(key) is not None},
@@ -100,7 +100,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
         "ancestry": [_ancestor(desk, one) for one in environment.get("ancestry", []) if isinstance(one, dict)],
         "openings": len(directory.openings()),
         "checkpoints": directory.steps(),
-        "health": health_of(directory, standing_of(directory), curves),
+        "health": health_of(directory, progress_of(directory), curves),
         "evaluation": None if evaluation is None else blocks_plain(evaluation_blocks(evaluation)),
         "keys": curves.keys,
         "main": ["loss", metric_of(directory).recorded],
@@ -164,11 +164,11 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
     directory = desk.place.run(name)
     found = Curves(directory.metrics_file)
     found.update()
-    state: dict[str, Any] = {"standing": None, "rewritten": found.rewritten}
+    state: dict[str, Any] = {"progress": None, "rewritten": found.rewritten}
     sent = {key: found.length(key) for key in found.keys}
 
     def look() -> Any:
-        standing = standing_of(desk.place.run(name))
+        progress = progress_of(desk.place.run(name))
         new = found.update()
         if found.rewritten != state["rewritten"]:
             state["rewritten"] = found.rewritten
@@ -177,10 +177,10 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
             return {"reload": True}
         points = {key: found.thinned(key, points=200, skip=sent.get(key, 0)) for key in found.keys} if new else {}
         sent.update((key, found.length(key)) for key in found.keys)
-        if not new and standing == state["standing"]:
+        if not new and progress == state["progress"]:
             return None
-        state["standing"] = standing
-        return {"standing": standing, "curves": {key: one for key, one in points.items() if one["of"]}, "sent": dict(sent)}
+        state["progress"] = progress
+        return {"progress": progress, "curves": {key: one for key, one in points.items() if one["of"]}, "sent": dict(sent)}
 
     return look
 

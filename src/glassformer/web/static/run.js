@@ -79,7 +79,7 @@ export async function show(page, { name }) {
     let whole = true;
     for (const [key, one] of Object.entries(news.curves || {})) if (shown(key)) whole = plot.append(key, one.step, one.value) && whole;
     if (!whole) plot.load();
-    const status = news.standing && news.standing.status;
+    const status = news.progress && news.progress.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
     if (status && status !== open.status) { const first = !open.status; open.status = status; again().then(() => !first && open.samples && drawSamples(), () => {}); } else if (last !== null) { run.step = last; drawHead(); }
   });
