@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from glassformer.foundation.yaml_text import parse_yaml
+
 from .conftest import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -39,11 +41,12 @@ def server(demo: Path, tmp_path: Path) -> Iterator[Server]:
     started.stop()
 
 
-def test_five_clicks(open_page: Callable[..., Any], picture: Callable[[Any, str], None]) -> None:
+def test_five_clicks(open_page: Callable[..., Any], demo: Path, picture: Callable[[Any, str], None]) -> None:
+    changes = parse_yaml((demo / "plan.yaml").read_text(encoding="utf-8"))["plan"]["changes"]
     page = open_page()  # the address opens the study itself
     page.get_by_role("heading", name="Verdicts").wait_for()
     verdicts = page.locator(".verdicts li")
-    assert verdicts.count() == 3
+    assert verdicts.count() == len(changes)
     assert "invalid" in page.locator(".verdicts").inner_text()  # the one that cheats
     picture(page, "journey-1-study")
     page.get_by_text("Trials: ").click()  # 1
