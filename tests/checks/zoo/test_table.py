@@ -73,7 +73,8 @@ def test_what_is_written_is_the_document(tmp_path) -> None:
     found = write(ENTRIES, tmp_path / "new" / "folder")
     assert json.loads((tmp_path / "new" / "folder" / "zoo.json").read_text()) == found
     assert (tmp_path / "new" / "folder" / "zoo.html").read_text() == page(found)
-    assert "of 5 causal classes 4 could be built small" in sentence(found)
+    assert f"of 5 causal classes (there are {found['mapped']}; {found['mapped'] - 5} were not tried) 4 could" in sentence(found)
+    assert "of 5 causal classes 4 could be built small" in sentence({**found, "mapped": 5})
     assert sentence(found).endswith("same afterwards: Leaky.")
 
 
