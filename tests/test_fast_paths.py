@@ -18,14 +18,14 @@ from torch import Tensor
 
 from glassformer.checks.report import CheckReport
 from glassformer.experiment import train
-from glassformer.fast_paths import check_generation, check_paths, pass_the_path_checks
+from glassformer.fast_paths import check_generation, check_paths, require_path_checks
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.runtime import Runtime, bf16_works
 from glassformer.generation.batch import BatchDecoder
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.training import fast
-from glassformer.training.fast import RecordedStep, compile_loss
+from glassformer.training.fast import GraphedStep, compile_loss
 from glassformer.training.step import StepOutcome, TrainStep
 
 CAUSAL = frozenset({"causality"})
@@ -98,15 +98,15 @@ def test_a_plain_step_costs_nothing(make_step) -> None:  # noqa: F811
         raise AssertionError("no batch is needed")
 
     report = CheckReport("a model", tested={"batch": "tried"})
-    assert pass_the_path_checks(report, make_step(), never, laws=CAUSAL, vocabulary=VOCABULARY) is report
+    assert require_path_checks(report, make_step(), never, laws=CAUSAL, vocabulary=VOCABULARY) is report
 
 
 def recorded_step(
     make: Callable[..., TrainStep], monkeypatch: pytest.MonkeyPatch, *, stale: bool, dropout: float
-) -> RecordedStep:
+) -> GraphedStep:
     """A step "recorded" on the CPU: replaying calls it again on the captured batch; a stale one never reads the new batch."""
     step = compiled_step(make, monkeypatch, lambda loss: loss, dropout)
-    recorded = RecordedStep(step)
+    recorded = GraphedStep(step)
 
     def capture(batch: Any) -> Any:
         copy, first = batch.clone(), batch.clone()
@@ -114,7 +114,7 @@ def recorded_step(
         outcome = StepOutcome(torch.zeros(()), torch.zeros(()))
 
         def replay() -> None:
-            for place, value in zip(outcome, step.change(first if stale else copy)):
+            for place, value in zip(outcome, step.update(first if stale else copy)):
                 place.copy_(value)
 
         return fast._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
@@ -170,7 +170,7 @@ def test_what_passed_is_remembered_under_its_key(make_step, monkeypatch, tmp_pat
     plain, said = CheckReport("a model", tested={"batch": "tried"}), []
     watch: Any = SimpleNamespace(say=said.append)
     for _ in range(2):
-        report = pass_the_path_checks(
+        report = require_path_checks(
             plain, step, lambda: asked.batch(0), laws=CAUSAL, vocabulary=VOCABULARY, key="k", watch=watch
         )
         assert report.subject == "a model"

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.check_cache import cache_check, cached_check
 from glassformer.checks.passes import relative, same_generators
 from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
 from glassformer.checks.report import CheckReport
@@ -23,12 +24,11 @@ from glassformer.checks.verdicts import in_short
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.gate import settle
-from glassformer.generation.scores import scores_by_definition, scores_in_generation
+from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
 from glassformer.model.transformer import Transformer
-from glassformer.remembered import remember_check, remembered_check
-from glassformer.training.fast import RecordedStep
+from glassformer.require_checks import settle
+from glassformer.training.fast import GraphedStep
 from glassformer.training.step import TrainStep
 
 PROMPTS = 4
@@ -39,9 +39,9 @@ MOST_ROUNDING = 0.1
 """Beyond this share of the largest score no rounding explains a difference."""
 
 
-def pass_the_path_checks(
+def require_path_checks(
     report: CheckReport,
-    step: TrainStep | RecordedStep,
+    step: TrainStep | GraphedStep,
     batch: Callable[[], Batch],
     *,
     laws: frozenset[str],
@@ -56,22 +56,22 @@ def pass_the_path_checks(
     """
     if not has_fast_paths(step, laws):
         return report
-    if key is not None and (known := remembered_check(key)) is not None:
+    if key is not None and (known := cached_check(key)) is not None:
         watch.say(f"Checks of the fast paths passed before: {known.notes[-1]} --recheck runs them again.")
         return report.joined(known)
     found = check_paths(step, batch(), laws=laws, vocabulary=vocabulary)
     if key is not None:
-        remember_check(key, found)
+        cache_check(key, found)
     settle(found, "Checks of the fast paths", allow_leaks, watch)
     return report.joined(found)
 
 
-def has_fast_paths(step: TrainStep | RecordedStep, laws: frozenset[str]) -> bool:
+def has_fast_paths(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
     """Whether anything but the model as it is written, in float32, will run."""
     return _unrecorded(step).fused or _generates_in_bf16(step, laws)
 
 
-def check_paths(step: TrainStep | RecordedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
+def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
     """Every fast path of the run; network, optimizer and generators are afterwards as they were."""
     network: Any = _unrecorded(step).loss.network
     snapshot, training = Snapshot(network), network.training
@@ -88,19 +88,19 @@ def check_paths(step: TrainStep | RecordedStep, batch: Batch, *, laws: frozenset
     return functools.reduce(CheckReport.joined, reports, CheckReport("the fast paths"))
 
 
-def _unrecorded(step: TrainStep | RecordedStep) -> TrainStep:
-    return step.unrecorded if isinstance(step, RecordedStep) else step
+def _unrecorded(step: TrainStep | GraphedStep) -> TrainStep:
+    return step.unrecorded if isinstance(step, GraphedStep) else step
 
 
-def _generates_in_bf16(step: TrainStep | RecordedStep, laws: frozenset[str]) -> bool:
+def _generates_in_bf16(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
     network = _unrecorded(step).loss.network
     causal = isinstance(network, Transformer) and network.dims.causal and "causality" in laws
     return causal and step.runtime.precision == "bf16"
 
 
-def check_step(step: TrainStep | RecordedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
+def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
     """The laws on the compiled loss; then compiled against plain, and recorded against unrecorded."""
-    recorded, compiled = isinstance(step, RecordedStep), _unrecorded(step)
+    recorded, compiled = isinstance(step, GraphedStep), _unrecorded(step)
     batch = batch.to(step.runtime.device)
     batch = batch.clone() if recorded else batch  # a recorded step reads a copy, which has strides of its own
     piece = batch.split(batch.rows // step.accumulate)[0]
@@ -129,15 +129,15 @@ def _without_targets(batch: Batch) -> Batch:
     return Batch(**{name: torch.full_like(t, IGNORED) if name in asked else t for name, t in batch.tensors.items()})
 
 
-def _same(plain: TrainStep, fast: TrainStep | RecordedStep, batch: Batch, name: str) -> CheckReport:
+def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: str) -> CheckReport:
     """Loss and gradient norm of both. Where dropout is drawn by torch's generator (inside attention), a compiled step draws
     other numbers: then the means over several seeds are compared, beside the spread of the plain step."""
 
-    def measured(step: TrainStep | RecordedStep, seeds: int = 1) -> dict[str, Tensor]:
+    def measured(step: TrainStep | GraphedStep, seeds: int = 1) -> dict[str, Tensor]:
         outcomes = [step.measure(batch, seed) for seed in range(seeds)]
         return {
             "loss": torch.stack([one.loss for one in outcomes]),
-            "grad_norm": torch.stack([one.gradient for one in outcomes]),
+            "grad_norm": torch.stack([one.grad_norm for one in outcomes]),
         }
 
     precision = plain.runtime.precision
@@ -174,8 +174,8 @@ def check_generation(network: Transformer, *, vocabulary: int, dtype: torch.dtyp
     network.eval()
     try:
         low = copy.deepcopy(network).to(dtype).eval()
-        expected = scores_by_definition(network, prompts)
-        rounding = relative(expected, scores_by_definition(low, prompts))
+        expected = scores_by_reference(network, prompts)
+        rounding = relative(expected, scores_by_reference(low, prompts))
     except (GlassformerError, RuntimeError) as error:
         return CheckReport(name, cannot_tell={"path": in_short(error)})
     return check_same(

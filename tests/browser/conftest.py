@@ -66,8 +66,8 @@ def gallery(tmp_path_factory: pytest.TempPathFactory, tiny_text: Path) -> Path:
         "about": "A small model of a small text.",
         "data": {"path": str(tiny_text), "document": "line", "split": {"validation": 0.2}},
         "model": {"width": 16, "heads": 4, "layers": 2, "context": 48},
-        "training": {"steps": 150, "batch_size": 8, "lr": 0.01, "device": "cpu", "precision": "float32", "log_every": 1},
-        "evaluation": {"every": 25},
+        "training": {"steps": 60, "batch_size": 8, "lr": 0.01, "device": "cpu", "precision": "float32", "log_every": 1},
+        "evaluation": {"every": 20},
     }
     train(values, out=folder / "letters")
     train({**values, "tokenizer": {"kind": "bpe", "vocab": 300}}, out=folder / "pairs")
@@ -92,9 +92,22 @@ def folder(gallery: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(gallery, tmp_path / "runs"))
 
 
+@pytest.fixture(scope="session")
+def standing(gallery: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all journeys that change nothing."""
+    started = Server(gallery, tmp_path_factory.mktemp("home"))
+    started.start()
+    yield started
+    started.stop()
+
+
 @pytest.fixture
-def server(folder: Path, tmp_path: Path) -> Iterator[Server]:
-    started = Server(folder, tmp_path)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A journey that asks for the folder may change it, and gets a server of its own for its copy."""
+    if "folder" not in request.fixturenames:
+        yield request.getfixturevalue("standing")
+        return
+    started = Server(request.getfixturevalue("folder"), tmp_path)
     started.start()
     yield started
     if started.process is not None and started.process.poll() is None:

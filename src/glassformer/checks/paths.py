@@ -1,4 +1,4 @@
-"""What really runs -> the laws on it: a compiled loss, a recorded step, scores in low precision.
+"""What really runs -> the laws on it: a compiled loss, a captured step, scores in low precision.
 
 ``check_loss`` takes the loss of a training step as it is called there, compiled or not, and a batch of the run. Targets that
 are left out (-100) cost nothing, so a sum over a few places is asked for: it must not change with later tokens, other rows or

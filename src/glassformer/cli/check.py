@@ -50,7 +50,7 @@ def command(
             raise UsageError("--zoo checks every causal class of transformers; leave out the target and --class.")
         _zoo(out_, workers, limit, json)
         return
-    from glassformer.checking import check
+    from glassformer.check_target import check
 
     report = check(
         target,

@@ -1,8 +1,11 @@
-"""``glassformer demo``: the main job on built-in data: a small study with three verdicts and a report page, in minutes."""
+"""``glassformer demo``: the main job on built-in data: a small study with four verdicts and a report page, in minutes."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +24,11 @@ def command(
     jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core).")] = None,
     json: Json = False,
 ) -> None:
-    """Compare three changes of a small Transformer on the built-in corpus: one matters, one does not, one cheats."""
+    """Compare four changes of a small Transformer on the built-in corpus: better, same, not decided and invalid."""
     say(
-        "Three changes of a small Transformer, each trained with 8 seeds on the docstrings of Python's standard library: one "
-        "matters, one does not, one cheats. About five minutes on two cores. Ctrl-C stops; run again to go on."
+        "Four changes of a small Transformer, each trained with 8 seeds on the docstrings of Python's standard library: one "
+        "matters, one does not, one is too small to tell, one cheats. About five minutes on two cores. Ctrl-C stops; run again "
+        "to go on."
     )
     with watching_a_study() as watch:
         from glassformer.study.compare import compare
@@ -36,10 +40,12 @@ def command(
         return
     out().print(str(study), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    out().print(f"In the browser, with everything behind it: {open_in_page(out_)}", markup=False)
     say("Next: glassformer compare docstrings-char --vary model.positions=sinusoidal,alibi --seeds 8   glassformer recipes")
+    out().print(f"In the browser, with everything behind it: {open_in_page(out_)}", markup=False)
 
 
 def open_in_page(study: Path) -> str:
-    """The command that shows a study's folder in the page."""
-    return shlex.join(["glassformer", "serve", str(study)])
+    """The command that shows a study's folder in the page, as it can be typed where the demo was called."""
+    own = Path(sys.argv[0])
+    program = "glassformer" if own.name != "glassformer" or shutil.which("glassformer") else os.path.relpath(own)
+    return shlex.join([program, "serve", str(study)])

@@ -21,7 +21,7 @@ from glassformer.model.transformer import Transformer
 
 
 @torch.no_grad()
-def scores_by_definition(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
+def scores_by_reference(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
     """The same by the reference implementation: whole windows, no cache; float32 [N, V]."""
     return torch.cat([next_scores(model, sequence) for sequence in _sequences(model, prompts)])
 
@@ -30,7 +30,7 @@ def scores_by_definition(model: Transformer, prompts: Sequence[Sequence[int]]) -
 def scores_in_generation(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
     """Scores of the token after each prompt, float32 [N, V]. ``model``: in evaluation mode and its precision."""
     if cache_misleads(model):  # such a model generates by the reference implementation
-        return scores_by_definition(model, prompts)
+        return scores_by_reference(model, prompts)
     sequences = _sequences(model, prompts)
     capacity = min(model.dims.context, max(map(len, prompts)) + 1)
     sampling = Sampling(temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0)

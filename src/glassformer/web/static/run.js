@@ -53,23 +53,33 @@ export async function show(page, { name }) {
     return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_") }));
   }, { label: `Curves of ${name} against steps` });
 
+  const samples = h("div", { class: "samples", "aria-live": "polite" });
+  async function drawSamples() {
+    if (!run.checkpoints.length) { fill(samples, h("p", { class: "small" }, "Once it has a checkpoint, what it writes is shown here.")); return; }
+    if (!samples.firstChild) fill(samples, loading("Writing"));
+    try {
+      const found = await get("/api/run/sample", { run: name });
+      fill(samples, found.blocks.length ? [drawBlocks(found.blocks), h("p", { class: "small" }, `at step ${number(found.step)}`)] : h("p", { class: "small" }, "A model of this kind does not write."));
+    } catch (error) { fill(samples, h("p", { class: "small" }, sentence(error.message))); }
+  }
   get("/api/run/cost", { run: name }).then((found) => fill(cost, costTable(found)), (error) => fill(cost, problem(error)));
-  fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it costs"), cost,
+  fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it writes"), samples, h("h2", {}, "What it costs"), cost,
     h("h2", {}, "Checks"), checks(run.checks),
-    run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, `${one.run}, step ${number(one.step)}`)))],
+    run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, one.name ? h("a", { href: link("run", one.name) }, one.name) : one.run, `, step ${number(one.step)}`)))],
     h("h2", {}, "How to run it again"), facts(Object.entries(run.environment)),
     facts([["checkpoints", run.checkpoints.join(", ") || "none"], ["test split opened", run.openings ? `${run.openings} times` : "never"]]),
     h("details", {}, h("summary", {}, "The recipe, resolved"), h("pre", { tabindex: 0 }, run.recipe)));
 
+  drawSamples();
   const stop = events("/api/run/events", { run: name }, (news) => {
     if (news.error) { fill(said, problem(new Error(news.error))); return; }
     if (news.reload) { plot.load(); again().catch(() => {}); return; }
     let whole = true;
     for (const [key, one] of Object.entries(news.curves || {})) if (shown(key)) whole = plot.append(key, one.step, one.value) && whole;
     if (!whole) plot.load();
-    const status = news.standing && news.standing.status;
+    const status = news.progress && news.progress.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
-    if (status && status !== open.status) { open.status = status; again().catch(() => {}); } else if (last !== null) { run.step = last; drawHead(); }
+    if (status && status !== open.status) { const first = !open.status; open.status = status; again().then(() => first || drawSamples(), () => {}); } else if (last !== null) { run.step = last; drawHead(); }
   });
   return () => { stop(); plot.close(); };
 }

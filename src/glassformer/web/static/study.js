@@ -15,8 +15,7 @@ export async function show(page, { name }) {
     const going = study.started && study.started.alive;
     fill(head, h("h1", {}, study.page ? study.page.title : `Study ${name}`), study.page && h("p", { class: "subtitle" }, study.page.subtitle),
       h("p", { class: "actions" }, going && h("button", { type: "button", onclick: () => act("/api/stop") }, "Stop"),
-        study.started && !going && h("button", { type: "button", onclick: () => act("/api/resume") }, "Go on"),
-        h("a", { class: "button", href: link("byhand") }, "Attention by hand")));
+        study.started && !going && h("button", { type: "button", onclick: () => act("/api/resume") }, "Go on")));
   }
   function drawTrials(rows) {
     if (!rows.length) { fill(trials, h("p", { class: "state" }, "No trial has begun yet.")); return; }
@@ -38,7 +37,7 @@ export async function show(page, { name }) {
   function drawReport() {
     if (study.damaged) { fill(report, h("p", { class: "banner", role: "alert" }, badge("damaged"), " ", sentence(study.damaged))); return; }
     const [blocks, first] = [study.page.blocks, study.page.blocks.findIndex((block) => block.kind === "verdicts")];
-    fill(report, drawBlocks(blocks.slice(0, first + 1)), trials, drawBlocks(blocks.slice(first + 1)), h("p", { class: "small" }, study.page.footer));
+    fill(report, study.page.tainted && drawBlocks([study.page.tainted]), drawBlocks(blocks.slice(0, first + 1)), trials, drawBlocks(blocks.slice(first + 1)), h("p", { class: "small" }, study.page.footer));
   }
   drawHead(); drawTrials(study.trials); drawReport();
   fill(page, head, said, report, study.damaged && trials);
