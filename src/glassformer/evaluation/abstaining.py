@@ -53,7 +53,8 @@ class AbstainRule:
 
     @classmethod
     def from_plain(cls, document: Mapping[str, Any]) -> Self:
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in document.items()})
+        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in document.items()}
+        return cls(**values)
 
 
 def rule_of(details: Mapping[str, Any]) -> AbstainRule | None:
