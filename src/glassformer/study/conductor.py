@@ -7,7 +7,7 @@ the order of things; executors do the work, and the statistics judge it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -249,11 +249,21 @@ class Conductor:
         left = [trial for trial in trials if not results[trial.label].done]
         taken = self._keeper.take(left) if self._keeper else []
         results.update({trial.label: self._read(trial, repair=True) for trial in taken})
-        left = [trial for trial in left if not results[trial.label].done]
+        left = self._worth_running([trial for trial in left if not results[trial.label].done], results.values())
         if left:
             self._spent = self._spent_before()
             self._run(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
         return [self._with_failure(self._read(trial)) for trial in trials]
+
+    def _worth_running(self, left: list[Trial], results: Iterable[TrialResult]) -> list[Trial]:
+        """Without the changes, where a run of the baseline that is here already cannot be used."""
+        bad = [
+            one.trial for one in results if one.trial.variant == BASE and one.trial.area == "trials" and one.problem is not None
+        ]
+        changes = [trial for trial in left if trial.variant != BASE and trial.area == "trials"] if bad else []
+        if changes:
+            self.watch.say(f"The baseline cannot be used ({bad[0].label}), so {len(changes)} trials of changes are not begun.")
+        return [trial for trial in left if trial not in changes]
 
     def _with_failure(self, result: TrialResult) -> TrialResult:
         reason = self.failures.get((result.trial.variant, result.trial.seed))
