@@ -166,13 +166,7 @@ LOOK = """async () => {
 
 def many_maps(folder: Path, tokens: int = 256) -> dict[str, Any]:
     """A model of 12 layers of 12 heads looks at a text of 256 tokens in the tab."""
-    text = folder.parent / "text.txt"
-    text.write_text("".join(f"{number} men and {number * 7} hens\n" for number in range(4000)))
-    change = {"data.path": str(text), "model.layers": 12, "model.heads": 12, "model.width": 144, "model.context": tokens}
-    more = {"training.steps": 1, "training.batch_size": 2, "evaluation.every": 1, "tokenizer": "byte"}
-    words = [word for key, value in (change | more).items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    made = [sys.executable, "-m", "glassformer", "train", "docstrings-char", *words, "--out", str(folder / "large"), "--quiet"]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    _untrained(RunDirectory(folder / "large"), tokens)
     found: dict[str, Any] = {"maps": 144, "tokens": tokens}
     with browsing() as tab, served(folder) as server:
         if tab is None:
@@ -190,6 +184,23 @@ def many_maps(folder: Path, tokens: int = 256) -> dict[str, Any]:
         found |= {"look_median_ms": statistics.median(whole), "fetched_and_drawn_median_ms": statistics.median(drawn)}
         found |= {"fetched_and_drawn_best_ms": min(drawn), "server_cpu_s": statistics.median(cpu)}
     return found
+
+
+def _untrained(run: RunDirectory, tokens: int) -> None:
+    """The files of a run of 12 layers of 12 heads that was not trained: what is drawn is as large."""
+    from glassformer.data.tokenizers.byte import ByteTokenizer
+    from glassformer.model.transformer import build_model
+    from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
+    from glassformer.runs.weights import saved_tensors
+
+    change = {"model.layers": 12, "model.heads": 12, "model.width": 144, "model.context": tokens, "tokenizer": "byte"}
+    recipe = load_recipe("docstrings-char", change)
+    tokenizer = ByteTokenizer()
+    tokenizer.save(run.tokenizer_file)
+    run.write_environment({"threads": 1, "outputs": None})
+    run.write_recipe(recipe.plain())
+    run.write_state("finished", step=1, steps=1)
+    save_checkpoint(run, Checkpoint(1, saved_tensors(build_model(recipe.model, tokenizer.size, seed=1))))
 
 
 @contextmanager

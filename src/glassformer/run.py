@@ -36,7 +36,7 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
+from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -125,25 +125,12 @@ class Run:
 
     def _step_of(self, which: str | int) -> int:
         """The step that ``best`` or a number names."""
-        step, steps = (self._best_step() if which == "best" else which), self.directory.steps()
-        if not str(step).isdigit():
-            raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
-        if int(step) not in steps:
-            raise RunError(f"{self.folder} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
-        return int(step)
+        return step_named(self.directory, which, lambda: self.checkpoint("last").state.get("best_step"))
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
             self._watch.say(sentence)
-
-    def _best_step(self) -> int:
-        best: int | None = self.checkpoint("last").state.get("best_step")
-        if best is None or best not in self.directory.steps():
-            raise RunError(
-                f"{self.folder} kept no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last."
-            )
-        return best
 
     def model_at(self, which: str | int = "last") -> Any:
         """The model of a checkpoint, built once and kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from glassformer.web.processes import Processes
 
 TOKEN = "token-of-the-browser-tests"
 PICTURES = os.environ.get("GLASSFORMER_PICTURES")
@@ -107,11 +110,15 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     if "folder" not in request.fixturenames:
         yield request.getfixturevalue("standing")
         return
-    started = Server(request.getfixturevalue("folder"), tmp_path)
+    folder = request.getfixturevalue("folder")
+    started = Server(folder, tmp_path)
     started.start()
     yield started
     if started.process is not None and started.process.poll() is None:
         started.stop()
+    for one in Processes(folder).list():  # what a journey that failed has left running
+        if one["alive"]:
+            os.kill(one["pid"], signal.SIGKILL)
 
 
 @pytest.fixture
@@ -123,7 +130,7 @@ def open_page(chromium: Any, server: Server) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(viewport={"width": width, "height": height}, **more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(90_000)
+        page.set_default_timeout(400_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
         page.goto(server.address)

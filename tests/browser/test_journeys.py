@@ -23,7 +23,7 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     page.goto(server.at("run/letters"))
     page.get_by_role("link", name="New from this").click()
     page.get_by_label("Name of its folder").fill("mine")
-    page.locator('[data-key="training.steps"]').fill("400")
+    page.locator('[data-key="training.steps"]').fill("200")
     page.get_by_text("The recipe is accepted").wait_for()
     page.get_by_text("FLOPs in all").wait_for()
     picture(page, "new")
@@ -32,22 +32,23 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     plot = page.locator("[data-points]")
     plot.wait_for()
     seen = {int(plot.get_attribute("data-points") or 0)}
-    end = time.monotonic() + 120
+    end = time.monotonic() + 400  # seconds; a shared machine can be slow
     while not page.get_by_text("finished", exact=True).count():
         assert time.monotonic() < end
         seen.add(int(plot.get_attribute("data-points") or 0))
         time.sleep(0.1)
     assert len(seen) > 2, "the curve did not grow while it trained"
-    page.get_by_text(re.compile(r"loss: [\d.]+ at step 400")).first.wait_for()
+    page.get_by_text(re.compile(r"loss: [\d.]+ at step 200")).first.wait_for()
     assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
     page.get_by_role("button", name="Measure").click()
     page.get_by_text("bigram").first.wait_for()
     picture(page, "run")
     page.get_by_role("heading", name="What it writes").scroll_into_view_if_needed()
-    page.get_by_text("at step 400", exact=True).wait_for()
+    page.get_by_text("at step 200", exact=True).wait_for()
     assert page.locator(".samples pre").inner_text().strip()
 
 
+@pytest.mark.slow  # tests/web/routes/test_start.py goes the same way without a browser
 def test_stop_and_resume(open_page, server, folder) -> None:
     page = open_page()
     page.goto(server.at("new?base=run:letters"))
@@ -78,7 +79,7 @@ def test_a_study_live(open_page, server, folder, picture) -> None:
     end = time.monotonic() + 300
     while "6 of 6 finished" not in counted:
         assert time.monotonic() < end, counted
-        counted |= set(re.findall(r"\d of 6 finished", page.locator("main").inner_text()))
+        counted |= set(re.findall(r"\d of \d finished", page.locator("main").inner_text()))  # of those that have begun
         time.sleep(0.2)
     assert len(counted) > 2, "the count of finished trials did not move while the study ran"
     page.locator(".verdicts").get_by_text("not decided", exact=True).first.wait_for()
