@@ -69,5 +69,5 @@ def test_it_runs_the_demo(programs: Path, tmp_path: Path) -> None:
     settings = [word for key, value in FEW.items() for word in ("--set", f"{key}={value}")]
     words = ("demo", "--out", tmp_path / "demo", "--jobs", 1, *settings, "--json")
     document = json.loads(called(programs / "glassformer", *words, cwd=tmp_path))
-    assert len(document["verdicts"]) == 3
+    assert len(document["verdicts"]) == 4
     assert Path(document["report"]).is_file()

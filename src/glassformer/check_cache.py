@@ -6,10 +6,12 @@ of our own parts with fresh weights: a plugin may change anything and read files
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from glassformer.checks.report import CheckReport
 from glassformer.data.cache import cache_folder, kept_folder
@@ -38,8 +40,19 @@ MACHINE = (
 """What must be the same, beside the code, for a check to give the same answer."""
 
 
-def check_key(model: Config, *, vocabulary: int, outputs: int | None, laws: frozenset[str], runtime: Runtime) -> str | None:
-    """The name under which a check of such a network is remembered; None where it must run every time."""
+def check_key(
+    model: Config,
+    *,
+    vocabulary: int,
+    outputs: int | None,
+    laws: frozenset[str],
+    runtime: Runtime,
+    paths: Mapping[str, Any] | None = None,
+) -> str | None:
+    """The name under which a check of such a network is remembered; None where it must run every time.
+
+    ``paths``: of a check of the fast paths, what else they depend on (shapes, objective, settings of training).
+    """
     if type(model) is not ModelConfig or loaded_plugins():
         return None
     machine = environment(runtime)
@@ -52,6 +65,7 @@ def check_key(model: Config, *, vocabulary: int, outputs: int | None, laws: froz
             sorted(laws),
             code_sha256(),
             {name: machine[name] for name in MACHINE},
+            *([] if paths is None else [paths]),
         ]
     )[:40]
 

@@ -35,9 +35,15 @@ def require_checks(
     report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
     if key is not None:
         cache_check(key, report)
+    settle(report, "Checks", allow_leaks, watch)
+    return report
+
+
+def settle(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher) -> None:
+    """Says what was found; a broken law ends it here, unless leaks are allowed."""
     if not report.broken:
-        watch.say(f"Checks {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
-        return report
+        watch.say(f"{what} {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
+        return
     if not allow_leaks:
         sentences = " ".join(finding.sentence for finding in report.findings)
         raise CheckFailed(
@@ -45,7 +51,6 @@ def require_checks(
             "have believed with --allow-leaks, which marks every figure as tainted."
         )
     watch.say(f"TAINTED: {taint_of(report)}")
-    return report
 
 
 def taint_of(report: CheckReport) -> str | None:

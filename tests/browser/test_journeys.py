@@ -23,7 +23,7 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     page.goto(server.at("run/letters"))
     page.get_by_role("link", name="New from this").click()
     page.get_by_label("Name of its folder").fill("mine")
-    page.locator('[data-key="training.steps"]').fill("400")
+    page.locator('[data-key="training.steps"]').fill("200")
     page.get_by_text("The recipe is accepted").wait_for()
     page.get_by_text("FLOPs in all").wait_for()
     picture(page, "new")
@@ -32,19 +32,23 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     plot = page.locator("[data-points]")
     plot.wait_for()
     seen = {int(plot.get_attribute("data-points") or 0)}
-    end = time.monotonic() + 120
+    end = time.monotonic() + 400  # seconds; a shared machine can be slow
     while not page.get_by_text("finished", exact=True).count():
         assert time.monotonic() < end
         seen.add(int(plot.get_attribute("data-points") or 0))
         time.sleep(0.1)
     assert len(seen) > 2, "the curve did not grow while it trained"
-    page.get_by_text(re.compile(r"loss: [\d.]+ at step 400")).first.wait_for()
+    page.get_by_text(re.compile(r"loss: [\d.]+ at step 200")).first.wait_for()
     assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
     page.get_by_role("button", name="Measure").click()
     page.get_by_text("bigram").first.wait_for()
     picture(page, "run")
+    page.get_by_role("heading", name="What it writes").scroll_into_view_if_needed()
+    page.get_by_text("at step 200", exact=True).wait_for()
+    assert page.locator(".samples pre").inner_text().strip()
 
 
+@pytest.mark.slow  # tests/web/routes/test_start.py goes the same way without a browser
 def test_stop_and_resume(open_page, server, folder) -> None:
     page = open_page()
     page.goto(server.at("new?base=run:letters"))
@@ -61,7 +65,7 @@ def test_stop_and_resume(open_page, server, folder) -> None:
     assert RunDirectory(folder / "long").steps()[-1] == at + 5
 
 
-def test_a_study_live(open_page, server, picture) -> None:
+def test_a_study_live(open_page, server, folder, picture) -> None:
     page = open_page()
     page.goto(server.at("new?study=yes&base=run:letters"))
     page.locator('[data-key="training.steps"]').fill("60")
@@ -75,7 +79,7 @@ def test_a_study_live(open_page, server, picture) -> None:
     end = time.monotonic() + 300
     while "6 of 6 finished" not in counted:
         assert time.monotonic() < end, counted
-        counted |= set(re.findall(r"\d of 6 finished", page.locator("main").inner_text()))
+        counted |= set(re.findall(r"\d of \d finished", page.locator("main").inner_text()))  # of those that have begun
         time.sleep(0.2)
     assert len(counted) > 2, "the count of finished trials did not move while the study ran"
     page.locator(".verdicts").get_by_text("not decided", exact=True).first.wait_for()
@@ -230,7 +234,7 @@ def test_a_bad_recipe_is_refused_while_one_types(open_page, server, folder) -> N
     page.locator('[data-key="model.heads"]').fill("4")
     page.get_by_text("The recipe is accepted").wait_for()
     assert page.get_by_role("button", name="Start").is_enabled()
-    assert not (folder / ".page").exists()
+    assert not (folder / ".page").exists()  # nothing was started
 
 
 def test_damaged_deleted_and_hostile_runs(open_page, server, folder, make_hostile) -> None:
@@ -276,9 +280,9 @@ def test_search_sort_and_curves_together(open_page, server, picture) -> None:
     said = page.get_by_text(re.compile("letters loss: ")).first
     said.wait_for()
     for name in ("letters", "pairs"):
-        assert re.search(rf"{name} validation_loss: [\d.]+ at step 150", said.inner_text())
-    row = page.get_by_role("row", name=re.compile("^pairs"))
-    assert "bpe" in row.inner_text()  # the setting in which they differ
+        assert re.search(rf"{name} validation_loss: [\d.]+ at step 60", said.inner_text())
+    row = page.get_by_role("row", name=re.compile(r"^pairs \d"))
+    assert " bpe " in " ".join(row.inner_text().split())  # the setting in which they differ
 
 
 def test_two_pages_at_once(open_page, server, folder) -> None:
@@ -292,7 +296,7 @@ def test_two_pages_at_once(open_page, server, folder) -> None:
     one.goto(server.at("byhand"))
     two.goto(server.at("run/letters"))
     one.get_by_role("row", name=re.compile("^softmax")).wait_for()
-    two.get_by_text(re.compile(r"validation_loss: [\d.]+ at step 150")).first.wait_for()
+    two.get_by_text(re.compile(r"validation_loss: [\d.]+ at step 60")).first.wait_for()
     run.write_state("running", step=1)  # by this very process: it is alive
     two.goto(server.at("run/later"))
     two.get_by_text("running", exact=True).wait_for()

@@ -152,7 +152,7 @@ def test_without_a_pattern(opened) -> None:
     assert "after 4 “c”" in tab.locator(".lens caption").inner_text()
 
 
-@pytest.mark.parametrize("tokens", [256, 512])
+@pytest.mark.parametrize("tokens", [256, pytest.param(512, marks=pytest.mark.slow)])
 def test_144_maps(opened, tokens: int) -> None:
     page = render([look(bytes(97 + (at * at) % 23 for at in range(tokens)), layers=12, heads=12)], title="large")
     started = time.perf_counter()

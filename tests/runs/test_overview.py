@@ -109,6 +109,22 @@ def test_notes_and_settings_of_one_asking_are_not_those_of_the_next(tmp_path) ->
     ]
 
 
+def test_sections_that_one_recipe_has_and_values_of_all_kinds(tmp_path) -> None:
+    for name, recipe in {
+        "a": {"model": {"norm": {"kind": "rms"}, "betas": [1, 2]}, "init_from": None},
+        "b": {"model": {"norm": {"kind": "layer", "eps": 1}, "betas": [1, 2]}, "seed": 1},
+        "c": {"model": {"norm": {"kind": "rms"}, "betas": [1, 3]}, "seed": True},
+    }.items():
+        RunDirectory(tmp_path / name).write_recipe(recipe)
+    table = overview(tmp_path)
+    assert table["differing"] == ["model.norm.kind", "model.betas", "model.norm.eps", "seed"]
+    assert [list(row["settings"].values()) for row in table["runs"]] == [
+        ["rms", [1, 2], None, None],
+        ["layer", [1, 2], 1, 1],
+        ["rms", [1, 3], None, True],  # 1 and True are not the same setting
+    ]
+
+
 def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
     run = made(tmp_path / "a", losses=(3.0,))
     table = RunTable(tmp_path)

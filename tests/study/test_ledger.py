@@ -10,9 +10,9 @@ import pytest
 
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.crossed import crossed
 from glassformer.study.evidence import Trials
 from glassformer.study.ledger import LATER_STUDIES, Attempt, Earlier, Ledger, share_of
+from glassformer.study.two_way import two_way_effects
 from glassformer.study.verdict import Rules, decide
 
 FIRST = Attempt("studies/a", "plan a", "base", "alibi", "text", "alibi", "rules", 0.01, 0, 8, "not decided", 0.2)
@@ -130,7 +130,7 @@ def false_alarms(groups: int, stream: int) -> float:
             d = rng.standard_normal((8, 1)) + 0.3 * rng.standard_normal((8, 12))
             own = replace(FIRST, plan=str(number), first_seed=8 * number)
             earlier = Earlier.of(own, seen)
-            p = earlier.corrected(float(crossed(d - base.values).p))
+            p = earlier.corrected(float(two_way_effects(d - base.values).p))
             seen.append(replace(own, verdict="better" if p <= 0.05 else "not decided", p=p))
         wrong += any(one.verdict == "better" for one in seen)
     return wrong / groups

@@ -1,4 +1,4 @@
-"""``glassformer demo``: the main job on built-in data: a small study with three verdicts and a report page, in minutes."""
+"""``glassformer demo``: the main job on built-in data: a small study with four verdicts and a report page, in minutes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def command(
     jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core).")] = None,
     json: Json = False,
 ) -> None:
-    """Compare three changes of a small Transformer on the built-in corpus: one matters, one does not, one cheats."""
+    """Compare four changes of a small Transformer on the built-in corpus: better, same, not decided and invalid."""
     say(
-        "Three changes of a small Transformer, each trained with 8 seeds on the docstrings of Python's standard library: one "
-        "matters, one does not, one cheats. About five minutes on two cores. Ctrl-C stops; run again to go on."
+        "Four changes of a small Transformer, each trained with 8 seeds on the docstrings of Python's standard library: one "
+        "matters, one does not, one is too small to tell, one cheats. About five minutes on two cores. Ctrl-C stops; run again "
+        "to go on."
     )
     with watching_a_study() as watch:
         from glassformer.study.compare import compare

@@ -13,7 +13,6 @@ from typing import final
 
 from glassformer.figures.document import html_document
 from glassformer.figures.encode import inline_svg, printable
-from glassformer.foundation.estimate import Estimate
 from glassformer.report.page import (
     Banner,
     Block,
@@ -27,7 +26,7 @@ from glassformer.report.page import (
     Paragraph,
     Table,
     Verdicts,
-    cell_text,
+    cell_parts,
     spans,
 )
 
@@ -72,9 +71,8 @@ class _Writer:
 
     @block.register
     def _banner(self, block: Banner) -> str:
-        word = {"taint": "Tainted: ", "warning": "", "note": ""}[block.kind]
-        role = "note" if block.kind == "note" else "alert"
-        return f'<p class="banner {block.kind}" role="{role}"><strong>{word}</strong>{_sentence(block.text)}</p>'
+        word = f"<strong>{block.word}</strong>"
+        return f'<p class="banner {block.kind}" role="{block.role}">{word}{_sentence(block.text)}</p>'
 
     @block.register
     def _table(self, block: Table) -> str:
@@ -161,12 +159,8 @@ def _sentence(text: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    if not isinstance(cell, Estimate) or cell.value is None:
-        return _text(cell_text(cell))
-    value = _text(str(Estimate(cell.value)))
-    if cell.low is None or cell.high is None:
-        return value
-    return f'{value} <span class="interval">{_text(str(cell).partition(" ")[2])}</span>'
+    value, *interval = map(_text, cell_parts(cell))
+    return value + "".join(f' <span class="interval">{one}</span>' for one in interval)
 
 
 def _number_class(numeric: bool) -> str:

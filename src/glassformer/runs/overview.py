@@ -57,22 +57,25 @@ class RunTable:
         self.folder = folder
         self._read = SectionReader()
         self._known: dict[tuple[Path, str], tuple[Any, Any]] = {}
-        self._settings: list[dict[str, Any]] = []
-        self._differing: list[str] = []
+        self._compared: tuple[list[Any], list[str], list[dict[str, Any]]] = ([], [], [])
 
     def plain(self) -> dict[str, Any]:
         """One row per run, and the keys in which the readable ones differ."""
-        runs = [self.row(run) for run in find_runs(self.folder)]
-        differing = self._keys_that_differ([row["settings"] for row in runs if row["status"] != "damaged"])
-        for row in runs:
-            row["settings"] = {key: row["settings"].get(key) for key in differing}
-        return {"runs": runs, "differing": differing}
+        found = [self._row(run) for run in find_runs(self.folder)]
+        differing, settings = self._compare([recipe for _, recipe in found])
+        rows = [{**row, "settings": dict(values)} for (row, _), values in zip(found, settings)]
+        return {"runs": rows, "differing": list(differing)}
 
     def row(self, run: RunDirectory) -> dict[str, Any]:
-        settings: dict[str, Any] = {}
+        """How one run stands."""
+        return self._row(run)[0]
+
+    def _row(self, run: RunDirectory) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The row, and the recipe: None where anything of the run cannot be read."""
+        recipe: dict[str, Any] | None = None
         metric, value, facts, notes = LOSS, None, dict[str, Any](), list[str]()
         try:
-            settings = self._once(run, run.recipe_file, lambda: _settings(run, self._read))
+            recipe = self._once(run, run.recipe_file, lambda: run.read_recipe(self._read))
             facts = self._once(run, run.environment_file, lambda: _facts(run))
             progress = progress_of(run, dict(self._once(run, run.state_file, run.read_state)))
             notes = self._once(run, run.notes_file, run.notes)
@@ -80,9 +83,9 @@ class RunTable:
             log = MetricsLog(run.metrics_file)
             value = self._once(run, log.file, lambda: log.last(metric.recorded, most=TAIL))
         except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
-            progress = {"status": "damaged"}
+            progress, recipe = {"status": "damaged"}, None
         finite = isinstance(value, int | float) and math.isfinite(value)
-        return {
+        row = {
             "name": _name(run, self.folder),
             "folder": str(run.root),
             "status": progress["status"],
@@ -93,8 +96,8 @@ class RunTable:
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
             "ancestry": list(facts.get("ancestry", [])),
-            "settings": settings,
         }
+        return row, recipe
 
     def _once(self, run: RunDirectory, file: Path, read: Callable[[], Any]) -> Any:
         """What ``read`` gives of a file, read again only when it has changed. Not to be changed by whoever gets it."""
@@ -105,14 +108,32 @@ class RunTable:
             self._known[run.root, file.name] = known
         return known[1]
 
-    def _keys_that_differ(self, settings: list[dict[str, Any]]) -> list[str]:
-        """Found again only when a recipe was read again."""
-        same = len(settings) == len(self._settings) and all(one is other for one, other in zip(settings, self._settings))
-        if not same:
-            keys = dict.fromkeys(key for one in settings for key in one)
-            self._differing = [key for key in keys if len({repr(one.get(key)) for one in settings}) > 1]
-            self._settings = settings
-        return list(self._differing)
+    def _compare(self, recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
+        """The keys that differ, and their values in each recipe; found again only when a recipe was read again."""
+        before, keys, settings = self._compared
+        if len(before) != len(recipes) or any(one is not other for one, other in zip(before, recipes)):
+            keys, settings = _differences(recipes)
+            self._compared = recipes, keys, settings
+        return keys, settings
+
+
+def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
+    """A section that is the same object in all recipes, as most are in a folder of one study, is not looked into."""
+    readable = [recipe for recipe in recipes if recipe is not None]
+    keys: list[str] = []
+    settings: list[dict[str, Any]] = [{} for _ in recipes]
+    for section in dict.fromkeys(name for recipe in readable for name in recipe if name not in NOT_SETTINGS):
+        different = {id(recipe.get(section)): recipe.get(section) for recipe in readable}
+        if len(different) == 1:
+            continue
+        flat = {place: {} if value is None else flatten({section: value}) for place, value in different.items()}
+        inside = dict.fromkeys(key for values in flat.values() for key in values)
+        unlike = [key for key in inside if len({repr(values.get(key)) for values in flat.values()}) > 1]
+        keys += unlike
+        for recipe, values in zip(recipes, settings):
+            own = {} if recipe is None else flat[id(recipe.get(section))]
+            values.update((key, own.get(key)) for key in unlike)
+    return keys, settings
 
 
 def _signature(file: Path) -> Any:
@@ -121,10 +142,6 @@ def _signature(file: Path) -> Any:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _settings(run: RunDirectory, read: Callable[[str, str], Any]) -> dict[str, Any]:
-    return {key: value for key, value in flatten(run.read_recipe(read)).items() if key not in NOT_SETTINGS}
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:

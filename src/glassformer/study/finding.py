@@ -16,7 +16,7 @@ from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, re
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
-from glassformer.study.preparing import refuse_metric
+from glassformer.study.variant_data import refuse_metric
 
 
 def find_plan(

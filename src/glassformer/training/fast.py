@@ -6,7 +6,8 @@ needs to launch them. Neither changes what a step depends on, so exact resume ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, final
 
 import torch
@@ -87,13 +88,21 @@ class GraphedStep:
         captured.graph.replay()
         return StepOutcome(captured.outcome.loss.clone(), captured.outcome.grad_norm.clone())
 
+    @property
+    def unrecorded(self) -> TrainStep:
+        """The step that was recorded."""
+        return self._step
+
+    def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
+        """The loss and the gradient norm of a step as it is replayed; weights and optimizer are put back; for checks."""
+        with self._as_before():
+            return self(batch, step, 0.0)
+
     def _capture(self, batch: Batch) -> _Captured:
         """Captures one step on a copy of the batch; weights and optimizer are put back as they were."""
         copy = batch.clone()
-        weights = {name: parameter.detach().clone() for name, parameter in self._step.loss.network.named_parameters()}
-        state = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
         self._step.prepare(0, 0.0)
-        try:
+        with self._as_before():
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
@@ -104,6 +113,14 @@ class GraphedStep:
             with torch.cuda.graph(graph):
                 outcome = self._step.update(copy)
             return _Captured(graph, copy, outcome)
+
+    @contextmanager
+    def _as_before(self) -> Iterator[None]:
+        """Weights and optimizer are afterwards as they were."""
+        weights = {name: parameter.detach().clone() for name, parameter in self._step.loss.network.named_parameters()}
+        state = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
+        try:
+            yield
         finally:  # also when the device had no room: the step is then tried with smaller micro-batches from where it stood
             self._put_back(weights, state)
 

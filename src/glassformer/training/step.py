@@ -60,6 +60,15 @@ class TrainStep:
         self.optimizers.zero_grad()
         return StepOutcome(loss, grad_norm)
 
+    def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
+        """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
+        self.prepare(step, 0.0)
+        self.optimizers.zero_grad()
+        loss = self._backward(batch, self.loss.count(batch))
+        norm = self._norm()
+        self.optimizers.zero_grad()
+        return StepOutcome(loss, norm)
+
     def _backward(self, batch: Batch, targets: Tensor) -> Tensor:
         """Gradients of the mean loss over the whole batch, one micro-batch after another; gives that loss."""
         total = torch.zeros((), device=targets.device)
@@ -74,9 +83,11 @@ class TrainStep:
         return torch.randint(1 << 31, (), device=self.runtime.device) if self.fused else None
 
     def _clip(self) -> Tensor:
-        parameters = self.optimizers.parameters.values()
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = self._norm()
         if self.config.clip is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.clip, norm)
+            torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, norm)
         return norm
+
+    def _norm(self) -> Tensor:
+        parameters = self.optimizers.parameters.values()
+        return torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

@@ -65,6 +65,7 @@ export async function start(home, data, chosen = () => {}) {
     grid.draw(view, colours.pixels);
     drawTable();
     refresh();
+    home.dataset.drawn = performance.now().toFixed(1);
   }
 
   function drawTable() {

@@ -78,7 +78,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
     row = desk.table.row(directory)
     study = desk.place.study_of(directory)
     document: dict[str, Any] = {
-        **{key: value for key, value in row.items() if key != "settings"},
+        **row,
         "name": name,
         "study": None if study is None else desk.place.name_of(study.root),
         "started": desk.processes.find(name),

@@ -1,0 +1,128 @@
+"""docs/course: notebooks are the lessons, every cell runs, every figure of a lesson was printed by one of its snippets."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.cli.main import run as command
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path.insert(0, str(DOCS))
+try:
+    from make_notebooks import COURSE, LESSONS, blocks_of, notebook_of
+finally:
+    sys.path.remove(str(DOCS))
+
+PRINTED: dict[str, str] = json.loads((DOCS / "measurements" / "course.json").read_text(encoding="utf-8"))
+SHORTER = (
+    (r"(training\.steps=|[^-]steps: )\d+", r"\g<1>2"),
+    (r"(evaluation\.every=|every: )\d+", r"\g<1>1"),
+    (r"--seeds \d+", "--seeds 2 --jobs 1"),
+    (r"--max-new-tokens \d+", "--max-new-tokens 3"),
+)
+"""The same cells in seconds: patterns and what stands there instead."""
+FROM_ELSEWHERE = {
+    "4-positions": (DOCS.parent / "LAB.md").read_text(encoding="utf-8"),
+    "5-leak": (DOCS / "reweight.md").read_text(encoding="utf-8"),
+    "7-labels": f"{100 * 2033 / 3270:.2f}",  # the share of yes in BoolQ's dev file, by its counts
+}
+"""What else a lesson's figures may come from, beside its own snippets."""
+
+
+def lesson(name: str) -> str:
+    return (COURSE / f"{name}.md").read_text(encoding="utf-8")
+
+
+def code_cells(name: str) -> list[str]:
+    document = json.loads((COURSE / f"{name}.ipynb").read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code"]
+
+
+def printed_by(name: str) -> str:
+    return "\n".join(PRINTED[snippet] for snippet, _ in blocks_of(lesson(name)))
+
+
+def test_there_are_eight_and_the_index_leads_to_each() -> None:
+    assert sorted(LESSONS) == sorted(page.stem for page in COURSE.glob("[0-9]*.md"))
+    assert len(LESSONS) == 8
+    index = (COURSE / "index.md").read_text(encoding="utf-8")
+    for name in LESSONS:
+        assert f"({name}.md)" in index
+        assert f"({name}.ipynb)" in index
+
+
+@pytest.mark.parametrize("name", LESSONS)
+class TestEveryLesson:
+    def test_its_notebook_is_up_to_date(self, name: str) -> None:
+        kept = (COURSE / f"{name}.ipynb").read_text(encoding="utf-8")
+        assert kept == notebook_of(lesson(name)), "run python docs/make_notebooks.py"
+
+    def test_one_picture_one_question_one_folded_answer(self, name: str) -> None:
+        text = lesson(name)
+        (picture,) = re.findall(r"!\[.+?\]\((pictures/\w+\.svg)\)", text)
+        assert 1000 < (COURSE / picture).stat().st_size < 100_000
+        assert (
+            text.count("## Question\n") == text.count("<details><summary>Answer</summary>\n\n") == text.count("</details>") == 1
+        )
+        assert text.startswith(f"# {name[0]}. ")
+        assert text.splitlines()[0].endswith("?")
+
+    def test_its_links_lead_somewhere(self, name: str) -> None:
+        for target in re.findall(r"\]\(([^)#]+)\)", lesson(name)):
+            assert (COURSE / target).exists(), target
+
+    def test_what_it_shows_was_printed(self, name: str) -> None:
+        printed = printed_by(name)
+        shown = re.findall(r"^```text\n(.*?)^```$", lesson(name).split("## Question")[0], re.DOTALL | re.MULTILINE)
+        assert shown
+        for line in "\n".join(shown).splitlines():
+            assert line.strip() in printed, line
+
+    def test_its_figures_were_measured(self, name: str) -> None:
+        """Every number with a decimal point stands in what its snippets printed, or in the page that it names."""
+        told = printed_by(name) + FROM_ELSEWHERE.get(name, "")
+        prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", lesson(name), flags=re.DOTALL | re.MULTILINE)
+        for figure in re.findall(r"(?<![\d.])\d+\.\d+(?![\d.])", prose):
+            assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", told), figure
+
+    def test_its_cells_run_shortened(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        names: dict[str, Any] = {}
+        for code in code_cells(name):
+            for pattern, instead in SHORTER:
+                code = re.sub(pattern, instead, code)
+            if code.startswith("%%bash\n"):
+                run_commands(code.removeprefix("%%bash\n"))
+            elif code.startswith("from IPython.display"):
+                assert Path(re.search(r"runs/\w+\.svg", code)[0]).stat().st_size > 1000  # type: ignore[index]
+            else:
+                exec(compile(code, name, "exec"), names)
+
+
+def run_commands(code: str) -> None:
+    """The lines of a %%bash cell; ``glassformer`` in this process, which has loaded torch already."""
+    for line in code.replace("\\\n", " ").splitlines():
+        words, _, meant = line.partition(" || ")
+        if words.startswith("glassformer "):
+            assert command(shlex.split(words)[1:]) == (3 if meant else 0), line
+        else:
+            subprocess.run(["bash", "-ec", line.replace("python ", f"{sys.executable} ")], check=True)
+
+
+@pytest.mark.slow
+def test_the_whole_course_as_it_is_typed(tmp_path: Path) -> None:
+    """Every snippet, in processes and at full size; the claims that a lesson rests on hold again."""
+    words = [sys.executable, str(DOCS / "make_course.py"), str(tmp_path), "--look-only"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rotary: better" in done.stdout
+    assert re.search(r"Transformer: (1\.000|0\.9)", done.stdout)
+    assert "FAILED      causality" in done.stdout
