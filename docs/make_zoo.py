@@ -1,6 +1,7 @@
-"""docs/measurements/zoo.json (from ``glassformer check --zoo``) -> docs/zoo.md: ``python docs/make_zoo.py [zoo.json ...]``.
+"""zoo.json of ``glassformer check --zoo --out DIR`` -> docs/measurements/zoo.json and docs/zoo.md.
 
-With arguments, entries of these files (JSON as the command writes it, or a line per class) replace those that are kept.
+``python docs/make_zoo.py DIR/zoo.json``; without an argument the page is written again from the kept file. The table is
+always that of one run of one state of the code.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from glassformer.checks.zoo.table import markdown, summary
+from glassformer.checks.zoo.table import markdown
 
 HERE = Path(__file__).parent
 KEPT = HERE / "measurements" / "zoo.json"
@@ -27,18 +28,7 @@ def page(found: dict) -> str:
 
 
 def main(files: list[str]) -> None:
-    found = json.loads(KEPT.read_text()) if KEPT.exists() else {"classes": []}
-    entries = {entry["class"]: entry for entry in found["classes"]}
-    for file in files:
-        text = Path(file).read_text()
-        new = json.loads(text)["classes"] if text.startswith("{\n") else [json.loads(line) for line in text.splitlines()]
-        entries.update({entry["class"]: entry for entry in new})
-    import torch
-    import transformers
-
-    classes = [entries[name] for name in sorted(entries)]
-    found = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0], "summary": summary(classes)}
-    found["classes"] = classes
+    found = json.loads(Path(files[0]).read_text() if files else KEPT.read_text())
     KEPT.write_text(json.dumps(found, indent=1) + "\n")
     (HERE / "zoo.md").write_text(page(found))
 

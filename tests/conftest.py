@@ -117,7 +117,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.checks.report import CheckReport
 
     passed = CheckReport(subject="a tiny model")
-    monkeypatch.setattr("glassformer.experiment.pass_the_checks", lambda model, **options: passed)
+    monkeypatch.setattr("glassformer.experiment.require_checks", lambda model, **options: passed)
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from glassformer.assembly import (
 from glassformer.experiment import train
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import sha256_of_file
-from glassformer.planning import plan
 from glassformer.recipe import load_recipe
+from glassformer.recipe_cost import plan
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import saved_tensors
 

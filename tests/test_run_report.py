@@ -27,6 +27,10 @@ def test_it_says_what_matters(page) -> None:
         assert words in page
 
 
+def test_perplexity_is_a_curve_too(page) -> None:
+    assert "Perplexity by token, e to the loss, on a logarithmic axis." in page
+
+
 def test_it_needs_nothing_from_anywhere(page) -> None:
     assert not re.search(r"""(?:src|href)\s*=\s*["'](?:https?:)?//""", page)
     assert "<script src" not in page

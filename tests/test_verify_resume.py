@@ -72,7 +72,7 @@ def test_plugins_are_known_before_the_recipe_is_read(tiny, tmp_path, monkeypatch
         "@SCHEDULES.variant('of-a-test')\n"
         "class Mine(ScheduleConfig):\n"
         '    """A schedule of a test."""\n'
-        "    def factor(self, step: int, steps: int) -> float:\n"
+        "    def lr_multiplier(self, step: int, steps: int) -> float:\n"
         "        return 1.0\n"
     )
     pretend(monkeypatch, [{"model": "a"}, {"model": "a"}])

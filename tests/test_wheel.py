@@ -27,8 +27,8 @@ FEW = {
 
 def called(*words: object, cwd: Path) -> str:
     """What a program prints, without any of our folders on Python's path."""
-    surroundings = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-    done = subprocess.run([str(word) for word in words], cwd=cwd, env=surroundings, capture_output=True, text=True, check=False)
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run([str(word) for word in words], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.checking import check as check
+    from glassformer.check_target import check as check
     from glassformer.experiment import train as train
-    from glassformer.planning import plan as plan
     from glassformer.recipe import Recipe as Recipe
     from glassformer.recipe import load_recipe as load_recipe
+    from glassformer.recipe_cost import plan as plan
     from glassformer.run import Run as Run
     from glassformer.run import load as load
     from glassformer.study.compare import compare as compare
@@ -19,11 +19,11 @@ _FACE = {
     "Recipe": "glassformer.recipe",
     "Run": "glassformer.run",
     "Study": "glassformer.study.study",
-    "check": "glassformer.checking",
+    "check": "glassformer.check_target",
     "compare": "glassformer.study.compare",
     "load": "glassformer.run",
     "load_recipe": "glassformer.recipe",
-    "plan": "glassformer.planning",
+    "plan": "glassformer.recipe_cost",
     "train": "glassformer.experiment",
 }
 """Name -> module. Imported when first used, so that reading a result does not load torch."""

@@ -43,7 +43,7 @@ MAY_CHANGE_ON_RESUME = (
     "evaluation.",
     "checkpoint.",
 )
-"""Keys that may differ when a run goes on: how long, how often it looks and saves, in how many pieces a batch is held."""
+"""Keys that may differ when a run goes on: how long, how often it looks and saves, the number of micro-batches."""
 
 
 def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:

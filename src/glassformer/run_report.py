@@ -23,7 +23,7 @@ from glassformer.report.html_page import render
 from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.run import Run
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation, metric_of, standing_of
+from glassformer.runs.overview import last_validation, metric_of, progress_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -58,10 +58,10 @@ def write_curves(folders: Sequence[Path], out: Path | str) -> Path:
     ]
     rows: list[list[Cell]] = []
     for name, run, own in zip(names, runs, settings):
-        standing, metric = standing_of(run), metric_of(run)
+        progress, metric = progress_of(run), metric_of(run)
         value = last_validation(run, metric.recorded)
         shown = [str(own.get(key, "")) for key in differing]
-        rows.append([name, standing["status"], standing.get("step"), None if value is None else round(value, 4), *shown])
+        rows.append([name, progress["status"], progress.get("step"), None if value is None else round(value, 4), *shown])
     header = ["run", "status", "step", "last validation", *differing]
     pictures: list[Block] = []
     keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
@@ -90,7 +90,7 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
     sections += _result(run, evaluation)
     sections += _curves(run, evaluation, metric)
     sections += _cost(run, cost)
-    sections += _sample(run)
+    sections += sample_blocks(run)
     sections += _again(run)
     return Page(
         title=f"Run {run.folder.name}",
@@ -129,6 +129,8 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         )
         alt = f"Training and validation {name} against steps."
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
+    if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
+        blocks += _perplexity(run, records, evaluation)
     for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     if evaluation is not None and evaluation.positions is not None:
@@ -137,6 +139,24 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         caption = "Loss by position in the window: what more context is worth."
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     return blocks
+
+
+def _perplexity(run: Run, records: list[dict[str, Any]], evaluation: Evaluation | None) -> list[Block]:
+    """The curves of the loss once more as perplexity, e to the loss, on a logarithmic axis."""
+    train, validation = (_exp(_points(records, key)) for key in ("loss", VALIDATION + "loss"))
+    if train is None and validation is None:
+        return []
+    picture = learning_curves(
+        [Curve("", train, validation)], baselines=_levels(evaluation, "perplexity"), unit="perplexity by token", log=True
+    )
+    caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the trivial baselines."
+    return [FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted)]
+
+
+def _exp(points: Points | None) -> Points | None:
+    """A loss beyond all numbers becomes infinite, which the picture shows as a gap."""
+    with np.errstate(over="ignore"):
+        return None if points is None else Points(points.steps, np.exp(points.values))
 
 
 def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:
@@ -190,7 +210,8 @@ def _seconds(run: Run) -> list[Block]:
     return [Table(["where the seconds went", *columns], rows, caption="From the command to the last word of each process.")]
 
 
-def _sample(run: Run) -> list[Block]:
+def sample_blocks(run: Run) -> list[Block]:
+    """What the run's model writes, where it writes anything."""
     found = run.recipe.objective.sample(run.model, run.data, tools_for(run.recipe, run.tokenizer))
     return [] if found is None else [Heading("What it writes"), Listing(found[0], caption=found[1])]
 

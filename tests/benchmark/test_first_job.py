@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from glassformer.benchmark.first_job import first_job_rate
+from glassformer.benchmark.generators import NANOGPT, OURS, Job
 from glassformer.benchmark.peers import Sizes
-from glassformer.benchmark.writing import NANOGPT, OURS, Job
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
 

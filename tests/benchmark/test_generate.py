@@ -10,8 +10,8 @@ import torch
 from glassformer import benchmark
 from glassformer.benchmark import machine
 from glassformer.benchmark.generate import benchmark_generation
+from glassformer.benchmark.generators import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job
 from glassformer.benchmark.peers import Sizes
-from glassformer.benchmark.writing import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
 

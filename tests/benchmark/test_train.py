@@ -34,3 +34,25 @@ def test_the_flops_of_a_step_are_those_of_torchs_counter():
     with FlopCounterMode(display=False) as counter:
         model(torch.zeros(5, 8, dtype=torch.long)).sum().backward()
     assert step_flops(SIZES, 5) == counter.get_total_flops()
+
+
+def test_beside_the_processor(monkeypatch):
+    monkeypatch.setattr(machine, "MATRIX_SIZE", {"cpu": 32, "cuda": 32, "meta": 32})
+    monkeypatch.setattr(train, "TOKENS", 100)
+    alone = benchmark_training(SIZES, RUNTIME, batch=2, steps=1, rounds=1, transformers=False, beside_cpu=True)
+    assert "no ratio of GPU to CPU" in alone["skipped"][0]
+    assert list(alone["tokens_per_second"]) == [OURS]
+    asked = []
+
+    def program_on(sizes, runtime, *rest):
+        asked.append((runtime.device.type, runtime.precision))
+        return lambda: 16.0 if runtime.device.type == "cpu" else 32.0
+
+    monkeypatch.setattr(train, "_ours", program_on)  # no GPU is needed to see which programs are measured
+    monkeypatch.setattr(train, "timed", lambda program, device: lambda: program())
+    monkeypatch.setattr(train, "matrix_program", lambda device, dtype: lambda: 1.0)
+    monkeypatch.setattr(train, "describe", lambda runtime: {"device": runtime.device.type})
+    gpu = Runtime(device=torch.device("cuda"), precision="bf16", threads=1)
+    document = benchmark_training(SIZES, gpu, batch=2, steps=1, rounds=2, transformers=False, beside_cpu=True)
+    assert asked == [("cuda", "bf16"), ("cpu", "float32")]
+    assert document["times_as_fast_as"][train.ON_CPU]["value"] == 2.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from glassformer.web.processes import Processes
 
 TOKEN = "token-of-the-browser-tests"
 PICTURES = os.environ.get("GLASSFORMER_PICTURES")
@@ -66,8 +69,8 @@ def gallery(tmp_path_factory: pytest.TempPathFactory, tiny_text: Path) -> Path:
         "about": "A small model of a small text.",
         "data": {"path": str(tiny_text), "document": "line", "split": {"validation": 0.2}},
         "model": {"width": 16, "heads": 4, "layers": 2, "context": 48},
-        "training": {"steps": 150, "batch_size": 8, "lr": 0.01, "device": "cpu", "precision": "float32", "log_every": 1},
-        "evaluation": {"every": 25},
+        "training": {"steps": 60, "batch_size": 8, "lr": 0.01, "device": "cpu", "precision": "float32", "log_every": 1},
+        "evaluation": {"every": 20},
     }
     train(values, out=folder / "letters")
     train({**values, "tokenizer": {"kind": "bpe", "vocab": 300}}, out=folder / "pairs")
@@ -92,13 +95,30 @@ def folder(gallery: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(gallery, tmp_path / "runs"))
 
 
+@pytest.fixture(scope="session")
+def standing(gallery: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all journeys that change nothing."""
+    started = Server(gallery, tmp_path_factory.mktemp("home"))
+    started.start()
+    yield started
+    started.stop()
+
+
 @pytest.fixture
-def server(folder: Path, tmp_path: Path) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A journey that asks for the folder may change it, and gets a server of its own for its copy."""
+    if "folder" not in request.fixturenames:
+        yield request.getfixturevalue("standing")
+        return
+    folder = request.getfixturevalue("folder")
     started = Server(folder, tmp_path)
     started.start()
     yield started
     if started.process is not None and started.process.poll() is None:
         started.stop()
+    for one in Processes(folder).list():  # what a journey that failed has left running
+        if one["alive"]:
+            os.kill(one["pid"], signal.SIGKILL)
 
 
 @pytest.fixture
@@ -110,7 +130,7 @@ def open_page(chromium: Any, server: Server) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(viewport={"width": width, "height": height}, **more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(90_000)
+        page.set_default_timeout(400_000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
         page.goto(server.address)

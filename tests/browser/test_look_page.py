@@ -121,6 +121,16 @@ def test_side_by_side(opened, width: int, scheme: str) -> None:
     assert light == (scheme == "light")
 
 
+def test_side_by_side_with_other_tokens(opened) -> None:
+    """Each map is pointed at on its own, and that is said."""
+    tab = opened(render([look(b"a cat", seed=2, name="other", layers=1), look()], title="two", kind="compare"))
+    assert "positions do not correspond" in tab.locator(".notes").inner_text()
+    tab.locator(".panel").last.get_by_role("group", name="is read by").locator(".token").nth(17).hover()
+    assert [text[:4] for text in tab.locator(".said").all_inner_texts()] == ["0 “a", "17 “"]
+    tab.get_by_role("button", name="layer 1, head 2", exact=True).click()
+    assert tab.locator(".panel h2").all_inner_texts() == ["other: layer 0, head 2", "last: layer 1, head 2"]
+
+
 def test_the_film(opened) -> None:
     moments = [look(seed=seed, name=f"step {10**seed}") for seed in range(1, 4)]
     tab = opened(render(moments, title="film", kind="film"))
@@ -142,7 +152,7 @@ def test_without_a_pattern(opened) -> None:
     assert "after 4 “c”" in tab.locator(".lens caption").inner_text()
 
 
-@pytest.mark.parametrize("tokens", [256, 512])
+@pytest.mark.parametrize("tokens", [256, pytest.param(512, marks=pytest.mark.slow)])
 def test_144_maps(opened, tokens: int) -> None:
     page = render([look(bytes(97 + (at * at) % 23 for at in range(tokens)), layers=12, heads=12)], title="large")
     started = time.perf_counter()

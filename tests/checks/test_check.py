@@ -204,7 +204,7 @@ class TestPlantedFaults:
 
     def test_leak_only_in_the_definition(self) -> None:
         finding = check_model(leaking(tiny(), 0, 1e-3, lambda module, z: not module.takes_fast_path)).findings[0]
-        assert finding.example["path"] == "the definition, as when looked at"
+        assert finding.example["path"] == "the reference implementation, as when looked at"
 
     def test_leak_only_in_float32(self) -> None:
         finding = check_model(leaking(tiny(), 0, 0.1, lambda module, z: z.dtype == torch.float32)).findings[0]

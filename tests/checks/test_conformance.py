@@ -118,7 +118,7 @@ def test_a_fast_path_that_is_another_function() -> None:
             return z_BHTE if self.pattern.in_use else 1.001 * z_BHTE
 
     class HastyConfig(Honest):
-        """Almost the definition."""
+        """Almost the reference implementation."""
 
         module = Hasty
 

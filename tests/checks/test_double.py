@@ -64,9 +64,9 @@ def test_vectors_of_the_tokens_are_leaves_whatever_way_they_are_looked_up() -> N
 def test_stirred_sees_closed_gates_as_open_and_leaves_them_closed() -> None:
     gate = nn.Parameter(torch.zeros(3))
     open_gate = nn.Parameter(torch.ones(3))
-    with InDouble(stirred=True):
-        stirred, left = gate * 1.0, open_gate * 1.0
-    assert stirred.detach().abs().min() > 0
+    with InDouble(randomised=True):
+        randomised, left = gate * 1.0, open_gate * 1.0
+    assert randomised.detach().abs().min() > 0
     assert left.tolist() == [1.0, 1.0, 1.0]
     assert gate.tolist() == [0.0, 0.0, 0.0]
 

@@ -77,7 +77,10 @@ LEAKS: dict[str, tuple[float, Callable[[Any, Tensor], bool]]] = {
     "only in training mode and a full context": (1e-6, lambda module, z: module.training and is_full(z)),
     "only in the fused path": (1e-6, lambda module, z: module.takes_fast_path),
     "only in the fused path and a full context": (1e-6, lambda module, z: module.takes_fast_path and is_full(z)),
-    "only in the definition and a full context": (1e-3, lambda module, z: not module.takes_fast_path and is_full(z)),
+    "only in the reference implementation and a full context": (
+        1e-3,
+        lambda module, z: not module.takes_fast_path and is_full(z),
+    ),
     "only in float32 and a full context": (0.1, lambda module, z: z.dtype == torch.float32 and is_full(z)),
 }
 

@@ -102,7 +102,7 @@ def test_allowed_differences_grow_with_the_rounding() -> None:
 
 def test_noise_between_equal_passes_is_noticed_and_allowed() -> None:
     drawn = iter(torch.rand(100, generator=torch.Generator().manual_seed(0)))
-    subject = callable_subject(lambda ids_BT: ids_BT.float() + 1e-3 * next(drawn), vocabulary=5, context=3)
+    subject = callable_subject(lambda ids_BT: ids_BT.float().unsqueeze(-1) + 1e-3 * next(drawn), vocabulary=5, context=3)
     some = Passes(subject)
     notes = some.calibrate(IDS)
     assert any("Two equal passes" in note for note in notes)
@@ -110,7 +110,7 @@ def test_noise_between_equal_passes_is_noticed_and_allowed() -> None:
 
 
 def test_scores_that_are_not_finite_are_noticed() -> None:
-    subject = callable_subject(lambda ids_BT: ids_BT.float() * torch.nan, vocabulary=5, context=3)
+    subject = callable_subject(lambda ids_BT: ids_BT.float().unsqueeze(-1) * torch.nan, vocabulary=5, context=3)
     some = Passes(subject)
     some.calibrate(IDS)
     assert some.why_unsure is not None

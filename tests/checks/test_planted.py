@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from tests.checks.planted import CONTEXT, HONEST, PLANTED, VOCABULARY, Fault, Small
+from tests.checks.planted_masked import MASKED, Decoder
 from torch import nn
 
 from glassformer.checks.check import check_model
@@ -14,11 +15,12 @@ from glassformer.checks.check import check_model
 SIZES = {"vocabulary": VOCABULARY, "context": CONTEXT}
 
 
-def test_there_are_at_least_forty() -> None:
-    assert len({fault.name for fault in PLANTED}) >= 40
+def test_there_are_at_least_forty_of_every_law() -> None:
+    assert len({fault.name for fault in (*PLANTED, *MASKED)}) >= 40
+    assert {fault.law for fault in (*PLANTED, *MASKED)} == {"causality", "batch", "state", "padding", "cache"}
 
 
-@pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name.replace(" ", "_"))
+@pytest.mark.parametrize("fault", [*PLANTED, *MASKED], ids=lambda fault: fault.name.replace(" ", "_"))
 def test_a_planted_fault_is_told_by_its_law(fault: Fault) -> None:
     target = fault.build()
     report = check_model(target)
@@ -32,6 +34,12 @@ def test_a_planted_fault_is_told_by_its_law(fault: Fault) -> None:
 def test_honest_twins_pass(name: str) -> None:
     report = check_model(HONEST[name]())
     assert report.passed, str(report)
+
+
+def test_an_honest_decoder_with_mask_and_cache_passes() -> None:
+    report = check_model(Decoder())
+    assert report.passed, str(report)
+    assert set(report.judged) == {"causality", "batch", "state", "padding", "cache"}
 
 
 @pytest.mark.parametrize("name", [*HONEST, *(fault.name for fault in PLANTED if fault.law == "state")])

@@ -81,11 +81,12 @@ def test_scores_are_found_in_what_models_give() -> None:
 
     assert scores_in(Output()) is not None
     assert scores_in((scores, "state")).shape == (2, 3, 4)
-    assert scores_in(torch.zeros(2, 3)).shape == (2, 3, 1)
     assert scores_in(torch.zeros(2, 3, 4, 5)).shape == (2, 3, 20)
     for wrong in ("text", torch.zeros(2, 3, dtype=torch.long)):
         with pytest.raises(UsageError, match="must map token ids"):
             scores_in(wrong)
+    with pytest.raises(UsageError, match="one number per token"):
+        scores_in(torch.zeros(2, 3))
 
 
 def test_our_cache_reads_rows_of_unequal_length_in_pieces() -> None:

@@ -90,6 +90,38 @@ def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
     }
 
 
+def test_several_sets_have_a_study_each_and_a_page_over_all(cli, recipe) -> None:
+    Path("other.txt").write_text("xyzxyzxyzxyw\nyzxyzxyzxyzx\nzxyzxyzxyzxy\n" * 20)
+    Path("other.yaml").write_text(dump_yaml({"data": {"path": "other.txt", "document": "line"}, **RECIPE}))
+    flags = ["--vary", "model.positions=none", "--seeds", 2, "--set", "training.steps=30"]
+    words = ["compare", recipe, "--also", "other.yaml", *flags]
+    answer = cli(*words, "--on", "inline", "--out", "both", "--json")
+    assert answer.code == 0, answer.err
+    document = answer.json
+    assert [(one["variant"], one["verdict"]) for one in document["verdicts"]] == [("model.positions=none", "not decided")]
+    assert list(document["sets"]) == ["mine", "other"]
+    assert Path(document["report"]) == Path("both/report.html")
+    again = cli(*words, "--on", "inline", "--out", "both")  # nothing is left to do
+    assert again.out.startswith("Over all sets\n[not decided] model.positions=none is not decided over 2 sets")
+    assert cli("report", "both", "--out", "page.html").code == 0
+    assert "over all sets" in Path("page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--confirm", "nothing"], 1, "nothing is not a study"),
+        (["--confirm", "nothing", "--also", "mine.yaml"], 2, "--also adds a set to a RECIPE with --vary"),
+        (["--confirm", "nothing", "--margin", "0.3"], 2, "--confirm takes everything from the study"),
+        (["mine.yaml", "--also", "gone.yaml", "--vary", "model.positions=none"], 2, "There is no file gone.yaml"),
+    ],
+)
+def test_what_confirms_and_what_adds_a_set_is_one_sentence(cli, recipe, words, code, sentence) -> None:
+    answer = cli("compare", *words, "--on", "inline")
+    assert (answer.code, sentence in answer.sentence) == (code, True), answer.err
+    assert not Path("studies").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [

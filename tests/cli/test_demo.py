@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
+
+from glassformer.cli.demo import open_in_page
 
 FEW = [
     word
@@ -29,7 +33,22 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     page = Path(document["report"]).read_text(encoding="utf-8")
     assert "<html" in page
     assert 'src="http' not in page
+    other = cli("demo", "--out", tmp_path / "other", *words[3:], "--json")  # from kept trials: nothing is trained
+    assert other.code == 0, other.err
+    taken = re.search(r"(\d+) of (\d+) trials are taken from earlier studies", other.err)
+    assert taken is not None
+    assert taken[1] == taken[2]
+    assert other.json["verdicts"] == document["verdicts"]
     answer = cli(*words)  # again: nothing is left to do
     assert answer.code == 0
     assert f"Report: {document['report']}" in answer.out
     assert answer.out.splitlines()[-1].endswith(f"glassformer serve {tmp_path / 'demo'}")  # opens the study in the page
+
+
+def test_the_line_can_be_typed_where_the_program_is_not_on_the_path(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / ".venv" / "bin" / "glassformer")])
+    assert open_in_page(Path("my demo")) == ".venv/bin/glassformer serve 'my demo'"
+    (tmp_path / "glassformer").touch(0o755)
+    assert open_in_page(Path("demo")) == "glassformer serve demo"

@@ -12,15 +12,15 @@ from glassformer.cli import live as module
 from glassformer.cli.console import SETTINGS
 from glassformer.cli.live import Lines, LiveTable, drawn, in_one_line, watching_a_study
 from glassformer.foundation.progress import SILENT
-from glassformer.study.standing import Standing, StudyWatcher, VariantStanding
+from glassformer.study.progress import StudyProgress, StudyWatcher, VariantProgress
 from glassformer.study.variants import Facts
 
 FACTS = Facts("r", "d", "x", parameters=4321, step_flops=1000, steps=12)
 ROWS = (
-    VariantStanding("base", 3, 0, 8, (0.25, 0.5), 1.23456, FACTS),
-    VariantStanding("alibi [bold]", 2, 1, 8),
+    VariantProgress("base", 3, 0, 8, (0.25, 0.5), 1.23456, FACTS),
+    VariantProgress("alibi [bold]", 2, 1, 8),
 )
-STANDING = Standing(ROWS, 5, 16, passed=60.0, left=200.0, busy=0.5)
+PROGRESS = StudyProgress(ROWS, 5, 16, passed=60.0, left=200.0, busy=0.5)
 
 
 def text_of(thing: object) -> str:
@@ -31,7 +31,7 @@ def text_of(thing: object) -> str:
 
 
 def test_every_variant_has_a_row_with_progress_and_cost() -> None:
-    text = text_of(drawn(STANDING))
+    text = text_of(drawn(PROGRESS))
     header, base, alibi, whole = text.splitlines()
     assert header.split() == ["variant", "seeds", "running", "mean", "so", "far", "parameters", "FLOPs", "a", "run"]
     assert base.split() == ["base", "3", "of", "8", "25", "%", "50", "%", "1.2346", "4,321", "1.2e+04"]
@@ -41,7 +41,7 @@ def test_every_variant_has_a_row_with_progress_and_cost() -> None:
 
 
 def test_before_anything_is_known_no_time_is_promised() -> None:
-    assert in_one_line(Standing((), 0, 16, 0.0, None, 0.0)) == "0 of 16 trials, 0.00 hours of computing so far."
+    assert in_one_line(StudyProgress((), 0, 16, 0.0, None, 0.0)) == "0 of 16 trials, 0.00 hours of computing so far."
 
 
 def test_lines_come_when_a_trial_ends_or_after_a_while(capsys, monkeypatch) -> None:
@@ -50,7 +50,7 @@ def test_lines_come_when_a_trial_ends_or_after_a_while(capsys, monkeypatch) -> N
     lines = Lines()
     for done, at in ((5, 100.0), (5, 101.0), (6, 102.0), (6, 140.0)):
         now[0] = at
-        lines.standing(Standing(ROWS, done, 16, 0.0, None, 0.0))
+        lines.study_progress(StudyProgress(ROWS, done, 16, 0.0, None, 0.0))
     lines.say("A [sentence].")
     lines.progress("reading", 1, 2)
     assert [line[:12] for line in capsys.readouterr().err.splitlines()] == [
@@ -69,7 +69,7 @@ def test_on_a_terminal_it_is_drawn_in_place() -> None:
         table.say("A [sentence].")
         table.progress("reading", 1, 4)
         assert "25 %" in text_of(live.renderable)
-        table.standing(STANDING)
+        table.study_progress(PROGRESS)
         assert "3 of 8" in text_of(live.renderable)
     assert isinstance(console.file, io.StringIO)
     assert "A [sentence]." in console.file.getvalue()

@@ -52,6 +52,23 @@ def test_side_by_side_and_the_film(cli, filmed: Path) -> None:
     assert other["compare"]["attention"] == other["attention"]
 
 
+def test_side_by_side_with_another_tokenizer(cli, filmed: Path, tiny_text: Path, tmp_path: Path) -> None:
+    recipe = {
+        "data": {"path": str(tiny_text), "document": "line", "split": {"validation": 0.2, "test": 0.1}},
+        "tokenizer": {"kind": "bpe", "vocab": 270},
+        "model": {"width": 8, "heads": 2, "layers": 1, "context": 16},
+        "training": {"steps": 1, "batch_size": 2, "device": "cpu"},
+    }
+    pairs = train(recipe, out=tmp_path / "pairs").folder
+    answer = cli("look", filmed, TEXT, "--compare", pairs, "--out", tmp_path / "both.html")
+    assert answer.code == 0
+    assert "The two tokenizers split the text differently (" in answer.err
+    both = cli("look", filmed, TEXT, "--compare", pairs, "--json").json
+    assert len(both["compare"]["tokens"]) < len(both["tokens"]) == 11
+    assert np.shape(both["compare"]["attention"])[:2] == (1, 2)
+    assert "split the text differently" not in cli("look", filmed, TEXT, "--compare", "untrained", "--json").err
+
+
 def test_the_table(cli, filmed: Path) -> None:
     answer = cli("look", filmed, TEXT, "--layer", 1, "--head", 0)
     assert answer.code == 0

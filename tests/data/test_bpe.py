@@ -1,4 +1,4 @@
-"""Byte-pair encoding: a case on paper, the slow definition, and the tokenizers library as a judge of every list of merges."""
+"""Byte-pair encoding: a case on paper, the slow reference, and the tokenizers library as a judge of every list of merges."""
 
 from __future__ import annotations
 

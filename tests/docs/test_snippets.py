@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets"
 BLOCK = re.compile(r"^```\w*\n# docs/snippets/(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN_ELSEWHERE = re.compile(r"^(bpe|byhand|data|check|my_attention|generation|reweight|verdict|my_metric|tensorboard|course)")
+RUN_ELSEWHERE = re.compile(
+    r"^(bpe|byhand|data|check|my_attention|generation|reweight|verdict|my_metric|tensorboard|parity\.py|course)"
+)
 """Run, and compared with what their pages show, by the tests of those pages."""
 
 
@@ -55,6 +58,8 @@ def runnable() -> list[str]:
 
 @pytest.mark.parametrize("name", runnable())
 def test_it_runs(name: str, tmp_path: Path) -> None:
+    for plugin in SNIPPETS.glob("*.py"):  # a reader has the plugin beside her
+        shutil.copy(plugin, tmp_path)
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "glassformer").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m glassformer "$@"\n', encoding="utf-8")

@@ -33,10 +33,10 @@ _document_losses = next_token.document_losses
 def before_step(number: int, act: Callable[[TrainStep], None]) -> None:
     """From now on ``act`` happens just before step ``number``."""
 
-    def call(self: TrainStep, batch: Any, step: int, factor: float) -> Any:
+    def call(self: TrainStep, batch: Any, step: int, lr_multiplier: float) -> Any:
         if step == number:
             act(self)
-        return _take_step(self, batch, step, factor)
+        return _take_step(self, batch, step, lr_multiplier)
 
     TrainStep.__call__ = call  # type: ignore[method-assign]
 
@@ -68,7 +68,7 @@ def no_reseeding() -> None:
 
 
 def not_a_number(step: int) -> None:
-    before_step(step, lambda self: self.model.embedding.weight.data.fill_(float("nan")))
+    before_step(step, lambda self: self.loss.network.embedding.weight.data.fill_(float("nan")))
 
 
 def small_files(most_bytes: int) -> None:
@@ -104,7 +104,7 @@ def child(words: list[str], mishaps: list[list[Any]], log: str) -> NoReturn:
 def main() -> None:
     os.fsync = lambda descriptor: None  # a kill is no power cut: what was written stays written
     passed = CheckReport(subject="a tiny model")  # the laws take longer than a tiny run, and have tests of their own
-    experiment.pass_the_checks = lambda model, **options: passed
+    experiment.require_checks = lambda model, **options: passed
     for line in sys.stdin:
         request = json.loads(line)
         if "warm" in request:

@@ -81,4 +81,7 @@ def test_a_used_folder(tiny_file, tmp_path, capsys) -> None:
 def test_the_folder_is_a_file(tiny_file, tmp_path, capsys) -> None:
     (tmp_path / "run").write_text("mine")
     assert run(["train", str(tiny_file), "--out", str(tmp_path / "run")]) == 1
-    assert "is not empty" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "is no folder" in said
+    assert "--out" in said
+    assert (tmp_path / "run").read_text() == "mine"

@@ -50,6 +50,15 @@ def test_baselines_are_level_lines_unless_far_above() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["bigram 2.50"]
 
 
+def test_perplexity_has_a_logarithmic_axis_with_its_levels() -> None:
+    figure = learning_curves(
+        [Curve("", Points.of([0, 10], [8000.0, 20.0]))], baselines={"bigram": 300.0, "near": 301.0}, log=True
+    )
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert [text.get_text() for text in axes.texts] == ["bigram 300.00, near 301.00"]
+
+
 def test_levels_too_near_share_a_label() -> None:
     assert close_levels({"b": 4.0, "a": 1.0, "c": 4.05, "d": 6.0}, apart=0.1) == [["a"], ["b", "c"], ["d"]]
     figure = learning_curves([Curve("", Points.of([1, 2], [5, 2]))], baselines={"untrained": 4.55, "uniform": 4.53})

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.yaml_text import MAX_BYTES, MAX_DEPTH, dump_yaml, parse_yaml
+from glassformer.foundation.yaml_text import MAX_BYTES, MAX_DEPTH, SectionReader, dump_yaml, parse_yaml
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -137,3 +137,36 @@ def test_the_fast_reader_reads_what_the_careful_one_reads() -> None:
         assert not yaml_text._is_plain(text), text
     with pytest.raises(ConfigError, match="given twice"):
         yaml_text._fast_value("a: 1\na: 2")
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["model", "seed", "data"]) | st.text(max_size=4), PLAIN, max_size=3), max_size=4)
+)
+@example([{"about": "two\nseed: 1\nlines"}, {"about": "it's\n\nseed: 'x"}])
+def test_sections_read_once_give_what_whole_documents_give(documents: list[dict[str, object]]) -> None:
+    read = SectionReader()
+    for document in [*documents, *documents]:
+        assert read(dump_yaml(document)) == document
+
+
+def test_a_section_is_read_once(monkeypatch) -> None:
+    from glassformer.foundation import yaml_text
+
+    asked: list[str] = []
+    monkeypatch.setattr(yaml_text, "parse_yaml", lambda text, source="YAML": asked.append(text) or parse_yaml(text, source))
+    read = SectionReader()
+    assert [read(f"model:\n  width: 8\nseed: {seed}\n")["seed"] for seed in (1, 2)] == [1, 2]
+    assert asked == ["model:\n  width: 8\n", "seed: 1\n", "seed: 2\n"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\na: 2\n", "a: [\nb: 2\n", "a: 'x\nb: y'\n", "--- \na: 1\n", "a: &x 1\nb: *x\n", "a: 1\n b: 2\n"]
+)
+def test_sections_refuse_what_whole_documents_refuse(text: str) -> None:
+    def said(read: object) -> object:
+        try:
+            return read(text, "recipe")  # type: ignore[operator]
+        except ConfigError as error:
+            return str(error)
+
+    assert said(SectionReader()) == said(parse_yaml)

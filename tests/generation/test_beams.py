@@ -1,4 +1,4 @@
-"""Beam search: the batch with a KV cache against the definition, and probabilities by hand."""
+"""Beam search: the batch with a KV cache against the reference implementation, and probabilities by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definition of generation, held to the model's own scores."""
+"""The reference implementation of generation, held to the model's own scores."""
 
 from __future__ import annotations
 

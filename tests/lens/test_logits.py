@@ -1,4 +1,4 @@
-"""The logit lens ends in the network's output; losses by token are those of the definition."""
+"""The logit lens ends in the network's output; losses by token are those of the reference implementation."""
 
 from __future__ import annotations
 

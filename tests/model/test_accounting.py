@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,9 @@ def every_combination() -> list[dict[str, object]]:
 
 
 def config_of(**changes: object) -> ModelConfig:
-    return ModelConfig.parse({**BASE, **changes})
+    head = changes.get("head")
+    pools = isinstance(head, dict) and HEADS.get(head["kind"]).pools
+    return ModelConfig.parse({**BASE, "causal": not pools, **changes})  # a head for whole rows belongs to an encoder
 
 
 def test_by_hand() -> None:
@@ -85,11 +88,11 @@ def test_parameters_are_exact_for_every_combination(bias: bool) -> None:
 def counted_flops(config: ModelConfig, length: int, *, backward: bool) -> int:
     model = Transformer(config, V)
     ids_BT = torch.randint(V, (B, length))
-    for module in model.modules():  # somebody looks, so the definition runs, which is what the counter can count
+    for module in model.modules():  # somebody looks, so the reference implementation runs, which is what the counter can count
         if hasattr(module, "pattern"):
             module.pattern.register_forward_hook(lambda *arguments: None)
     with FlopCounterMode(display=False) as counter:
-        loss = summed_cross_entropy(model(ids_BT), ids_BT)
+        loss = summed_cross_entropy(model(ids_BT), ids_BT[:, 0] if model.pools else ids_BT)
         if backward:
             loss.backward()
     return counter.get_total_flops()
@@ -153,3 +156,30 @@ def test_segments_and_the_norm_of_the_embedding_are_counted() -> None:
     config = ModelConfig.parse({**config_of().plain(), "segments": 2, "embedding_norm": True, "vocabulary": V + 4})
     real = sum(parameter.numel() for parameter in Transformer(config, V).parameters())
     assert sum(part.parameters for part in parts_of(config, V)) == real
+
+
+@pytest.mark.parametrize("mixer", ["dot", {"kind": "grouped", "kv_heads": 1, "bias": False}])
+def test_narrow_heads_are_counted(mixer: Any) -> None:
+    config = ModelConfig.parse({**config_of().plain(), "mixer": mixer, "head_width": 2})
+    model, ids_BT = Transformer(config, V), torch.randint(V, (B, T))
+    assert sum(part.parameters for part in parts_of(config, V)) == sum(parameter.numel() for parameter in model.parameters())
+    assert model(ids_BT).shape == (B, T, V)
+
+
+def test_published_sizes_of_an_encoder_and_a_decoder_with_narrow_heads() -> None:
+    """Who said it (5,755 words, three labels): heads of 2 numbers without biases give the published counts."""
+    narrow = {
+        "width": 64,
+        "heads": 2,
+        "head_width": 2,
+        "layers": 4,
+        "context": 32,
+        "feedforward": {"kind": "relu", "inner": 100},
+    }
+    narrow["mixer"] = {"kind": "grouped", "kv_heads": 2, "bias": False}
+    head = {"kind": "classifier", "pool": "mean", "hidden": [100]}
+    encoder = ModelConfig.parse({**narrow, "block": "post", "causal": False, "head": head})
+    decoder = ModelConfig.parse({**narrow, "head": {"kind": "untied", "bias": True}})
+    by_part = {part.name: part.parameters for part in parts_of(encoder, 5755, outputs=3)}
+    assert (by_part["head (classifier)"], sum(by_part.values())) == (6_803, 434_403)
+    assert sum(part.parameters for part in parts_of(decoder, 5755)) == 801_803

@@ -41,6 +41,15 @@ def test_heads_that_do_not_divide_the_width() -> None:
     assert "a width such as 8." in refused(width=5, heads=8)
 
 
+def test_heads_of_another_width() -> None:
+    dims = ModelConfig.parse({"width": 100, "heads": 8, "head_width": 3}).dims(11)
+    assert (dims.head_width, dims.attention_width) == (3, 24)
+    sentence = refused(width=12, heads=3, head_width=2, mixer="average")
+    assert "model.head_width=2 with model.heads=3" in sentence
+    assert "choose dot or grouped" in sentence
+    assert "head_width" not in ModelConfig().plain()  # old recipes read as before
+
+
 def test_a_huge_width_is_refused_at_once() -> None:
     begun = time.perf_counter()
     assert "model.width" in refused(width=10**12 + 39, heads=7)

@@ -1,4 +1,4 @@
-"""The shared part of softmax mixers: definition and kernel agree in every context, and looking chooses the definition."""
+"""The shared part of softmax mixers: reference implementation and kernel agree in every context; looking chooses the former."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_definition_equals_kernel(context_name: str, with_bias: bool, scale: flo
     mixer = Given(Dims(width=18, heads=H, layers=1, context=S, vocabulary=7), fused=True)
     q, k, v = (torch.randn(B, H, n, E).double() for n in (T, keys, keys))
     bias = torch.randn(1, H, T, keys).double() if with_bias else None
-    definition = mixer.mix(attention_scores(q, k, scale=scale), v, context, bias)
-    torch.testing.assert_close(mixer.fused_mix(q, k, v, context, bias, scale=scale), definition)
+    reference = mixer.mix(attention_scores(q, k, scale=scale), v, context, bias)
+    torch.testing.assert_close(mixer.fused_mix(q, k, v, context, bias, scale=scale), reference)
 
 
 @pytest.mark.parametrize("width", [4, 9])
@@ -48,8 +48,8 @@ def test_queries_wider_or_narrower_than_values(width: int) -> None:
     mixer = Given(Dims(width=18, heads=H, layers=1, context=S, vocabulary=7), fused=True)
     q, k = (torch.randn(B, H, T, width).double() for _ in range(2))
     v = torch.randn(B, H, T, E).double()
-    definition = mixer.mix(attention_scores(q, k), v, AttentionContext(causal=True), None)
-    torch.testing.assert_close(mixer.fused_mix(q, k, v, AttentionContext(causal=True), None), definition)
+    reference = mixer.mix(attention_scores(q, k), v, AttentionContext(causal=True), None)
+    torch.testing.assert_close(mixer.fused_mix(q, k, v, AttentionContext(causal=True), None), reference)
 
 
 def test_a_look_at_scores_or_pattern_leaves_the_fast_path() -> None:
@@ -64,7 +64,7 @@ def test_a_look_at_scores_or_pattern_leaves_the_fast_path() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_a_padded_batch_trains_on_the_fused_path_with_the_same_gradients_twice() -> None:
-    """On CUDA: no table of scores is formed, gradients are the definition's, and the same bits come twice."""
+    """On CUDA: no table of scores is formed, gradients are the reference implementation's, and the same bits come twice."""
     from glassformer.foundation.runtime import be_deterministic
     from glassformer.model.config import ModelConfig
     from glassformer.model.transformer import build_model
@@ -82,7 +82,7 @@ def test_a_padded_batch_trains_on_the_fused_path_with_the_same_gradients_twice()
         features.masked_fill(padding.unsqueeze(-1), 0.0).square().sum().backward()
         return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
-    once, twice, definition = gradients(True), gradients(True), gradients(False)
+    once, twice, reference = gradients(True), gradients(True), gradients(False)
     assert all(torch.equal(one, other) for one, other in zip(once, twice))
-    for one, other in zip(once, definition):
+    for one, other in zip(once, reference):
         torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-3)

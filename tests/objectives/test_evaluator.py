@@ -1,4 +1,4 @@
-"""Measuring one model on any text: the definition's losses, baselines counted once, predictions line by line."""
+"""Measuring one model on any text: the reference implementation's losses, baselines counted once, predictions line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The next token: targets are the inputs one position on, every one counts; the loss is the mean nats of the definition."""
+"""The next token: targets are the inputs one position on, every one counts; the loss is the mean nats."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from glassformer.runs.directory import RunDirectory
 
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> gf.Run:
-    return gf.load(shutil.copytree(trained, tmp_path / "my-run"))
+    copy = shutil.copytree(trained, tmp_path / "my-run")
+    shutil.rmtree(copy / "evaluations", ignore_errors=True)  # the shared run may have been evaluated by another test
+    return gf.load(copy)
 
 
 def test_what_it_says(run: gf.Run) -> None:

@@ -37,3 +37,10 @@ def test_every_tensor_of_ours_has_a_rule() -> None:
     with torch.device("meta"):
         names = {name for name, _ in Transformer(config, 11).named_parameters()}
     assert names == {rule.ours for rule in GPT2().rules(config, config.dims(11))}
+
+
+def test_attention_that_transformers_does_not_have_is_refused() -> None:
+    odd = {"mixer": {"kind": "dot", "scale": 1.0, "masked": [3]}, "width": 12, "heads": 3, "head_width": 2}
+    sentences = GPT2().objections(ModelConfig.parse(odd))
+    assert sentences == ["model.mixer.scale=1.0", "model.mixer.masked=[3]", "model.head_width=2 with model.heads=3"]
+    assert GPT2().objections(ModelConfig()) == []

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import RunTable, last_validation, overview, standing_of
+from glassformer.runs.overview import RunTable, last_validation, overview, progress_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -68,12 +68,12 @@ def test_one_run_by_its_own_folder(tmp_path) -> None:
 def test_a_process_that_is_gone_was_killed(tmp_path) -> None:
     run = made(tmp_path / "a", status="running")
     (run.checkpoint(7)).mkdir(parents=True)
-    assert standing_of(run)["status"] == "running"
+    assert progress_of(run)["status"] == "running"
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     state = run.state_file.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {gone.pid}')
     run.state_file.write_text(state)
-    assert (standing_of(run)["status"], standing_of(run)["step"]) == ("killed", 7)
+    assert (progress_of(run)["status"], progress_of(run)["step"]) == ("killed", 7)
 
 
 def test_a_loss_that_is_not_finite_is_no_number_in_the_table(tmp_path) -> None:
@@ -94,12 +94,43 @@ def test_one_damaged_run_hides_no_other(tmp_path) -> None:
     assert overview(tmp_path)["differing"] == []
 
 
+def test_notes_and_settings_of_one_asking_are_not_those_of_the_next(tmp_path) -> None:
+    run = made(tmp_path / "a")
+    made(tmp_path / "b", width=9)
+    table = RunTable(tmp_path)
+    first = table.plain()
+    first["runs"][0]["notes"].append("mine")
+    first["runs"][0]["settings"]["model.width"] = 1
+    first["differing"].clear()
+    run.add_note("kept")
+    assert [(row["notes"], row["settings"]) for row in table.plain()["runs"]] == [
+        (["kept"], {"model.width": 8}),
+        ([], {"model.width": 9}),
+    ]
+
+
+def test_sections_that_one_recipe_has_and_values_of_all_kinds(tmp_path) -> None:
+    for name, recipe in {
+        "a": {"model": {"norm": {"kind": "rms"}, "betas": [1, 2]}, "init_from": None},
+        "b": {"model": {"norm": {"kind": "layer", "eps": 1}, "betas": [1, 2]}, "seed": 1},
+        "c": {"model": {"norm": {"kind": "rms"}, "betas": [1, 3]}, "seed": True},
+    }.items():
+        RunDirectory(tmp_path / name).write_recipe(recipe)
+    table = overview(tmp_path)
+    assert table["differing"] == ["model.norm.kind", "model.betas", "model.norm.eps", "seed"]
+    assert [list(row["settings"].values()) for row in table["runs"]] == [
+        ["rms", [1, 2], None, None],
+        ["layer", [1, 2], 1, 1],
+        ["rms", [1, 3], None, True],  # 1 and True are not the same setting
+    ]
+
+
 def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
     run = made(tmp_path / "a", losses=(3.0,))
     table = RunTable(tmp_path)
     first = table.plain()
     read, recipe = [], RunDirectory.read_recipe
-    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self: read.append(self) or recipe(self))
+    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self, parse: read.append(self) or recipe(self, parse))
     assert table.plain() == first
     assert read == []
     MetricsLog(run.metrics_file).append({"step": 2, "validation_loss": 2.0})

@@ -31,13 +31,21 @@ def test_nothing_yet(log) -> None:
 
 
 def test_numbers_that_are_not_finite_are_recorded_as_they_are(log) -> None:
-    log.append({"step": 1, "loss": math.nan, "gradient": math.inf, "low": -math.inf})
+    log.append({"step": 1, "loss": math.nan, "grad_norm": math.inf, "low": -math.inf})
     (record,) = log.read()
     assert math.isnan(record["loss"])
-    assert (record["gradient"], record["low"]) == (math.inf, -math.inf)
+    assert (record["grad_norm"], record["low"]) == (math.inf, -math.inf)
     assert '"loss": "nan"' in log.file.read_text()  # strict JSON: any reader can read it
     log.cut_after(1)
     assert math.isnan(log.read()[0]["loss"])
+
+
+def test_old_records_are_read_by_the_new_names(log) -> None:
+    log.append({"step": 1, "gradient": 2.5})
+    log.append({"step": 2, "grad_norm": 1.5})
+    assert [record["grad_norm"] for record in log.read()] == [2.5, 1.5]
+    log.cut_after(1)
+    assert log.last("grad_norm") == 2.5
 
 
 @pytest.mark.parametrize("torn", ['{"step": 3, "lo', "{", '{"step": 3, "loss": 1.0', "\0\0\0", '{"a": "ä'])

@@ -20,6 +20,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.plan import StudyPlan
+from glassformer.study.set_study import SetStudy
 from glassformer.study.study import Study
 from glassformer.study.variants import Facts, VariantBook
 
@@ -151,3 +152,14 @@ class MadeUp:
 @pytest.fixture
 def made_up() -> MadeUp:
     return MadeUp()
+
+
+@pytest.fixture(scope="session")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> SetStudy:
+    """Three sets on which both changes help; to be read, not to be damaged."""
+    folder, good = tmp_path_factory.mktemp("sets") / "both", [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
+    SetStudy.begin(folder, ["a", "b", "c"])
+    for at, name in enumerate(("a", "b", "c")):
+        losses = {"base": [one + 0.5 for one in good], "alibi": [one + 0.01 * at for one in good], "none": good[::-1]}
+        MadeUp().study(folder / name, losses)
+    return SetStudy.load(folder)

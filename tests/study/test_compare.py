@@ -11,7 +11,7 @@ import pytest
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, RunError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.study.compare import compare, find_plan
+from glassformer.study.compare import compare
 from glassformer.study.plan import StudyPlan
 
 
@@ -102,36 +102,7 @@ class TestRealRuns:
         assert isinstance(gf.Study.load(study.folder), type(study))
 
 
-class TestPlans:
-    def plan(self, recipe: dict[str, Any], **more: Any) -> dict[str, Any]:
-        return {"base": recipe, "changes": [{"name": "none", "set": {"model.positions": "none"}}], **more}
-
-    def test_flags_go_over_the_plan(self, recipe):
-        plan, _, _ = find_plan(self.plan(recipe, seeds=6, margin=0.05), None, cross=False, set={"training.lr": 0.5}, seeds=9)
-        assert (plan.seeds, plan.margin, plan.set) == (9, 0.05, {"training.lr": 0.5})
-
-    def test_a_base_beside_the_plan_is_taken_into_it(self, recipe, tmp_path):
-        folder = tmp_path / "plans"
-        folder.mkdir()
-        (folder / "base.yaml").write_text(dump_yaml({**recipe, "result": "something"}))
-        (folder / "plan.yaml").write_text(dump_yaml(self.plan("base.yaml")))  # type: ignore[arg-type]
-        plan, resolve, _ = find_plan(folder / "plan.yaml", None, cross=False, set={})
-        assert plan.base["model"] == recipe["model"]
-        assert resolve({})["model"]["width"] == 12
-
-    def test_a_built_in_recipe_keeps_its_name_and_a_built_in_study_has_one(self):
-        plan, _, _ = find_plan("docstrings-char", {"model.positions": ["alibi"]}, cross=False, set={})
-        assert plan.base == "docstrings-char"
-        assert len(find_plan("positions", None, cross=False, set={})[0].changes) == 6
-
-    def test_the_product_of_several_changes(self):
-        vary = {"model.positions": ["alibi", "none"], "model.merge": ["shift"]}
-        crossed, _, _ = find_plan("docstrings-char", vary, cross=True, set={})
-        assert [change.name for change in crossed.changes] == [
-            "model.positions=alibi model.merge=shift",
-            "model.positions=none model.merge=shift",
-        ]
-
+class TestFolder:
     def test_the_default_folder_is_taken_again_by_the_same_plan_only(self, recipe, monkeypatch):
         seen = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.study.compare import compare
 from glassformer.study.confirm import confirmation, winner
 
@@ -35,8 +35,48 @@ def test_a_confirmation_is_not_confirmed_again(made_up, tmp_path):
         confirmation(study)
 
 
-def test_it_takes_no_recipe_beside_it(tmp_path):
+def test_it_takes_nothing_beside_it(tmp_path):
+    with pytest.raises(UsageError, match="takes everything from the study that it confirms"):
+        compare(None, confirm=tmp_path, margin=0.2)
+    with pytest.raises(UsageError, match="takes everything from the study that it confirms"):
+        compare(None, confirm=tmp_path, out=tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="--confirm names the study"):
         compare("docstrings-char", confirm=tmp_path)
     with pytest.raises(UsageError, match="Nothing to compare"):
         compare(None)
+
+
+@pytest.fixture
+def found(made_up, recipe, tmp_path, monkeypatch):
+    """A study with a winner, whose recipe can be trained in a fraction of a second."""
+    monkeypatch.chdir(tmp_path)
+    small = {f"model.{key}": value for key, value in recipe["model"].items()}
+    settings = {**small, "data.path": recipe["data"]["path"], "data.document": "line", "training.batch_size": 10}
+    settings |= {"training.device": "cpu", "training.steps": 12, "evaluation.every": 12, "checkpoint.every": 12}
+    losses = {"base": [one + 0.5 for one in GOOD], "rotary": GOOD, "alibi": [one + 0.1 for one in GOOD]}
+
+    def make(**more):
+        return made_up.study(tmp_path / "found", losses, set={**settings, **more}, margin=0.05)
+
+    return make
+
+
+def test_without_a_test_text_nothing_is_begun(found, tmp_path):
+    with pytest.raises(GlassformerError, match="test"):
+        compare(None, confirm=found().folder, on="inline")
+    assert not list((tmp_path / "found-confirmed").rglob("*.*ml"))
+
+
+@pytest.mark.slow
+def test_run_through_once_and_gone_on_with(found, text_file, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text(text_file.read_text(encoding="utf-8")[::-1].strip() + "\n", encoding="utf-8")
+    study = found(**{"data.test": str(other)})
+    confirmed = compare(None, confirm=study.folder, on="inline")
+    assert confirmed.folder == tmp_path / "found-confirmed"
+    assert [one.variant for one in confirmed.verdicts] == ["rotary"]
+    assert [one.trial.seed for one in confirmed.finished("rotary")] == [6, 7, 8, 9, 10, 11]
+    assert {one.evaluation.name for one in confirmed.finished("base")} == {"test"}
+    assert compare(None, confirm=study.folder, on="inline").plain() == confirmed.plain()
+    with pytest.raises(ConfigError, match="judged on test"):
+        compare(None, confirm=confirmed.folder)

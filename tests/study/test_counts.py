@@ -10,7 +10,7 @@ from scipy import stats
 
 from glassformer.evaluation.proportions import mcnemar_mid_p, wilson
 from glassformer.study.counts import Rate, failures_not_excluded, items_needed, rare
-from glassformer.study.crossed import crossed
+from glassformer.study.two_way import two_way_effects
 
 
 class TestAnswers:
@@ -46,7 +46,7 @@ class TestAnswers:
     def test_answers_of_several_seeds_go_through_the_crossed_analysis(self):
         base = np.array([[1, 0, 1, 1], [1, 0, 0, 1], [1, 1, 0, 1]])
         variant = np.array([[1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]])
-        found = crossed(variant - base)
+        found = two_way_effects(variant - base)
         assert float(found.mean) == pytest.approx(2 / 12)
         np.testing.assert_allclose(found.seed_means, [1 / 4, 1 / 4, 0.0])
 

@@ -11,7 +11,6 @@ from scipy import stats
 
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
-from glassformer.study.crossed import crossed
 from glassformer.study.evidence import (
     Problem,
     Trials,
@@ -20,6 +19,7 @@ from glassformer.study.evidence import (
     interval,
 )
 from glassformer.study.power import SeedsNeeded
+from glassformer.study.two_way import two_way_effects
 
 N, M = 6, 9
 
@@ -79,7 +79,7 @@ def test_another_set_of_documents_is_refused():
 
 
 class TestAnswersThatNeverDiffer:
-    found = crossed(np.zeros((N, 300)))
+    found = two_way_effects(np.zeros((N, 300)))
 
     def test_are_not_proof_of_sameness_beyond_the_number_of_items(self):
         assert float(self.found.p_same(0.01, answers=True)) == pytest.approx(0.99**300)
@@ -93,7 +93,7 @@ class TestAnswersThatNeverDiffer:
     def test_a_few_that_are_always_lost_leave_more_possible_than_their_variance_says(self):
         d = np.zeros((N, 300))
         d[:, :2] = -1.0
-        found = crossed(d)
+        found = two_way_effects(d)
         bound = interval(found, 0.95, ACCURACY)
         assert bound.low == pytest.approx(-stats.beta.ppf(0.975, 3, 298))
         assert bound.low < found.estimate(0.95).low

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.crossed import crossed
 from glassformer.study.evidence import Trials
 from glassformer.study.power import detectable
 from glassformer.study.sequential import Looks
 from glassformer.study.statistics import holm
+from glassformer.study.two_way import two_way_effects
 from glassformer.study.verdict import Rules, decide
 
 DOCUMENTS, MARGIN = 150, 0.01
@@ -59,7 +59,7 @@ def words(differences: np.ndarray, looks: Looks, margin: float) -> np.ndarray:
     result = np.full(differences.shape[:2], "not decided", dtype="<U11")
     found_before = np.zeros(differences.shape[:2], dtype=bool)
     for look, seeds in enumerate(looks.seeds):
-        one = crossed(differences[:, :, :seeds], TOKENS)
+        one = two_way_effects(differences[:, :, :seeds], TOKENS)
         going = result == "not decided"
         # holm counts what is left by itself when what was found before is given as certain
         corrected = holm(np.where(found_before, 0.0, np.where(going, looks.level(one.p, look), 1.0)))
@@ -135,7 +135,7 @@ def coverage(world: World, seeds: int, studies: int) -> float:
     rng, covered = np.random.default_rng([seeds, studies]), 0
     for _ in range(0, studies, 100):
         losses = world.losses(rng, 100, 1, seeds, effect=0.003)
-        one = crossed(losses[:, 1] - losses[:, 0], TOKENS)
+        one = two_way_effects(losses[:, 1] - losses[:, 0], TOKENS)
         covered += int((np.abs(one.mean - 0.003) <= one.half_width(0.95)).sum())
     return covered / studies
 
@@ -166,14 +166,14 @@ def test_quick_false_same_at_the_margin(looks):
 def test_the_two_one_sided_tests_are_neither_too_strict_nor_too_lax():
     """On documents like those seen; what so few documents may have missed comes on top of it."""
     losses = World(seed_sd=0.003, document_sd=0.02, cell_sd=0.05).losses(np.random.default_rng(4), 500, 1, 8, effect=MARGIN)
-    same = crossed(losses[:, 1] - losses[:, 0], TOKENS).p_same_here(MARGIN) < 0.05
+    same = two_way_effects(losses[:, 1] - losses[:, 0], TOKENS).p_same_here(MARGIN) < 0.05
     assert 0.01 < float(same.mean()) <= 0.065 + three_errors(0.05, 500)
 
 
 def test_what_is_the_same_is_called_that_on_a_thousand_documents():
     rng = np.random.default_rng(6)
     d = 0.002 * rng.standard_normal((200, 8, 1)) + 0.02 * rng.standard_normal((200, 8, 1000))
-    assert float((crossed(d).p_same(MARGIN) < 0.05).mean()) > 0.95
+    assert float((two_way_effects(d).p_same(MARGIN) < 0.05).mean()) > 0.95
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.recipe import built_in_recipes
-from glassformer.study.compare import find_plan
+from glassformer.study.finding import find_plan
 from glassformer.study.library import built_in_studies, list_studies
 
 

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.study.crossed import crossed
 from glassformer.study.power import (
     FEWEST_SEEDS,
     MORE_DOCUMENTS,
     detectable,
     documents_wanted,
     power_of,
-    power_table,
     seeds_needed,
 )
 from glassformer.study.statistics import sign_flip
+from glassformer.study.two_way import two_way_effects
 
 # The table that is printed before the first run: detectable difference at 80 %, by seeds, for 1, 3 and 5 changes.
 TABLE = {6: (1.43, 1.88, 2.11), 8: (1.16, 1.45, 1.60), 12: (0.89, 1.08, 1.17), 16: (0.75, 0.90, 0.96)}
@@ -29,7 +28,6 @@ TABLE = {6: (1.43, 1.88, 2.11), 8: (1.16, 1.45, 1.60), 12: (0.89, 1.08, 1.17), 1
 def test_the_table(seeds):
     found = [detectable(seeds, changes) for changes in (1, 3, 5)]
     assert found == pytest.approx(TABLE[seeds], abs=0.006)
-    assert power_table([seeds], 3) == [{"seeds": seeds, "changes": 3, "detectable_sd": pytest.approx(found[1])}]
 
 
 @pytest.mark.parametrize(("difference", "seeds", "changes"), [(0.0, 6, 1), (1.1, 3, 2), (0.8, 16, 5), (2.0, 40, 1)])
@@ -54,7 +52,7 @@ def differences(n: int, m: int = 40, seed_sd: float = 0.02, document_sd: float =
 def test_seeds_needed_by_hand():
     # SA = .0004; delta^2 / (1.95996 + .84162)^2 = .0001 / 7.84888; .0004 / .0000127407 = 31.4, and 1.95996^2 / 2 = 1.9.
     # Known from 8 seeds only, the variance is planned for 1.29 times: 31.4 * 1.29 + 1.9
-    needed = seeds_needed(crossed(differences(8)), 0.01)
+    needed = seeds_needed(two_way_effects(differences(8)), 0.01)
     assert needed.value == 43
     low = 0.0004 * 7 / stats.chi2.ppf(0.9, 7) / (0.0001 / 7.84888) + 1.9207
     high = 0.0004 * 7 / stats.chi2.ppf(0.1, 7) / (0.0001 / 7.84888) + 1.9207
@@ -65,7 +63,7 @@ def test_seeds_needed_by_hand():
 
 @pytest.mark.parametrize(("n", "low", "high"), [(3, 0.43, 9.5), (5, 0.51, 3.8), (6, 0.54, 3.1), (8, 0.58, 2.5)])
 def test_the_range_is_the_seeds_variance_times_the_published_factors(n, low, high):
-    needed = seeds_needed(crossed(differences(n, seed_sd=0.2)), 0.01)
+    needed = seeds_needed(two_way_effects(differences(n, seed_sd=0.2)), 0.01)
     plain = 0.04 / (0.0001 / 7.84888)
     assert needed.low / plain == pytest.approx(low, rel=0.02)
     assert needed.high / plain == pytest.approx(high, rel=0.02)
@@ -78,19 +76,19 @@ def test_power_at_the_number_named_averages_80_per_cent(n, changes):
     """Over what few seeds make of the noise. Without the correction it averages 71 to 78 %."""
     truth, effect = 1.0, 0.35
     estimated = truth * np.random.default_rng(n).chisquare(n - 1, 300) / (n - 1)
-    found = crossed(differences(n, seed_sd=1.0))
+    found = two_way_effects(differences(n, seed_sd=1.0))
     named = [seeds_needed(replace(found, from_seeds=np.float64(variance / n)), effect, changes).value for variance in estimated]
     assert np.mean([power_of(effect, seeds, changes) for seeds in named]) == pytest.approx(0.80, abs=0.025)
 
 
 def test_more_changes_need_more_seeds_and_no_answer_is_below_the_fewest():
-    found = crossed(differences(8))
+    found = two_way_effects(differences(8))
     assert seeds_needed(found, 0.01, changes=5).value > seeds_needed(found, 0.01).value
     assert seeds_needed(found, 10.0).value == FEWEST_SEEDS
 
 
 def test_when_documents_are_the_noise_no_number_of_seeds_helps():
-    needed = seeds_needed(crossed(differences(8, document_sd=1.0)), 0.01)
+    needed = seeds_needed(two_way_effects(differences(8, document_sd=1.0)), 0.01)
     assert needed.value is None
     assert needed.reason == MORE_DOCUMENTS
     assert needed.plain() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
@@ -98,12 +96,12 @@ def test_when_documents_are_the_noise_no_number_of_seeds_helps():
 
 
 def test_how_much_text_would_let_seeds_decide():
-    found = crossed(differences(8, document_sd=1.0))
+    found = two_way_effects(differences(8, document_sd=1.0))
     wanted = documents_wanted(found, 0.01)
     # half of .0001 / 7.84888 for the documents: their variance, one m-th of each, must fall to that
     assert wanted == math.ceil(found.documents * float(found.document_variance) / (0.5 * 0.0001 / 7.84888))
-    assert documents_wanted(crossed(differences(8)), 0.01) is None
+    assert documents_wanted(two_way_effects(differences(8)), 0.01) is None
 
 
 def test_one_seed_says_nothing_about_the_noise():
-    assert seeds_needed(crossed(np.ones((1, 4))), 0.01).value is None
+    assert seeds_needed(two_way_effects(np.ones((1, 4))), 0.01).value is None

@@ -12,10 +12,10 @@ import math
 import numpy as np
 import pytest
 
-from glassformer.study.crossed import crossed, unpaired
 from glassformer.study.sequential import Looks
 from glassformer.study.statistics import holm
 from glassformer.study.tuning import best_point, luck_of_choice
+from glassformer.study.two_way import two_way_effects, unpaired
 
 SEEDS, MARGIN = 8, 0.01
 QUICK, FULL = 300, 2000
@@ -49,7 +49,7 @@ def false_alarms_of_sizes(sizes, studies: int, stream: int = 0) -> tuple[float, 
     for _ in range(0, studies, 10):  # ten studies on each set of sizes
         likes = 0.05 * rng.standard_normal((10, 1, 150))
         d = 0.001 * rng.standard_normal((10, SEEDS, 1)) + likes + 0.02 * rng.standard_normal((10, SEEDS, 150))
-        one = crossed(d, sizes(rng))
+        one = two_way_effects(d, sizes(rng))
         found += int((one.p <= 0.05).sum())
         covered += int((np.abs(one.mean) <= one.half_width(0.95)).sum())
     return found / studies, covered / studies
@@ -86,7 +86,7 @@ def false_alarms_of_blocks(correlation: float, blocks: int, studies: int, *, kno
     for count in pieces(studies):
         d = 0.05 * neighbours(rng, (count, 1), blocks, correlation) + 0.003 * rng.standard_normal((count, SEEDS, 1))
         d = d + 0.02 * neighbours(rng, (count, SEEDS), blocks, correlation)
-        found += int((crossed(d, blocks=known).p <= 0.05).sum())
+        found += int((two_way_effects(d, blocks=known).p <= 0.05).sum())
     return found / studies
 
 
@@ -114,7 +114,7 @@ def answers(rng: np.random.Generator, studies: int, items: int, lost: float, tur
 
 
 def called_same(d: np.ndarray, answers: bool = True) -> int:
-    return int((crossed(d).p_same(MARGIN, answers=answers) < 0.05).sum())
+    return int((two_way_effects(d).p_same(MARGIN, answers=answers) < 0.05).sum())
 
 
 @pytest.mark.parametrize("items", [50, 100, 300, 600])
@@ -124,7 +124,7 @@ def test_quick_items_that_are_always_lost_are_not_the_same(items):
     d = answers(rng, 2 * QUICK, items, MARGIN, 0.0)
     assert called_same(d) / (2 * QUICK) <= 0.05 + three_errors(0.05, 2 * QUICK)
     if items == 100:
-        assert float((crossed(d).p_same_here(MARGIN) < 0.05).mean()) > 0.15
+        assert float((two_way_effects(d).p_same_here(MARGIN) < 0.05).mean()) > 0.15
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def false_findings_of_answers(items: int, studies: int) -> float:
     for count in pieces(studies):
         sign = rng.choice([-1.0, 1.0], (count, 1, items)) * (rng.random((count, 1, items)) < 0.06)
         luck = (rng.random((count, SEEDS, items)) < 0.05) * rng.choice([-1.0, 1.0], (count, SEEDS, items))
-        found += int((crossed(np.where(sign != 0.0, sign, luck)).p <= 0.05).sum())
+        found += int((two_way_effects(np.where(sign != 0.0, sign, luck)).p <= 0.05).sum())
     return found / studies
 
 
@@ -198,8 +198,8 @@ def false_claims_beyond(changes: int, studies: int, *, corrected: bool = True) -
     for count in pieces(studies):
         runs = rng.standard_normal((count, changes + 1, SEEDS, 1))
         d = MARGIN + 0.01 * (runs[:, 1:] - runs[:, :1]) + 0.02 * rng.standard_normal((count, changes, SEEDS, 40))
-        p = looks.level(crossed(d).p_beyond(MARGIN), 0)
-        wrong += int((((holm(p) if corrected else p) <= 0.05) & (crossed(d).mean > MARGIN)).any(axis=1).sum())
+        p = looks.level(two_way_effects(d).p_beyond(MARGIN), 0)
+        wrong += int((((holm(p) if corrected else p) <= 0.05) & (two_way_effects(d).mean > MARGIN)).any(axis=1).sum())
     return wrong / studies
 
 
@@ -226,7 +226,7 @@ def test_a_change_with_rare_bad_runs_fools_every_test(rare_runs, least, most):
     rng = np.random.default_rng(5)
     bad = rng.random((FULL, SEEDS, 1)) < rare_runs
     d = 0.01 * rng.standard_normal((FULL, SEEDS, 1)) + 0.2 * (bad - rare_runs)
-    found = crossed(np.broadcast_to(d, (FULL, SEEDS, 40)))
+    found = two_way_effects(np.broadcast_to(d, (FULL, SEEDS, 40)))
     assert least <= float((found.p <= 0.05).mean()) <= most
 
 
@@ -242,7 +242,7 @@ def false_findings_after_tuning(curve: float, tuning_seeds: int, studies: int, *
         first, second = (real[best_point(grid)] for grid in grids)
         d = first - second + rng.standard_normal((SEEDS, 1)) - rng.standard_normal((SEEDS, 1))
         extra = sum(luck_of_choice(grid) for grid in grids) if luck else 0.0
-        found += bool(crossed(np.repeat(d, 2, axis=1)).with_luck(extra).p_seed <= 0.05)
+        found += bool(two_way_effects(np.repeat(d, 2, axis=1)).with_luck(extra).p_seed <= 0.05)
     return found / studies
 
 
@@ -294,5 +294,5 @@ def test_six_new_runs_against_32_kept_find_more_than_eight_pairs():
     rng = np.random.default_rng(9)
     bank = bank_studies(rng, 600, kept=32, new=6, sd=1.0, effect=1.5, documents=0.0)
     pairs = 1.5 + rng.standard_normal((600, 8, 1)) - rng.standard_normal((600, 8, 1)) + 0.4 * rng.standard_normal((600, 8, 60))
-    assert float((bank <= 0.05).mean()) > float((crossed(pairs).p <= 0.05).mean()) + 0.03
+    assert float((bank <= 0.05).mean()) > float((two_way_effects(pairs).p <= 0.05).mean()) + 0.03
     assert float((bank <= 0.05).mean()) == pytest.approx(0.82, abs=0.06)

@@ -1,4 +1,4 @@
-"""The choices of training: one length, pieces that divide the batch, limits on everything."""
+"""The choices of training: one length, micro-batches that divide the batch, limits on everything."""
 
 from __future__ import annotations
 

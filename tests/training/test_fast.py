@@ -1,4 +1,4 @@
-"""The same step, faster: chosen where it pays and is possible, said, and equal to the definition."""
+"""The same step, faster: chosen where it pays and is possible, said, and equal to the reference implementation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from glassformer.foundation.runtime import Runtime
 from glassformer.training import fast
-from glassformer.training.fast import COMPILING_PAYS_FROM, RecordedStep, compile_loss, hasten
+from glassformer.training.fast import COMPILING_PAYS_FROM, GraphedStep, accelerate, compile_loss
 
 
 class Listener:
@@ -22,7 +22,7 @@ class Listener:
 
 def test_a_processor_runs_the_definition_unless_asked(make_step) -> None:
     step, listener = make_step(), Listener()
-    assert hasten(step, step.config, 10 * COMPILING_PAYS_FROM, listener) is step
+    assert accelerate(step, step.config, 10 * COMPILING_PAYS_FROM, listener) is step
     assert listener.said == []
 
 
@@ -31,7 +31,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
     compiled: list[dict[str, object]] = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: compiled.append(options) or function)
     step, listener = make_step(compile=True), Listener()
-    assert hasten(step, step.config, 5, listener) is step
+    assert accelerate(step, step.config, 5, listener) is step
     assert compiled == [{"dynamic": False}]
     assert listener.said == ["compile: kernels are fused."]
     plain = make_step()
@@ -44,11 +44,11 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 )
 def test_on_a_gpu_it_is_chosen_where_it_pays(make_step, monkeypatch, steps: int, compile_: object, recorded: bool) -> None:
     monkeypatch.setattr(fast, "compile_loss", lambda step: None)
-    monkeypatch.setattr(fast.RecordedStep, "__init__", lambda self, step, clock: None)
+    monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, clock: None)
     monkeypatch.setattr(fast, "has_triton", lambda: True)
     step = make_step(compile=compile_)
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert isinstance(hasten(step, step.config, steps, Listener()), RecordedStep) == recorded
+    assert isinstance(accelerate(step, step.config, steps, Listener()), GraphedStep) == recorded
 
 
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
@@ -56,12 +56,12 @@ def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) ->
     monkeypatch.setattr(fast, "has_triton", lambda: False)
     step = make_step()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert hasten(step, step.config, 10 * COMPILING_PAYS_FROM, Listener()) is step
+    assert accelerate(step, step.config, 10 * COMPILING_PAYS_FROM, Listener()) is step
 
 
 def test_more_pieces_record_anew(make_step, monkeypatch) -> None:
     monkeypatch.setattr("glassformer.training.optimizer_set.OptimizerSet.make_capturable", lambda self: None)
-    recorded = RecordedStep(make_step())
+    recorded = GraphedStep(make_step())
     recorded._graphs["a shape"] = object()  # type: ignore[assignment]
     recorded.accumulate = 2
     assert recorded.accumulate == 2
@@ -76,7 +76,7 @@ def test_a_recorded_step_is_the_definition(make_step, some_batches) -> None:
         device = torch.device("cuda")
         step.loss.network.to(device)
         step.runtime = Runtime(device, "float32", 1)
-        taken = RecordedStep(step) if record else step
+        taken = GraphedStep(step) if record else step
         results.append([taken(some_batches().batch(n).to(device), n, 1.0).loss.item() for n in range(5)])
     assert results[0] == pytest.approx(results[1], rel=1e-4)
 

@@ -56,8 +56,8 @@ def test_smoothing_reaches_the_objective(batch) -> None:
 
 def test_the_sums_of_pieces_are_the_sum_of_the_whole(batch) -> None:
     loss = make()
-    pieces = sum(loss(piece.tensors).item() for piece in batch.split(2))
-    assert pieces == pytest.approx(loss(batch.tensors).item(), rel=1e-5)
+    total = sum(loss(micro_batch.tensors).item() for micro_batch in batch.split(2))
+    assert total == pytest.approx(loss(batch.tensors).item(), rel=1e-5)
 
 
 def test_targets_are_counted_and_never_none(batch) -> None:

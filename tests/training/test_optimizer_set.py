@@ -67,7 +67,7 @@ def test_bytes_are_known_beforehand(make_step, some_batches, optimizer: dict[str
 def test_the_rate_follows_the_factor(make_step, name: str) -> None:
     optimizers = make_step(optimizer=name, lr=0.2).optimizers
     for factor in (0.5, 1.0, 0.25):
-        optimizers.set_factor(factor)
+        optimizers.set_lr_multiplier(factor)
         rates = [group["lr"] for optimizer in optimizers.optimizers for group in optimizer.param_groups]
         assert rates == pytest.approx([0.2 * factor] * len(rates))
 

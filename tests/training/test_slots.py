@@ -45,8 +45,8 @@ def test_every_variant_is_of_its_slot_and_final(slot, interface) -> None:
 def test_every_schedule_stays_between_zero_and_one(name: str, steps: int) -> None:
     """Also beyond the end: a run that goes on to more steps asks there."""
     schedule = SCHEDULES.get(name)()
-    factors = [schedule.factor(step, steps) for step in range(steps + 3)]
-    assert all(0.0 <= factor <= 1.0 for factor in factors)
+    factors = [schedule.lr_multiplier(step, steps) for step in range(steps + 3)]
+    assert all(0.0 <= lr_multiplier <= 1.0 for lr_multiplier in factors)
     assert factors[0] > 0.0
     top = factors.index(max(factors))
     assert factors[: top + 1] == sorted(factors[: top + 1])

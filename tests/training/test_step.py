@@ -1,4 +1,4 @@
-"""One step: pieces equal the whole, clipping by hand, nothing depends on anything but weights, batch, seed and step."""
+"""One step: micro-batches equal the whole, clipping by hand, nothing depends on anything but weights, batch, seed and step."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def uneven(batch: Batch) -> Batch:
     return batch
 
 
-@pytest.mark.parametrize("pieces", [2, 4, 8])
-def test_pieces_equal_the_large_batch(make_step, some_batches, pieces: int) -> None:
+@pytest.mark.parametrize("micro_batches", [2, 4, 8])
+def test_micro_batches_equal_the_large_batch(make_step, some_batches, micro_batches: int) -> None:
     """The promise: 1e-6 in float32, by token count."""
     batch = uneven(some_batches(8).batch(0))
     whole_loss, whole = gradients_of(make_step(batch_size=8), batch)
-    loss, cut = gradients_of(make_step(batch_size=8, accumulate=pieces), batch)
+    loss, cut = gradients_of(make_step(batch_size=8, accumulate=micro_batches), batch)
     assert loss == pytest.approx(whole_loss, abs=1e-6)
     for name in whole:
         torch.testing.assert_close(cut[name], whole[name], rtol=1e-5, atol=1e-6)
@@ -69,7 +69,7 @@ def test_no_target_at_all_changes_no_gradient(make_step, some_batches) -> None:
     batch = some_batches().batch(0)
     batch["targets"][:] = IGNORED
     outcome = make_step(weight_decay=0.0)(batch, 0, 1.0)
-    assert (outcome.loss.item(), outcome.gradient.item()) == (0.0, 0.0)
+    assert (outcome.loss.item(), outcome.grad_norm.item()) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("clip", [0.01, 1e6, None])
@@ -81,7 +81,7 @@ def test_clipping_by_hand(make_step, some_batches, clip: float | None) -> None:
     moved = math.sqrt(
         sum((old - new.detach()).square().sum().item() for old, new in zip(before, step.loss.network.parameters()))
     )
-    length = outcome.gradient.item()  # as it was before clipping: what is recorded
+    length = outcome.grad_norm.item()  # as it was before clipping: what is recorded
     assert length > 0.01
     assert moved == pytest.approx(length if clip is None else min(length, clip), rel=1e-3)
 
@@ -114,7 +114,7 @@ def test_a_table_of_scores_that_is_too_large_is_made_in_chunks(make_step, some_b
     in_chunks = make_step()(some_batches().batch(0), 0, 1.0)
     assert seen == [5]
     torch.testing.assert_close(in_chunks.loss, whole.loss)
-    torch.testing.assert_close(in_chunks.gradient, whole.gradient)
+    torch.testing.assert_close(in_chunks.grad_norm, whole.grad_norm)
 
 
 def test_gradients_are_forgotten_after_a_step(make_step, some_batches) -> None:
@@ -144,3 +144,15 @@ def test_fused_dropout_comes_from_the_step_alone(make_step, some_batches) -> Non
         outcomes.append(step(some_batches().batch(0), number, 1.0).loss)
     assert torch.equal(outcomes[0], outcomes[1])
     assert not torch.equal(outcomes[0], outcomes[2])
+
+
+def test_measuring_a_step_gives_its_figures_and_changes_nothing(make_step, some_batches) -> None:
+    step, batch = make_step(model={"dropout": 0.1}, accumulate=2, clip=1e-3), some_batches().batch(0)
+    before = {name: parameter.clone() for name, parameter in step.loss.network.named_parameters()}
+    measured = step.measure(batch, 4)
+    assert all(torch.equal(parameter, before[name]) for name, parameter in step.loss.network.named_parameters())
+    assert all(parameter.grad is None for parameter in step.loss.network.parameters())
+    assert not step.optimizers.tensors()
+    taken = step(batch, 4, 1.0)
+    assert torch.equal(measured.loss, taken.loss)
+    assert torch.equal(measured.gradient, taken.gradient)

@@ -13,7 +13,7 @@ from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome
-from glassformer.training.trainer import Surroundings, Trainer, TrainingState
+from glassformer.training.trainer import Callbacks, Trainer, TrainingState
 
 
 class Scene:
@@ -39,7 +39,7 @@ class Scene:
             training=TrainingConfig.parse(training),
             evaluation=EvaluationConfig.parse(settings.pop("evaluation", {})),
             checkpoint=CheckpointConfig.parse(settings.pop("checkpoint", {})),
-            around=Surroundings(
+            callbacks=Callbacks(
                 evaluate=None if losses is None else self.evaluate,
                 record=self.records.append,
                 save=self.save,
@@ -82,7 +82,7 @@ def test_every_step_is_taken_once_recorded_and_shown(scene) -> None:
     assert state.step == 7
     assert around.batches.asked == list(range(7))
     assert [record["step"] for record in around.records] == list(range(1, 8))
-    assert all(math.isfinite(record["loss"]) and record["gradient"] > 0 for record in around.records)
+    assert all(math.isfinite(record["loss"]) and record["grad_norm"] > 0 for record in around.records)
     assert [shown[1:3] for shown in around.shown] == [(step, 7) for step in range(1, 8)]
     assert {"loss", "tokens/s"} == set(around.shown[-1][3])
 
@@ -144,9 +144,9 @@ def test_a_loss_that_is_not_finite_ends_the_run(scene, monkeypatch, loss: float)
     around = scene(steps=10, checkpoint={"every": 1})
     real = type(around.step).__call__
 
-    def step(self, batch, number, factor):
-        outcome = real(self, batch, number, factor)
-        return StepOutcome(torch.tensor(loss), outcome.gradient) if number == 4 else outcome
+    def step(self, batch, number, lr_multiplier):
+        outcome = real(self, batch, number, lr_multiplier)
+        return StepOutcome(torch.tensor(loss), outcome.grad_norm) if number == 4 else outcome
 
     monkeypatch.setattr(type(around.step), "__call__", step)
     with pytest.raises(Diverged, match=rf"Diverged at step 5: the loss is {loss}\. The last good checkpoint is kept"):
@@ -159,7 +159,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(scene, monkeypatch, loss: float)
 def test_a_gradient_that_is_not_finite_ends_the_run(scene) -> None:
     around = scene(steps=10, checkpoint={"every": 1})
     around.step.loss.network.blocks[1].attention.output.weight.register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(Diverged, match="step 1: the length of the gradient is inf"):
+    with pytest.raises(Diverged, match="step 1: the gradient norm is inf"):
         around.trainer.run(TrainingState())
     assert around.saved == []
 
@@ -276,15 +276,15 @@ class NoRoom:
     def __init__(self, step, most: int, error: BaseException) -> None:
         self.inner, self.most, self.error = step, most, error
         self.runtime, self.optimizers = step.runtime, step.optimizers
-        self.pieces: list[int] = []
+        self.micro_batches: list[int] = []
 
-    accumulate = property(lambda self: self.inner.accumulate, lambda self, pieces: setattr(self.inner, "accumulate", pieces))
+    accumulate = property(lambda self: self.inner.accumulate, lambda self, n: setattr(self.inner, "accumulate", n))
 
-    def __call__(self, batch, step: int, factor: float) -> StepOutcome:
-        self.pieces.append(self.accumulate)
+    def __call__(self, batch, step: int, lr_multiplier: float) -> StepOutcome:
+        self.micro_batches.append(self.accumulate)
         if len(batch["ids"]) // self.accumulate > self.most:
             raise self.error
-        return self.inner(batch, step, factor)
+        return self.inner(batch, step, lr_multiplier)
 
 
 OUT_OF_MEMORY = [
@@ -301,10 +301,10 @@ def test_halving_keeps_the_effective_batch(scene, make_step, some_batches, error
     tight.trainer.step = NoRoom(tight.step, 2, error)
     roomy.trainer.run(TrainingState())
     tight.trainer.run(TrainingState())
-    assert tight.trainer.step.pieces == [1, 2, 4, 4, 4]
+    assert tight.trainer.step.micro_batches == [1, 2, 4, 4, 4]
     assert tight.said == [
-        "Out of memory: going on with pieces of 4 rows; the effective batch stays the same.",
-        "Out of memory: going on with pieces of 2 rows; the effective batch stays the same.",
+        "Out of memory: going on with micro-batches of 4 rows; the effective batch stays the same.",
+        "Out of memory: going on with micro-batches of 2 rows; the effective batch stays the same.",
     ]
     for record, other in zip(roomy.records, tight.records):
         assert record["loss"] == pytest.approx(other["loss"], abs=1e-6)
@@ -317,7 +317,7 @@ def test_odd_batches_are_cut_by_their_divisors(make_step, some_batches) -> None:
     around = Scene(make_step, some_batches(9), **settings)
     around.trainer.step = NoRoom(around.step, 1, MemoryError())
     around.trainer.run(TrainingState())
-    assert around.trainer.step.pieces == [1, 3, 9]
+    assert around.trainer.step.micro_batches == [1, 3, 9]
 
 
 @pytest.mark.parametrize(

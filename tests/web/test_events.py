@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 from glassformer.web.events import MOST_WAITING, Hub, Topic
 
@@ -45,3 +46,20 @@ def test_a_slow_reader_is_told_to_read_again() -> None:
         return [queue.get_nowait() for _ in range(queue.qsize())]
 
     assert asyncio.run(journey()) == ['data: {"reload": true}\n\n', f"data: {MOST_WAITING}\n\n"]
+
+
+def test_a_look_that_takes_long_is_taken_seldom() -> None:
+    async def journey() -> int:
+        looks = [0]
+
+        def look() -> None:
+            looks[0] += 1
+            time.sleep(0.05)
+
+        stream = Hub()._events("slow", lambda: look, 0.001)
+        await anext(stream)
+        await asyncio.sleep(0.45)
+        await stream.aclose()
+        return looks[0]
+
+    assert asyncio.run(journey()) == 1  # the next would come after ten times as long

@@ -38,7 +38,7 @@ def every_route() -> list[tuple[str, str]]:
     paths = []
     for route in app.routes:
         assert isinstance(route, Route), "a route of another kind would not be walked"
-        paths.append(route.path.replace("{name}", "app.js"))
+        paths.append(route.path.replace("{name:path}", "app.js"))
     return [(path, method) for path in [*paths, "/nothing/here"] for method in METHODS]
 
 

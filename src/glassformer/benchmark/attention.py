@@ -2,7 +2,7 @@
 
 One forward and backward pass of a mixer alone, for one text. Times are the best of several; memory is the most bytes that
 tensors take at once (on a GPU what the allocator counted), weights not included. A formula stands beside each: the
-FLOPs the variant's config states, which are those of its definition.
+FLOPs the variant's config states, which are those of its reference implementation.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from glassformer.benchmark.generators import Job, program_for
 from glassformer.benchmark.peers import Sizes
 from glassformer.benchmark.timing import timed, wait_for
-from glassformer.benchmark.writing import Job, program_for
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime, choose_runtime
 

@@ -1,6 +1,6 @@
 """Generation speed: ours with and without a KV cache, transformers' GPT-2 with its cache, nanoGPT; tokens/s and ratios.
 
-All do the same job (benchmark/writing.py) in turns within one process, after a first job each; what the first job of a
+All do the same job (benchmark/generators.py) in turns within one process, after a first job each; what the first job of a
 process takes is measured in processes of their own.
 """
 
@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from glassformer.benchmark.first_job import first_job_rate
+from glassformer.benchmark.generators import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job, program_for
 from glassformer.benchmark.machine import describe, measure_machine
 from glassformer.benchmark.peers import need_transformers
 from glassformer.benchmark.timing import measure, ratio, spread, timed
-from glassformer.benchmark.writing import NANOGPT, OURS, TRANSFORMERS, WITHOUT, Job, program_for
 from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime

@@ -1,8 +1,8 @@
 """Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
 
 All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
-the matrix products of a step (forward and backward pass of the definition, the whole square of the scores counted) by the
-rate of plain matrix products measured in the same round.
+the matrix products of a step (forward and backward pass of the reference implementation, the whole square of the scores
+counted) by the rate of plain matrix products measured in the same round.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from glassformer.model.accounting import parts_of
 from glassformer.model.transformer import build_model
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
-from glassformer.training.fast import hasten
+from glassformer.training.fast import accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
 
-OURS, MATRIX = "glassformer", "matrix products"
+OURS, MATRIX, ON_CPU = "glassformer", "matrix products", "glassformer on the CPU"
 ENOUGH_TO_COMPILE = 10_000
 TOKENS = 1 << 20
 
@@ -44,9 +44,13 @@ def benchmark_training(
     rounds: int,
     transformers: bool = True,
     nanogpt: Path | None = None,
+    beside_cpu: bool = False,
     watch: Watcher = SILENT,
 ) -> dict[str, Any]:
-    """The document of ``glassformer bench train``: tokens/s of each program, our ratio to each, shares of the machine."""
+    """The document of ``glassformer bench train``: tokens/s of each program, our ratio to each, shares of the machine.
+
+    ``beside_cpu``: the same steps of ours on this machine's processor, in float32, in the same rounds.
+    """
     tokens_N = np.random.default_rng(0).integers(sizes.vocabulary, size=TOKENS).astype(np.uint16)
     dtype = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
     programs, skipped = {OURS: _ours(sizes, runtime, tokens_N, batch, steps, watch)}, []
@@ -55,9 +59,16 @@ def benchmark_training(
             programs["transformers GPT-2"] = _transformers(sizes, runtime, tokens_N, batch, steps)
         except MissingDependency as error:
             skipped.append(str(error))
+    on_gpu = runtime.device.type != "cpu"
+    devices = dict.fromkeys(programs, runtime.device)
+    if beside_cpu and on_gpu:
+        devices[ON_CPU] = torch.device("cpu")
+        programs[ON_CPU] = _ours(sizes, Runtime(devices[ON_CPU], "float32", runtime.threads), tokens_N, batch, steps, watch)
+    elif beside_cpu:
+        skipped.append("There is no GPU here (or --device says cpu), so there is no ratio of GPU to CPU.")
     for program in programs.values():
         program()  # compiling, and kernels being chosen
-    meters = {name: timed(program, runtime.device) for name, program in programs.items()}
+    meters = {name: timed(program, devices[name]) for name, program in programs.items()}
     meters[MATRIX] = timed(matrix_program(runtime.device, dtype), runtime.device)
     meters[MATRIX]()
     if nanogpt is not None:
@@ -90,7 +101,7 @@ def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, step
     config = TrainingConfig(steps=ENOUGH_TO_COMPILE, batch_size=batch)
     model = build_model(sizes.ours(), sizes.vocabulary, seed=0).to(runtime.device)
     loss = TrainingLoss(model, NextTokenConfig(), runtime)
-    step = hasten(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
+    step = accelerate(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
     batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
 
     def program() -> float:

@@ -102,8 +102,8 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
         yield Setting(masked=True), full, few
         yield replace(TRAINED, masked=True), full, few
     if passes.has_closed_gates:
-        yield Setting(stirred=True), full, few
-        yield Setting(mode="training", stirred=True), min(full, 8), probes.cuts(min(full, 8))
+        yield Setting(randomised=True), full, few
+        yield Setting(mode="training", randomised=True), min(full, 8), probes.cuts(min(full, 8))
     for length in probes.long_lengths():
         if can_run(subject, probes.rows(1, length)):
             yield Setting(), length, [length - 1] if probes.heavy else probes.cuts(length, wanted=FEW)

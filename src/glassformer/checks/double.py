@@ -55,16 +55,16 @@ class InDouble(TorchFunctionMode):
     """Inside the ``with``, torch computes in float64.
 
     ``ids_BT``: when given, what the code looks up for exactly these ids is kept in ``vectors`` as leaves, so that
-    gradients with respect to the tokens can be asked for. ``stirred``: parameters that are all zero (gates and projections
+    gradients with respect to the tokens can be asked for. ``randomised``: parameters that are all zero (gates and projections
     that start closed) are seen as small random numbers, so that what they will let through can be seen before training.
     Zero entries of parameters that are trained are seen so too. ``jittered``: tables that are kept in a lower float and are
     no parameters are seen with their last bit changed, to learn how much their rounding matters. ``eps`` is afterwards the
     rounding of the coarsest float that any operation gave all the same.
     """
 
-    def __init__(self, ids_BT: Tensor | None = None, *, stirred: bool = False, jittered: bool = False) -> None:
+    def __init__(self, ids_BT: Tensor | None = None, *, randomised: bool = False, jittered: bool = False) -> None:
         super().__init__()
-        self.ids_BT, self.stirred, self.jittered = ids_BT, stirred, jittered
+        self.ids_BT, self.randomised, self.jittered = ids_BT, randomised, jittered
         self.vectors: list[Tensor] = []
         self.eps = torch.finfo(torch.float64).eps
         self._raised: dict[int, tuple[Tensor, int, Tensor]] = {}
@@ -128,7 +128,7 @@ class InDouble(TorchFunctionMode):
         known, version = self._raised.get(id(parameter)), version_of(parameter)
         if known is None or known[1] != version:
             raised = parameter.detach().to(_RAISED[parameter.dtype])
-            if self.stirred and (parameter.requires_grad or not raised.any()):
+            if self.randomised and (parameter.requires_grad or not raised.any()):
                 raised = torch.where(raised == 0, STIRRED_STD * _noise(raised).to(raised), raised)
             known = self._raised[id(parameter)] = (parameter, version, raised)
         return known[2]

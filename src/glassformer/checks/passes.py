@@ -43,7 +43,7 @@ class Setting:
 
     mode: Literal["evaluation", "training"] = "evaluation"
     precision: Literal["float64", "as trained"] = "float64"
-    stirred: bool = False
+    randomised: bool = False
     """See parameters that are zero as small random numbers."""
     looked_at: bool = False
     """Hold a look at every tap, so that no fast path is taken."""
@@ -75,7 +75,7 @@ class Passes:
         """Whether this code cannot run with gradients on."""
         self.snapshot = subject.snapshot or Snapshot(*subject.modules.values())
         subject.snapshot = self.snapshot
-        self._doubles = {stirred: InDouble(stirred=stirred) for stirred in (False, True)}
+        self._doubles = {randomised: InDouble(randomised=randomised) for randomised in (False, True)}
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -106,7 +106,7 @@ class Passes:
 
     def gradients(self, setting: Setting, ids_BT: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
         """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None where the vectors are not found."""
-        double = InDouble(ids_BT, stirred=setting.stirred)
+        double = InDouble(ids_BT, randomised=setting.randomised)
 
         def lay_open(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
             return double.laid_open(output) if inputs and double.is_the_ids(inputs[0], output) else None
@@ -169,7 +169,7 @@ class Passes:
         if setting.precision != "float64":
             return 0.0
         plain = self.run(setting, call)
-        with torch.no_grad(), self._set(setting), InDouble(stirred=setting.stirred, jittered=True):
+        with torch.no_grad(), self._set(setting), InDouble(randomised=setting.randomised, jittered=True):
             moved = call().detach()
         self.snapshot.restore()
         return relative(plain, moved)
@@ -238,12 +238,12 @@ class Passes:
             "mode": setting.mode,
             "precision": setting.precision if setting.precision == "float64" else self.trained_precision,
         }
-        if setting.stirred:
+        if setting.randomised:
             words["weights"] = "zero parameters seen as small random numbers"
         if setting.graded:
             words["path"] = "with gradients on"
         if setting.looked_at:
-            words["path"] = "the definition, as when looked at"
+            words["path"] = "the reference implementation, as when looked at"
         if setting.masked:
             words["path"] = "with a mask that hides nothing"
         if self.subject.measured != "scores":
@@ -271,7 +271,7 @@ class Passes:
             yield
 
     def _precision(self, setting: Setting) -> AbstractContextManager[Any]:
-        return self._doubles[setting.stirred] if setting.precision == "float64" else self.around()
+        return self._doubles[setting.randomised] if setting.precision == "float64" else self.around()
 
 
 @contextmanager

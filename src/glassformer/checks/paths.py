@@ -1,12 +1,16 @@
-"""What really runs -> the laws on it: a compiled loss, a recorded step, scores in low precision.
+"""What really runs -> the laws on it: a compiled loss, a captured step, scores in low precision.
 
-``check_loss`` takes the loss of a training step as it is called there, compiled or not. All targets but one are left out, so
-that the sum is the nats of that one; these must not change with later tokens or with other rows, and over all targets the
-probabilities must sum to one (or the target itself is seen). ``check_same`` compares a fast path with the plain one.
+``check_loss`` takes the loss of a training step as it is called there, compiled or not, and a batch of the run. Targets that
+are left out (-100) cost nothing, so a sum over a few places is asked for: it must not change with later tokens, other rows or
+padding; sums over separate places must add up; and over all targets of a place the probabilities must sum to one (or the
+target itself is seen). ``check_same`` compares a fast path with the plain one. Every batch has the shape and the strides of
+the one given, so that nothing is compiled anew.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -16,163 +20,228 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.checks.passes import difference, largest
+from glassformer.checks.passes import difference, largest, same_generators
 from glassformer.checks.report import CheckReport, Finding, Law
 from glassformer.checks.verdicts import Verdicts
 from glassformer.model.losses import IGNORED
 
 LossOf = Callable[[dict[str, Tensor], Tensor | None], Tensor]
 
-TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 3e-2, "float16": 1e-2}
-"""Largest difference, as a share of the largest number, between two paths or two passes in each precision."""
-MOST_TARGETS = 128
-"""Vocabularies up to this size are gone through target by target."""
+SAME_SHAPE = {"float32": 1e-4, "bf16": 1e-2}
+"""By how much, as a share of it, a sum of nats may change that should not: passes of one shape, by one kernel."""
+OTHER_PATH = {"float32": 1e-4, "bf16": 3e-2}
+"""By how much, as a share of the largest number, two paths to the same numbers may differ."""
+MOST_TARGETS = 32
+"""Up to so many targets of a place are gone through one by one."""
+ROUNDS = 3
+"""Random batches for each law; in each, every row is tried at a place of its own."""
 
 
 @dataclass(frozen=True)
 class LossProbe:
-    """One shape of batch, so that nothing is compiled anew, and what every call needs."""
+    """A loss, a batch that shows the shapes (``ids``, and ``targets`` [B, T] or ``labels`` [B]), and what every call needs."""
 
     loss_of: LossOf
-    rows: int
-    length: int
+    batch: Mapping[str, Tensor]
     vocabulary: int
-    device: torch.device
+    outputs: int
     noise: Tensor | None = None
+    smoothing: float = 0.0
     seed: int = 0
 
-    def ids(self, generator: torch.Generator) -> Tensor:
-        return torch.randint(self.vocabulary, (self.rows, self.length), generator=generator).to(self.device)
+    @property
+    def asked(self) -> str:
+        return "targets" if "targets" in self.batch else "labels"
 
-    def nats(self, ids_BT: Tensor, row: int, at: int, target: int) -> float:
-        """Of one target, with gradients on as in training; every call draws the same random numbers."""
-        targets_BT = torch.full_like(ids_BT, IGNORED)
-        targets_BT[row, at] = target
+    @property
+    def rows(self) -> int:
+        return self.batch["ids"].shape[0]
+
+    @property
+    def length(self) -> int:
+        return self.batch["ids"].shape[1]
+
+    def random_ids(self, generator: torch.Generator) -> Tensor:
+        return torch.randint(self.vocabulary, (self.rows, self.length), generator=generator)
+
+    def others(self, ids_BT: Tensor, generator: torch.Generator) -> Tensor:
+        """No token is what it was."""
+        return (ids_BT + torch.randint(1, self.vocabulary, ids_BT.shape, generator=generator)) % self.vocabulary
+
+    def random_targets(self, generator: torch.Generator) -> Tensor:
+        return torch.randint(self.outputs, tuple(self.batch[self.asked].shape), generator=generator)
+
+    def nats(self, ids_BT: Tensor, targets: Tensor, **more: Tensor) -> float:
+        """Summed, with gradients on as in training; every call draws the same random numbers."""
+        values = {"ids": ids_BT, self.asked: targets, **more}
+        tensors = {name: _shaped_as(tensor, values.get(name, tensor)) for name, tensor in self.batch.items()}
         torch.manual_seed(self.seed)
         random.seed(self.seed)
         with torch.enable_grad():
-            return float(self.loss_of({"ids": ids_BT, "targets": targets_BT}, self.noise).detach())
+            nats = float(self.loss_of(tensors, self.noise).detach())
+        if not math.isfinite(nats):
+            raise ArithmeticError(f"the loss of random tokens is {nats}")
+        return nats
+
+
+def _shaped_as(tensor: Tensor, values: Tensor) -> Tensor:
+    """``values`` in a tensor of the same strides and offset: what a compiler looks at beside the shape."""
+    storage = tensor.untyped_storage().clone()
+    twin = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    twin.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return twin.copy_(values)
 
 
 def check_loss(
     loss_of: LossOf,
+    batch: Mapping[str, Tensor],
     *,
-    rows: int,
-    length: int,
     vocabulary: int,
-    device: torch.device | None = None,
+    outputs: int | None = None,
     laws: frozenset[str] = frozenset({"causality"}),
     precision: str = "float32",
     noise: Tensor | None = None,
+    smoothing: float = 0.0,
     name: str = "the loss of training",
     seed: int = 0,
 ) -> CheckReport:
-    """The laws on a loss: ``loss_of({"ids", "targets"}, noise)`` -> summed nats. ``laws``: what the objective demands."""
-    started, verdicts = time.perf_counter(), Verdicts()
-    probe = LossProbe(loss_of, rows, length, vocabulary, device or torch.device("cpu"), noise, seed)
+    """The laws on a loss: ``loss_of({"ids", ...}, noise)`` -> summed nats. ``laws``: what the objective demands."""
+    started, verdicts, allowed = time.perf_counter(), Verdicts(), SAME_SHAPE[precision]
+    probe = LossProbe(loss_of, batch, vocabulary, outputs or vocabulary, noise, smoothing, seed)
     generator = torch.Generator().manual_seed(seed)
-    allowed = TOLERANCE[precision]
-    state = torch.get_rng_state()
-    try:
-        if "causality" in laws:
-            verdicts.judge(
-                "causality", lambda: _later_tokens(probe, generator, allowed), lambda: "one target's nats, later ids changed"
-            )
-        else:
-            verdicts.does_not_apply("causality", "this objective may see every token")
-        if rows > 1:
-            verdicts.judge(
-                "batch", lambda: _other_rows(probe, generator, allowed), lambda: "one target's nats, other rows changed"
-            )
-        if vocabulary <= MOST_TARGETS:
-            verdicts.judge("labels", lambda: _labels(probe, generator, allowed), lambda: f"all {vocabulary} targets of a place")
-    finally:
-        torch.set_rng_state(state)
+    if "ids" not in batch or not {"targets", "labels"} & batch.keys():
+        law: Law
+        for law in ("batch", "labels"):
+            verdicts.cannot_tell(law, "batches of this objective have no ids with targets or labels")
+        return verdicts.report(name, time.perf_counter() - started)
+    ways: dict[Law, tuple[Callable[[], Finding | None], str]] = {}
+    if "causality" in laws and probe.asked == "targets" and probe.length > 1:
+        ways["causality"] = (lambda: _later_tokens(probe, name, generator, allowed), "nats, later ids changed")
+    if probe.rows > 1:
+        ways["batch"] = (lambda: _other_rows(probe, name, generator, allowed), "nats, other rows changed")
+    if "hidden" in batch and probe.length > 1:
+        ways["padding"] = (lambda: _padding(probe, name, generator, allowed), "nats, hidden ids changed")
+    ways["labels"] = (lambda: _labels(probe, name, generator, allowed), "nats of places apart and together")
+    with same_generators(batch["ids"].device):
+        for law, (test, way) in ways.items():
+            verdicts.judge(law, test, functools.partial("{}: {}".format, name, way))
     return verdicts.report(name, time.perf_counter() - started)
 
 
-def _places(probe: LossProbe) -> list[tuple[int, int]]:
-    """Rows and positions that are tried: the ends and the middle of the first, a middle and the last row."""
-    times = sorted({0, 1, probe.length // 2, probe.length - 2} & set(range(probe.length)))
-    return [(row, at) for row in sorted({0, probe.rows // 2, probe.rows - 1}) for at in times]
-
-
-def _later_tokens(probe: LossProbe, generator: torch.Generator, allowed: float) -> Finding | None:
-    for row, at in _places(probe):
-        if at + 1 >= probe.length:
+def _later_tokens(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """One place in every row; every token after it is another one."""
+    firsts = [0, probe.length - 2, 1, probe.length // 2]
+    for turn in range(ROUNDS):
+        at_B1 = torch.randint(probe.length - 1, (probe.rows, 1), generator=generator)
+        for row, at in enumerate(firsts[turn:] + firsts[:turn]):
+            if row < probe.rows and 0 <= at < probe.length - 1:
+                at_B1[row] = at
+        ids_BT, targets_BT, times_T = (
+            probe.random_ids(generator),
+            probe.random_targets(generator),
+            torch.arange(probe.length),
+        )
+        changed_BT = torch.where(times_T > at_B1, probe.others(ids_BT, generator), ids_BT)
+        targets_BT = targets_BT.where(times_T == at_B1, torch.tensor(IGNORED))
+        if _change(probe, (ids_BT, changed_BT), targets_BT, allowed) is None:
             continue
-        ids_BT, target = probe.ids(generator), int(torch.randint(probe.vocabulary, (), generator=generator))
-        changed_BT = ids_BT.clone()
-        changed_BT[row, at + 1 :] = (changed_BT[row, at + 1 :] + 1) % probe.vocabulary
-        found = _compared(probe, "causality", ids_BT, changed_BT, row, at, target, allowed, source=at + 1)
-        if found is not None:
-            return found
+        for row in range(probe.rows):  # only its own later tokens: other rows are another law
+            alone_BT, mine_B1 = torch.full_like(targets_BT, IGNORED), torch.arange(probe.rows)[:, None] == row
+            alone_BT[row] = targets_BT[row]
+            size = _change(probe, (ids_BT, changed_BT.where(mine_B1, ids_BT)), alone_BT, allowed)
+            if size is not None:
+                at = int(at_B1[row])
+                return Finding("causality", name, at + 1, at, size, _example(probe, row, ids_BT))
     return None
 
 
-def _other_rows(probe: LossProbe, generator: torch.Generator, allowed: float) -> Finding | None:
-    for row, at in _places(probe):
-        ids_BT, target = probe.ids(generator), int(torch.randint(probe.vocabulary, (), generator=generator))
-        changed_BT = (ids_BT + 1) % probe.vocabulary
-        changed_BT[row] = ids_BT[row]
-        found = _compared(probe, "batch", ids_BT, changed_BT, row, at, target, allowed, source=0)
-        if found is not None:
-            return found
+def _other_rows(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """Every second row is another one; the targets of the others."""
+    for turn in range(2):
+        kept_B = torch.arange(probe.rows) % 2 == turn
+        ids_BT, targets = probe.random_ids(generator), probe.random_targets(generator)
+        changed_BT = ids_BT.where(kept_B[:, None], probe.others(ids_BT, generator))
+        asked = targets.where(kept_B if targets.ndim == 1 else kept_B[:, None], torch.tensor(IGNORED))
+        size = _change(probe, (ids_BT, changed_BT), asked, allowed)
+        if size is not None:
+            return Finding("batch", name, 0, 0, size, _example(probe, turn, ids_BT))
     return None
 
 
-def _compared(
-    probe: LossProbe,
-    law: Law,
-    ids_BT: Tensor,
-    changed_BT: Tensor,
-    row: int,
-    at: int,
-    target: int,
-    allowed: float,
-    *,
-    source: int,
-) -> Finding | None:
-    first, second = probe.nats(ids_BT, row, at, target), probe.nats(changed_BT, row, at, target)
-    if abs(first - second) <= allowed * max(1.0, abs(first)):
+def _padding(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """The last quarter of every row is hidden, then also what the batch hides by itself; other ids stand there."""
+    quarter_BT = (torch.arange(probe.length) >= probe.length - max(1, probe.length // 4)).expand(probe.rows, -1)
+    for hidden_BT in (quarter_BT, quarter_BT | probe.batch["hidden"].cpu()):
+        if hidden_BT.all(1).any():
+            continue
+        ids_BT, targets = probe.random_ids(generator), probe.random_targets(generator)
+        changed_BT = ids_BT.where(~hidden_BT, probe.others(ids_BT, generator))
+        size = _change(probe, (ids_BT, changed_BT), targets, allowed, hidden=hidden_BT)
+        if size is not None:
+            return Finding("padding", name, probe.length - 1, 0, size, _example(probe, 0, ids_BT))
+    return None
+
+
+def _labels(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """Two sets of places add up to both; the probabilities of all targets of one place sum to one."""
+    ids_BT, targets = probe.random_ids(generator), probe.random_targets(generator)
+    first = torch.arange(targets.numel()).view(targets.shape) % 2 == 0
+    nothing = torch.tensor(IGNORED)
+    parts = [probe.nats(ids_BT, targets.where(chosen, nothing)) for chosen in (first, ~first)]
+    whole = probe.nats(ids_BT, targets)
+    if not abs(whole - sum(parts)) <= allowed * max(1.0, abs(whole)):
+        return Finding("labels", name, 0, 0, abs(whole - sum(parts)), _example(probe, 0, ids_BT))
+    if probe.outputs > MOST_TARGETS:
         return None
-    example = {"row": row, "target": target, "tokens": ids_BT[row].tolist(), **_TRAINING}
-    return Finding(law, "the loss", source, at, abs(first - second), example)
-
-
-def _labels(probe: LossProbe, generator: torch.Generator, allowed: float) -> Finding | None:
-    """The nats of every possible target at one place: their probabilities sum to one, unless the target itself is seen."""
-    row, at = 0, probe.length // 2
-    ids_BT = probe.ids(generator)
-    nats = torch.tensor([probe.nats(ids_BT, row, at, target) for target in range(probe.vocabulary)], dtype=torch.float64)
+    place = (0, probe.length // 2)[: targets.ndim]
+    nats = torch.empty(probe.outputs, dtype=torch.float64)
+    for target in range(probe.outputs):
+        asked = torch.full_like(targets, IGNORED)
+        asked[place] = target
+        nats[target] = probe.nats(ids_BT, asked)
+    nats = (nats - probe.smoothing * nats.mean()) / (1 - probe.smoothing)  # smoothing mixes the mean into every target
     missing = abs(float((-nats).exp().sum()) - 1.0)
-    if missing <= 10 * allowed:
-        return None
-    return Finding("labels", "the loss", at, at, missing, {"row": row, "tokens": ids_BT[row].tolist(), **_TRAINING})
+    return (
+        None if missing <= 10 * allowed else Finding("labels", name, place[-1], place[-1], missing, _example(probe, 0, ids_BT))
+    )
 
 
-_TRAINING = {"mode": "training", "precision": "as trained", "measured": "nats"}
+def _change(probe: LossProbe, ids: tuple[Tensor, Tensor], targets: Tensor, allowed: float, **more: Tensor) -> float | None:
+    """By how much the nats differ between two batches of ids; None where rounding explains it."""
+    first, second = (probe.nats(one, targets, **more) for one in ids)
+    return None if abs(first - second) <= allowed * max(1.0, abs(first)) else abs(first - second)
+
+
+def _example(probe: LossProbe, row: int, ids_BT: Tensor) -> dict[str, Any]:
+    example = {"row": row, "rows": probe.rows, "tokens": ids_BT[row].tolist()}
+    return {**example, "mode": "training", "precision": "as trained", "measured": "nats"}
 
 
 def check_same(
     plain: Callable[[], Mapping[str, Tensor]],
     fast: Callable[[], Mapping[str, Tensor]],
     *,
+    allowed: float | None = None,
+    spread: Mapping[str, float] | None = None,
     precision: str = "float32",
     name: str = "the fast path",
 ) -> CheckReport:
-    """Both paths give the same named tensors (loss, grad_norm, scores) within the stated tolerance of the precision."""
-    started, verdicts, allowed = time.perf_counter(), Verdicts(), TOLERANCE[precision]
+    """Both paths give the same named tensors (loss, grad_norm, scores) within a stated share of the largest number.
+
+    ``spread``: by how much more each may differ, where the paths draw random numbers of their own.
+    """
+    started, verdicts, share = time.perf_counter(), Verdicts(), OTHER_PATH[precision] if allowed is None else allowed
 
     def compare() -> Finding | None:
         expected, given = plain(), fast()
         for key, tensor in expected.items():
             distance = difference(tensor.detach().float(), given[key].detach().float())
-            if float(distance.max()) > allowed * largest(tensor.detach().float()):
+            more = 0.0 if spread is None else spread[key]
+            if not float(distance.max()) <= share * largest(tensor.detach().float()) + more:
                 at = int(distance.flatten().argmax())
                 example: dict[str, Any] = {"measured": key, "precision": precision, "mode": "training"}
                 return Finding("path", name, 0, at, float(distance.max()), example)
         return None
 
-    verdicts.judge("path", compare, lambda: f"within {allowed:g} of the largest number")
+    verdicts.judge("path", compare, lambda: f"{name} within {share:.2g} of the largest number")
     return verdicts.report(name, time.perf_counter() - started)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Literal
 
@@ -73,7 +73,7 @@ class Finding:
                 )
                 what += " do not belong to one distribution, and miss it"
             case "path":
-                what = f"another path: from {self.from_position} on, the {measured} at {self.to_position} differ from the plain"
+                what = f"another path: the {measured} at {self.to_position} differ from those of the plain one"
             case "cache":
                 what = (
                     f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "
@@ -153,6 +153,18 @@ class CheckReport:
         if self.cannot_tell:
             raise CannotTell(self.doubts)
 
+    def joined(self, other: CheckReport) -> CheckReport:
+        """This report and what was found about another path of the same model; a law holds where both found that it does."""
+        return replace(
+            self,
+            findings=(*self.findings, *other.findings),
+            tested=_both(self.tested, other.tested),
+            not_judged={law: why for law, why in self.not_judged.items() if law not in other.judged},
+            notes=(*self.notes, *(note for note in other.notes if note not in self.notes)),
+            seconds=self.seconds + other.seconds,
+            cannot_tell=_both(self.cannot_tell, {law: f"{other.subject}: {why}" for law, why in other.cannot_tell.items()}),
+        )
+
     @property
     def doubts(self) -> str:
         """What could not be judged and why, in a sentence for each law."""
@@ -183,3 +195,8 @@ class CheckReport:
     def _repr_html_(self) -> str:
         items = "".join(f"<li>{escape(line)}</li>" for line in self.lines())
         return f"<p><b>{escape(self.subject)}</b>: {self.verdict.lower()}</p><ul>{items}</ul>"
+
+
+def _both(first: Mapping[Law, str], second: Mapping[Law, str]) -> dict[Law, str]:
+    """Sentences by law, one after the other where both have one."""
+    return {**first, **{law: f"{first[law]}; {said}" if law in first else said for law, said in second.items()}}

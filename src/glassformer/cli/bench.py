@@ -55,8 +55,8 @@ def bench_generate(
 ) -> None:
     """Generation speed: with a KV cache, without, and beside other programs of the same sizes."""
     from glassformer.benchmark.generate import benchmark_generation
+    from glassformer.benchmark.generators import Job
     from glassformer.benchmark.peers import Sizes
-    from glassformer.benchmark.writing import Job
     from glassformer.foundation.runtime import choose_runtime
 
     runtime = choose_runtime(device=device, precision=precision, threads=threads)
@@ -91,6 +91,9 @@ def bench_train(
     threads: Threads = None,
     transformers: Transformers = True,
     nanogpt: NanoGPT = None,
+    beside_cpu: Annotated[
+        bool, typer.Option("--beside-cpu", help="Measure the same steps on the processor too: GPU against CPU.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Training speed, beside other programs of the same sizes and the machine's own matrix products."""
@@ -102,7 +105,15 @@ def bench_train(
     sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, dropout=dropout, bias=bias)
     with watching() as watch:
         document = benchmark_training(
-            sizes, runtime, batch=batch, steps=steps, rounds=rounds, transformers=transformers, nanogpt=nanogpt, watch=watch
+            sizes,
+            runtime,
+            batch=batch,
+            steps=steps,
+            rounds=rounds,
+            transformers=transformers,
+            nanogpt=nanogpt,
+            beside_cpu=beside_cpu,
+            watch=watch,
         )
     _print(document, as_json=json)
 

@@ -46,7 +46,7 @@ def bench_attention(
     print_table(heading(document), *rows_of(document))
     out().print(
         f"Exponents are fitted over the {costs[0].time_growth.n} longest lengths, with standard errors. The formula counts the "
-        "FLOPs of the definition: a fast path may do less.",
+        "FLOPs of the reference implementation: a fast path may do less.",
         markup=False,
     )
 

@@ -36,7 +36,7 @@ def command(
     zoo: Annotated[bool, typer.Option("--zoo", help="Every causal class of the installed transformers, in tiny form.")] = False,
     out_: Annotated[Path, typer.Option("--out", help="Folder for the zoo's zoo.json and zoo.html.")] = Path("zoo"),
     workers: Annotated[int, typer.Option("--workers", min=1, help="Classes of the zoo checked at once.")] = 1,
-    limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds for one class of the zoo.")] = 120.0,
+    limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds of one core for one class of the zoo.")] = 60.0,
     json: Json = False,
 ) -> None:
     """Test whether any score depends on a later token, on another row, padding, the cache or earlier calls, and where."""
@@ -50,7 +50,7 @@ def command(
             raise UsageError("--zoo checks every causal class of transformers; leave out the target and --class.")
         _zoo(out_, workers, limit, json)
         return
-    from glassformer.checking import check
+    from glassformer.check_target import check
 
     report = check(
         target,
@@ -74,12 +74,20 @@ def command(
 
 
 def _zoo(folder: Path, workers: int, limit: float, json: bool) -> None:
-    """Writes the table; broken laws are its content, not a failure of the command."""
+    """Writes the table; broken laws are its content, not a failure of the command. Broken off, it goes on where it stood."""
     from glassformer.checks.zoo.build import causal_classes
     from glassformer.checks.zoo.run import run_zoo
-    from glassformer.checks.zoo.table import sentence, write
+    from glassformer.checks.zoo.table import keep, kept, sentence, write
 
-    found = write(run_zoo(causal_classes(), workers=workers, limit=limit, say=remarks().say), folder)
+    entries = run_zoo(
+        causal_classes(),
+        workers=workers,
+        limit=limit,
+        say=remarks().say,
+        known=kept(folder),
+        keep=lambda entry: keep(entry, folder),
+    )
+    found = write(entries, folder)
     if json:
         print_json(found)
     else:

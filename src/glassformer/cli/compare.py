@@ -14,7 +14,8 @@ from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 
 if TYPE_CHECKING:
-    from glassformer.study.study import Study  # imported late when it runs: it takes a while
+    from glassformer.study.set_study import SetStudy  # imported late when it runs: it takes a while
+    from glassformer.study.study import Study
 
 
 Recipe = Annotated[
@@ -121,24 +122,37 @@ def command(
         "store": store,
         "baseline": baseline,
     }
+    if also and (confirm is not None or recipe is None or dry_run):
+        raise UsageError("--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.")
     if dry_run:
         _foresee(recipe, vary, json, **{name: asked[name] for name in FORESEEN})
         return
-    with watching_a_study() as watch:
-        from glassformer.study.compare import compare, compare_sets, several_bases
+    from glassformer.study.finding import several_bases
 
-        plans: Any = several_bases(recipe) if recipe is not None else None
-        if also or plans:
-            sets = compare_sets(plans or [recipe, *(also or ())], vary, **asked, watch=watch)
-        else:
-            study = compare(recipe, vary, confirm=confirm, **asked, watch=watch)
-            page = study.report()
+    plans: Any = several_bases(recipe) if recipe is not None else None
     if also or plans:
-        print_json(sets.plain()) if json else out().print(str(sets), markup=False)
-    elif json:
-        print_json({**study.plain(), "report": str(page)})
+        _compare_sets([*(plans or [recipe]), *(also or ())], vary, asked, json)
     else:
-        _print(study, page, details)
+        _compare_one(recipe, vary, {**asked, "confirm": confirm}, json, details)
+
+
+def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
+    """The same changes of several recipes."""
+    with watching_a_study() as watch:
+        from glassformer.study.compare_sets import compare_sets
+
+        sets = compare_sets(bases, vary, **asked, watch=watch)
+        page = sets.report()
+    print_json({**sets.plain(), "report": str(page)}) if json else _print_sets(sets, page)
+
+
+def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool, details: bool) -> None:
+    with watching_a_study() as watch:
+        from glassformer.study.compare import compare
+
+        study = compare(recipe, vary, **asked, watch=watch)
+        page = study.report()
+    print_json({**study.plain(), "report": str(page)}) if json else _print(study, page, details)
 
 
 def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:
@@ -149,6 +163,12 @@ def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: An
 
         found = foresee(recipe, vary, **words)
     print_json(found.plain()) if json else out().print(str(found), markup=False)
+
+
+def _print_sets(sets: SetStudy, page: Path) -> None:
+    out().print(str(sets), markup=False)
+    out().print(f"\nReport: {page.resolve()}", markup=False)
+    say(f"Again: glassformer report {shlex.quote(str(sets.folder))}")
 
 
 def _print(study: Study, page: Path, details: bool) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -37,10 +40,12 @@ def command(
         return
     out().print(str(study), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    out().print(f"In the browser, with everything behind it: {open_in_page(out_)}", markup=False)
     say("Next: glassformer compare docstrings-char --vary model.positions=sinusoidal,alibi --seeds 8   glassformer recipes")
+    out().print(f"In the browser, with everything behind it: {open_in_page(out_)}", markup=False)
 
 
 def open_in_page(study: Path) -> str:
-    """The command that shows a study's folder in the page."""
-    return shlex.join(["glassformer", "serve", str(study)])
+    """The command that shows a study's folder in the page, as it can be typed where the demo was called."""
+    own = Path(sys.argv[0])
+    program = "glassformer" if own.name != "glassformer" or shutil.which("glassformer") else os.path.relpath(own)
+    return shlex.join([program, "serve", str(study)])

@@ -27,7 +27,9 @@ def command(
     seed: Annotated[int, typer.Option("--seed")] = 0,
     precision: Annotated[
         Literal["float32", "bf16"],
-        typer.Option("--precision", help="float32: exactly the definition's text. bf16: several times as fast on a GPU."),
+        typer.Option(
+            "--precision", help="float32: exactly the reference implementation's text. bf16: several times as fast on a GPU."
+        ),
     ] = "float32",
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,

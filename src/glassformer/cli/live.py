@@ -17,7 +17,7 @@ from glassformer.cli.console import SETTINGS, err, say
 from glassformer.foundation.progress import SILENT, Watcher, duration
 
 if TYPE_CHECKING:
-    from glassformer.study.standing import Standing, VariantStanding  # imported late: every command imports this module
+    from glassformer.study.progress import StudyProgress, VariantProgress  # imported late: every command imports this module
 
 QUIET = 30.0  # seconds between two lines of a log, unless a trial has ended
 
@@ -36,7 +36,7 @@ def watching_a_study() -> Iterator[Watcher]:
 
 @final
 class LiveTable:
-    """Draws the standing in place; sentences scroll above it."""
+    """Draws the progress in place; sentences scroll above it."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -47,13 +47,13 @@ class LiveTable:
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
         self._live.update(Text(f"{what}: {100 * done / max(1.0, total):.0f} %"))
 
-    def standing(self, standing: Standing) -> None:
-        self._live.update(drawn(standing))
+    def study_progress(self, progress: StudyProgress) -> None:
+        self._live.update(drawn(progress))
 
 
 @final
 class Lines:
-    """For logs and pipes: sentences as they come, the standing when a trial ends, and now and then."""
+    """For logs and pipes: sentences as they come, the progress when a trial ends, and now and then."""
 
     def __init__(self) -> None:
         self._last, self._done = 0.0, -1
@@ -64,31 +64,31 @@ class Lines:
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
         return None
 
-    def standing(self, standing: Standing) -> None:
+    def study_progress(self, progress: StudyProgress) -> None:
         now = time.monotonic()
-        if standing.done == self._done and now - self._last < QUIET:
+        if progress.done == self._done and now - self._last < QUIET:
             return
-        self._last, self._done = now, standing.done
-        say(in_one_line(standing))
+        self._last, self._done = now, progress.done
+        say(in_one_line(progress))
 
 
-def in_one_line(standing: Standing) -> str:
+def in_one_line(progress: StudyProgress) -> str:
     """``7 of 24 trials, 3 min 20 s left, 0.02 hours of computing so far.``"""
-    left = "" if standing.left is None else f", {duration(standing.left)} left"
-    return f"{standing.done} of {standing.total} trials{left}, {standing.busy:.2f} hours of computing so far."
+    left = "" if progress.left is None else f", {duration(progress.left)} left"
+    return f"{progress.done} of {progress.total} trials{left}, {progress.busy:.2f} hours of computing so far."
 
 
-def drawn(standing: Standing) -> Group:
+def drawn(progress: StudyProgress) -> Group:
     """The table: a row per variant, and a line about the whole."""
     table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(("variant", "seeds", "running", "mean so far", "parameters", "FLOPs a run")):
         table.add_column(name, justify="right" if position else "left", overflow="fold")
-    for row in standing.rows:
+    for row in progress.rows:
         table.add_row(*map(Text, _cells(row)))  # text, not markup: a variant may be called [bold]
-    return Group(table, Text(in_one_line(standing)))
+    return Group(table, Text(in_one_line(progress)))
 
 
-def _cells(row: VariantStanding) -> list[str]:
+def _cells(row: VariantProgress) -> list[str]:
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [
         row.name,

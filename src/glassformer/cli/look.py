@@ -85,7 +85,13 @@ def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None,
         return [run.look(text, checkpoint=step, hide=hide) for step in moments(run.directory)]
     looks = [run.look(text, checkpoint=checkpoint, hide=hide)]
     if compare is not None:
-        looks.insert(0, _other(run, text, compare, hide))  # before stands on the left
+        other = _other(run, text, compare, hide)
+        if other.queries != looks[0].queries:
+            say(
+                f"The two tokenizers split the text differently ({len(other.queries)} and {len(looks[0].queries)} tokens), so "
+                "positions do not correspond; compare what heads do, not places."
+            )
+        looks.insert(0, other)  # before stands on the left
     return looks
 
 

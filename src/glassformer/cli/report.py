@@ -29,6 +29,12 @@ def command(
         print_json({"report": str(file)}) if json else out().print(str(file), markup=False)
         return
     run = runs[0]
+    from glassformer.study.set_study import SetStudy
+
+    if SetStudy.exists(run):
+        file = SetStudy.load(run).report(out_)
+        print_json({"report": str(file)}) if json else out().print(str(file), markup=False)
+        return
     if StudyDirectory(run).exists():
         from glassformer.study.study import Study
 

@@ -218,7 +218,7 @@ class BytePairs:
         return steps
 
     def replay(self, word: str) -> str:
-        """The definition of encoding, slowly: each merge of training in turn, wherever it fits. The same as ``merge``."""
+        """The reference implementation of encoding: each merge of training in turn, wherever it fits. As ``merge``."""
         tokens = list(map(ord, word))
         for left, right, merged in self.merges:
             place = 0

@@ -1,6 +1,6 @@
 """Counts of right answers -> shares with intervals, and the test between two checkpoints. Imports no torch.
 
-For one run, or for two checkpoints on the same items. Several seeds go through the crossed formula of a study instead.
+For one run, or for two checkpoints on the same items. Several seeds go through the two-way random effects of a study instead.
 """
 
 from __future__ import annotations

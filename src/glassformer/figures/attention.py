@@ -118,6 +118,23 @@ def draw_lens(
         return figure
 
 
+def draw_patching(found_LT: np.ndarray, tokens: Sequence[str], layers: Sequence[str], *, title: str = "") -> Figure:
+    """What of another text comes back when its residual stream is put in, by layer (upwards) and position: 0 nothing, 1 all."""
+    count, positions = found_LT.shape
+    with styled():
+        figure, axes = new_axes(max(4.0, 0.34 * positions + 1.6), 0.3 * count + 1.5)
+        shown = np.clip(found_LT, 0, 1)
+        image = axes.imshow(shown, cmap=scale(), norm=Normalize(0, 1), aspect="auto", origin="lower")
+        every = -(-positions // MOST_LABELS)
+        at = list(range(0, positions, every))
+        axes.set_xticks(at, [_short(tokens[position]) for position in at], fontsize=7, rotation=90)
+        axes.set_yticks(range(count), layers, fontsize=7)
+        axes.grid(False)
+        axes.set(title=title, xlabel="put in at this position", ylabel="after")
+        figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02).set_label("comes back")
+        return figure
+
+
 def _image(axes: Axes, weights_TS: np.ndarray):  # type: ignore[no-untyped-def]
     axes.grid(False)
     for side in ("top", "right"):

@@ -55,9 +55,17 @@ class Curve:
 
 
 def learning_curves(
-    curves: Sequence[Curve], *, baselines: Mapping[str, float] | None = None, title: str = "", unit: str = NATS
+    curves: Sequence[Curve],
+    *,
+    baselines: Mapping[str, float] | None = None,
+    title: str = "",
+    unit: str = NATS,
+    log: bool = False,
 ) -> Figure:
-    """Training loss as lines, validation loss as lines with markers; ``baselines`` are named level lines."""
+    """Training loss as lines, validation loss as lines with markers; ``baselines`` are named level lines.
+
+    ``log``: a logarithmic axis of values, for perplexity.
+    """
     with styled():
         figure, axes = new_axes()
         alone = len(curves) == 1  # then two colours tell train from validation, and the label says nothing
@@ -67,11 +75,13 @@ def learning_curves(
                 _training(axes, curve.train, label, line_look(index))
             if curve.validation is not None and curve.validation.steps.size:
                 _validation(axes, curve.validation, label, line_look(1 if alone else index))
-        _levels(axes, baselines or {}, list(_all_values(curves)))
+        _levels(axes, baselines or {}, list(_all_values(curves)), log=log)
+        if log:
+            axes.set_yscale("log")
         axes.set(xlabel="step", ylabel=unit, title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(ncols=1 if alone else 2)
+            axes.legend(loc="upper right", ncols=1 if alone else 2)  # "best" is searched for, and slowly
         return figure
 
 
@@ -90,7 +100,7 @@ def loss_by_position(
         axes.set(xlabel="position in the window (tokens the model has seen)", ylabel=unit, title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         if len(means) > 1:
-            axes.legend()
+            axes.legend(loc="upper right")
         return figure
 
 
@@ -161,13 +171,15 @@ def _band(axes: Axes, steps: np.ndarray, runs: np.ndarray, color: str, alpha: fl
     axes.fill_between(steps, runs.min(axis=0), runs.max(axis=0), color=color, alpha=alpha, linewidth=0)
 
 
-def _levels(axes: Axes, baselines: Mapping[str, float], values: list[float]) -> None:
+def _levels(axes: Axes, baselines: Mapping[str, float], values: list[float], *, log: bool) -> None:
     """Level lines named at the right end; one far above every curve would squeeze the curves and is left out."""
     top, bottom = max(values, default=np.inf), min(values, default=0.0)
     levels = {name: level for name, level in baselines.items() if level <= top * 1.15}
     for level in levels.values():
         axes.axhline(level, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
-    for names in close_levels(levels, apart=0.06 * (top - bottom)):
+    heights = {name: float(np.log(level)) for name, level in levels.items()} if log else levels
+    span = float(np.log(top / bottom)) if log and bottom > 0 else top - bottom
+    for names in close_levels(heights, apart=0.06 * span):
         text = ", ".join(f"{name} {levels[name]:.2f}" for name in names)
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
         axes.annotate(text, (1.0, levels[names[-1]]), fontsize=8.5, color=SOFT, **place)

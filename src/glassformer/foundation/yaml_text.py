@@ -10,7 +10,7 @@ import importlib
 import re
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, final
 
 import yaml
 
@@ -123,6 +123,47 @@ def parse_yaml(text: str, source: str = "YAML") -> Any:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+@final
+class SectionReader:
+    """``parse_yaml`` for many documents that share most of their sections: one that was read before is not read again.
+
+    A section is a key at the margin with all that belongs to it. Values are shared between documents: nobody may change them.
+    """
+
+    MOST = 10_000
+    """Sections that are kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, text: str, source: str = "YAML") -> Any:
+        parts = _MARGIN.split(text)
+        if parts[0] or not _is_plain(text):
+            return parse_yaml(text, source)
+        document: dict[str, Any] = {}
+        for section in map("".join, zip(parts[1::2], parts[2::2])):
+            found = self._read(section)
+            if found is None or found.keys() & document.keys():
+                return parse_yaml(text, source)  # which says what is wrong, and where
+            document |= found
+        return document
+
+    def _read(self, section: str) -> dict[str, Any] | None:
+        if section not in self._known:
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            try:
+                value = parse_yaml(section)
+            except ConfigError:
+                value = None
+            self._known[section] = value if isinstance(value, dict) and len(value) == 1 else None
+        found: dict[str, Any] | None = self._known[section]
+        return found
+
+
+_MARGIN = re.compile(r"^(\w+:(?=[ \n]))", re.MULTILINE)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -58,6 +58,8 @@ class BatchDecoder:
         self.rows: list[Row] = []
         self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
         self.known: dict[int, Tensor] = {}  # scores by the reference, by row, for this step
+        self.scores_BV: Tensor | None = None
+        """Of the last step, a row each."""
 
     def run(self, sequences: Iterable[TokenSequence]) -> None:
         waiting = (Row(sequence) for sequence in sequences if sequence.reason is None)
@@ -105,6 +107,7 @@ class BatchDecoder:
         position_ids_B1 = position_B.unsqueeze(1)
         self.cache.place(position_ids_B1, max(one.window_length for one in sequences))
         scores_BV = self.model(last_B.unsqueeze(1), position_ids_BT=position_ids_B1, cache=self.cache)[:, -1].float()
+        self.scores_BV = scores_BV
         penalised = self.sampling.repetition_penalty != 1.0
         seen_BV = seen_ids(sequences, scores_BV.shape[1]).to(self.device) if penalised else None
         choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, seeds_B=seeds_B, index_B=index_B, slack=self.slack)

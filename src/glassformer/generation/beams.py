@@ -1,8 +1,8 @@
 """Prompts (ids) -> the most probable continuations with their probabilities, many prompts at once, by beam search.
 
-One beam is greedy decoding. ``search_one`` is the definition: one prompt, no KV cache. ``search`` keeps all beams of many
-prompts in one batch with a KV cache; a test holds the two equal. A continuation ends with ``end_id``, and its probability
-includes that end. Knows no tokenizer.
+One beam is greedy decoding. ``search_one`` is the reference implementation: one prompt, no KV cache. ``search`` keeps
+all beams of many prompts in one batch with a KV cache; a test holds the two equal. A continuation ends with ``end_id``, and
+its probability includes that end. Knows no tokenizer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BeamRule:
 
 @torch.no_grad()
 def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Continuation]:
-    """The definition: every step reads the whole text of every beam anew. The best first, at most ``rule.beams``."""
+    """The reference implementation: each step reads the whole text of every beam. The best first, at most ``rule.beams``."""
     device = next(model.parameters()).device
     live, done = [Continuation((), 0.0, False)], list[Continuation]()
     room = _room(model, [prompt], rule)

@@ -64,7 +64,7 @@ def generate(
     training = [module for module in modules_of(model) if module.training]
     _set_training(training, False)
     try:
-        with torch.no_grad(), _generation_modes(model):
+        with torch.no_grad(), generation_modes(model):
             _run(model, sequences, sampling, use_cache=use_cache, batch_size=batch_size)
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
@@ -81,7 +81,7 @@ def _set_training(modules: list[nn.Module], training: bool) -> None:
 
 
 def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling, *, use_cache: bool, batch_size: int) -> None:
-    if not use_cache or (_cache_misleads(model) and not rounds_as_float32(model)):
+    if not use_cache or (cache_misleads(model) and not rounds_as_float32(model)):
         for sequence in sequences:
             while sequence.reason is None:
                 sequence.accept(next_token(model, sequence, sampling))
@@ -100,7 +100,7 @@ def _decoder(model: Transformer, sampling: Sampling, *, rows: int, capacity: int
     return BatchDecoder(model, sampling, rows=rows, capacity=capacity)
 
 
-def _cache_misleads(model: Transformer) -> bool:
+def cache_misleads(model: Transformer) -> bool:
     """Whether a part is known to give other scores with a cache. In float32 the comparison with the reference notices."""
     return any("cache" in part.breaks for part in model.config.parts)
 
@@ -113,7 +113,7 @@ def rows_that_fit(model: Transformer, capacity: int) -> int:
 
 
 @contextmanager
-def _generation_modes(model: Transformer) -> Iterator[None]:
+def generation_modes(model: Transformer) -> Iterator[None]:
     """Modes of torch that are wrong for generation on a GPU are off inside.
 
     The deterministic mode sorts the positions of every indexed write, which costs more than the step; the positions written

@@ -1,7 +1,7 @@
 """A network and a generated sequence -> the probability of every new token where it was chosen, and what stood beside it.
 
-One pass for each window the generation used, so the figures are those of the definition. The probabilities are the
-network's own: temperature, top-k and the like change which token is taken, not what the network thinks of it.
+One pass for each window the generation used, so the figures are those of the reference implementation. The probabilities are
+the network's own: temperature, top-k and the like change which token is taken, not what the network thinks of it.
 """
 
 from __future__ import annotations

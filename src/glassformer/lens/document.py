@@ -27,6 +27,8 @@ from glassformer.figures.attention import ON_DARK, ON_LIGHT
 from glassformer.lens.look import Look
 
 VERSION = 1
+SCALE = {"light": list(ON_LIGHT), "dark": list(ON_DARK)}
+"""Colours of weights from 0 to 1."""
 MOST_WORDS = 60_000
 """Words of the logit lens in one document; beyond, fewer for each position."""
 
@@ -37,13 +39,13 @@ def document(looks: Sequence[Look], *, title: str, kind: str = "one") -> dict[st
         "version": VERSION,
         "title": title,
         "kind": kind,
-        "scale": {"light": list(ON_LIGHT), "dark": list(ON_DARK)},
+        "scale": SCALE,
         "views": [view(look) for look in looks],
     }
 
 
-def view(look: Look) -> dict[str, Any]:
-    """One look, ready to be drawn."""
+def view(look: Look, *, whole: bool = True) -> dict[str, Any]:
+    """One look, ready to be drawn. ``whole``: its maps and the table of its heads too; else whoever draws brings them."""
     losses, dims = look.losses, look.network.dims
     found = look.no_attention is None
     return {
@@ -53,25 +55,32 @@ def view(look: Look) -> dict[str, Any]:
         "layers": dims.layers,
         "heads": dims.heads,
         "hidden": look.hidden,
-        "maps": packed(look.attention) if found else None,
+        "maps": packed(look.attention) if found and whole else None,
         "no_maps": look.no_attention,
         "losses": None if losses is None else [None if np.isnan(nats) else round(float(nats), 4) for nats in losses],
         "lens": _lens(look),
-        "table": _table(look) if found else None,
+        "table": table(look) if found and whole else None,
         "faults": look.faults if found else [],
     }
 
 
 def packed(attention: np.ndarray) -> str:
     """Weights between 0 and 1 -> base64 of gzip of one byte each."""
-    quantised = np.rint(255 * np.sqrt(np.clip(np.nan_to_num(attention), 0.0, 1.0))).astype(np.uint8)
-    return base64.b64encode(gzip.compress(quantised.tobytes(), compresslevel=4, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(quantised(attention).tobytes(), compresslevel=4, mtime=0)).decode()
+
+
+def quantised(attention: np.ndarray) -> np.ndarray:
+    """Weights as one byte each: ``round(255 * sqrt(weight))``."""
+    rounded = np.nan_to_num(attention)  # a copy, worked on in place: maps can be large
+    np.clip(rounded, 0.0, 1.0, out=rounded)
+    np.sqrt(rounded, out=rounded)
+    rounded *= 255
+    return np.rint(rounded, out=rounded).astype(np.uint8)
 
 
 def unpacked(text: str, shape: Sequence[int]) -> np.ndarray:
     """What ``packed`` made, as weights again: within 0.004 of what they were."""
-    quantised = np.frombuffer(gzip.decompress(base64.b64decode(text)), np.uint8).reshape(shape)
-    return (quantised / 255.0) ** 2
+    return (np.frombuffer(gzip.decompress(base64.b64decode(text)), np.uint8).reshape(shape) / 255.0) ** 2
 
 
 def _lens(look: Look) -> dict[str, Any] | None:
@@ -87,7 +96,8 @@ def _lens(look: Look) -> dict[str, Any] | None:
     }
 
 
-def _table(look: Look) -> dict[str, Any]:
+def table(look: Look) -> dict[str, Any]:
+    """What each head does."""
     rows = look.head_table()
     columns = [name for name in rows[0] if name not in ("layer", "head")]
     return {"columns": columns, "rows": [[row["layer"], row["head"], *(row[name] for name in columns)] for row in rows]}

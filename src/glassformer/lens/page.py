@@ -11,27 +11,37 @@ import json
 import re
 from collections.abc import Sequence
 from importlib.resources import files
-from string import Template
 
+from glassformer.figures.document import html_document
 from glassformer.figures.encode import printable
 from glassformer.lens.document import document
 from glassformer.lens.look import Look
 
-MODULES = ("colours.js", "unpack.js", "maps.js", "tokens.js", "tables.js", "view.js", "start.js")
+MODULES = (
+    "colours.js",
+    "unpack.js",
+    "maps.js",
+    "tokens.js",
+    "tables.js",
+    "view.js",
+    "film.js",
+    "grid.js",
+    "start.js",
+    "own.js",
+)
 """In the order in which they need each other."""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_NO_SCRIPT = "This page draws its maps with a script of its own; allow scripts to see them."
 
 
 def render(looks: Sequence[Look], *, title: str, kind: str = "one") -> str:
     """The whole page: a single look, two side by side (``compare``), or a film."""
     data = json.dumps(document(looks, title=title, kind=kind), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Template(static("look.html")).substitute(
-        policy=_POLICY,
-        title=html.escape(printable(title)),
-        style=static("look.css"),
-        data=printable(data).replace("<", "\\u003c"),  # no text can end the script element
-        script=one_script(),
+    held = printable(data).replace("<", "\\u003c")  # no text can end the script element
+    body = (
+        f'<main id="look" class="look"><h1>{html.escape(printable(title))}</h1><p class="note">{_NO_SCRIPT}</p></main>\n'
+        f'<script type="application/json" id="look-data">{held}</script>\n<script type="module">\n{one_script()}</script>'
     )
+    return html_document(title=title, body=body, style=static("look.css"), scripts=True)
 
 
 def notebook(look: Look) -> str:

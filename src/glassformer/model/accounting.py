@@ -71,7 +71,7 @@ def parts_of(
     """Parameters and FLOPs by part, from the formulas alone."""
     dims, rows = config.dims(vocabulary, outputs), length or config.context
     layers, norms = dims.layers, dims.layers * config.block.norms + config.block.norm_at_end + config.embedding_norm
-    output_flops = matmul_flops(batch * rows, dims.width, dims.width)
+    output_flops = matmul_flops(batch * rows, dims.attention_width, dims.width)
 
     def part(slot: str, copies: int, choice: PartConfig) -> Part:
         forward, backward = choice.flops(dims, batch, rows), choice.backward_flops(dims, batch, rows)
@@ -85,7 +85,7 @@ def parts_of(
         Part(
             "output projection",
             layers,
-            layers * dims.linear_parameters(dims.width, dims.width),
+            layers * dims.linear_parameters(dims.attention_width, dims.width),
             layers * output_flops,
             layers * 2 * output_flops,
         ),

@@ -6,7 +6,7 @@ position) then also hides the unused part of a KV cache, whatever each row's len
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +29,12 @@ class AttentionContext:
     def plain(self) -> bool:
         """Whole rows with nothing further hidden: the case that fused kernels know by themselves."""
         return self.position_ids_BT is None and self.key_padding_mask_BS is None
+
+    def without_keys(self, hidden_S: Tensor) -> AttentionContext:
+        """The same, with the keys where ``hidden_S`` is True hidden from every query of every row."""
+        padding_BS = self.key_padding_mask_BS
+        hidden_BS = hidden_S[None] if padding_BS is None else padding_BS | hidden_S[: padding_BS.shape[1]]
+        return replace(self, key_padding_mask_BS=hidden_BS)
 
     def query_position_ids(self, length: int, device: torch.device) -> Tensor:
         """The position of each query, [B, T] or [1, T]."""

@@ -36,7 +36,7 @@ class ModelConfig(NetworkConfig):
 
     kind: ClassVar[str] = "transformer"
     kind_is_written: ClassVar[bool] = False
-    added_later: ClassVar[frozenset[str]] = frozenset({"segments", "embedding_norm", "vocabulary"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"segments", "embedding_norm", "vocabulary", "head_width"})
 
     # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
     width: int = Field(default=128, ge=1, le=1 << 16)
@@ -45,6 +45,8 @@ class ModelConfig(NetworkConfig):
     """Blocks, one after the other."""
     heads: int = Field(default=4, ge=1, le=1 << 16)
     """Heads of each mixer; they divide the width."""
+    head_width: int | None = Field(default=None, ge=1, le=1 << 16)
+    """Numbers in each head's queries, keys and values (head_dim); none: the width divided by the heads."""
     context: int = Field(default=128, ge=1, le=1 << 22)
     """The longest row of tokens that is read at once (block_size)."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
@@ -72,11 +74,16 @@ class ModelConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if self.width % self.heads:
+        if self.head_width is None and self.width % self.heads:
             near = [n for n in range(1, self.width + 1) if self.width % n == 0]
             raise ValueError(
                 f"model.heads={self.heads} does not divide model.width={self.width}; use one of {near} heads, "
                 f"or a width such as {self.heads * max(1, round(self.width / self.heads))}."
+            )
+        if not self.mixer.any_head_width and self.dims(vocabulary=1).attention_width != self.width:
+            raise ValueError(
+                f"model.head_width={self.head_width} with model.heads={self.heads} makes attention another width than "
+                f"model.width={self.width}, and model.mixer={self.mixer.kind} has no such form; choose dot or grouped."
             )
         if self.positions.enters not in self.mixer.takes:
             raise ValueError(
@@ -125,4 +132,5 @@ class ModelConfig(NetworkConfig):
             bias=self.bias,
             causal=self.causal,
             outputs=outputs,
+            own_head_width=self.head_width,
         )

@@ -19,6 +19,8 @@ class Dims:
     causal: bool = True
     outputs: int | None = None
     """Numbers the head gives where they are not scores of the vocabulary (classes, say)."""
+    own_head_width: int | None = None
+    """The width of a head of attention where it is not the heads' share of the width."""
 
     @property
     def num_outputs(self) -> int:
@@ -27,7 +29,12 @@ class Dims:
 
     @property
     def head_width(self) -> int:
-        return self.width // self.heads
+        return self.width // self.heads if self.own_head_width is None else self.own_head_width
+
+    @property
+    def attention_width(self) -> int:
+        """All heads side by side: what the output projection reads."""
+        return self.heads * self.head_width
 
     def linear_parameters(self, inputs: int, outputs: int) -> int:
         """Numbers in one linear layer, with its bias where the model has biases."""

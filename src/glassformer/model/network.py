@@ -28,6 +28,15 @@ class Network(nn.Module, ABC):
     def features(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """The vectors the head reads, [B, T, D]. The arguments: see ``Transformer``."""
 
+    @property
+    def pools(self) -> bool:
+        """Whether the head gives numbers for a whole row, and so must know which tokens are padding."""
+        return False
+
+    def read_out(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
+        """What the head makes of the vectors; a head that does not pool is called with them alone."""
+        return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)
+
 
 class NetworkConfig(VariantConfig):
     """A network by its choices. ``context`` is the longest row it reads."""

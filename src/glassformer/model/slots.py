@@ -26,6 +26,8 @@ class PartConfig(VariantConfig):
     """Laws this variant is known to break: "causality", "batch", "padding", "cache". The checks find each of them."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Settings with which the conformance suite tries this variant, the plain one first."""
+    steps_to_learn: ClassVar[int] = 20
+    """Steps on one batch after which its loss has fallen by a tenth at least, in the conformance suite's tiny model."""
 
     def objection(self, dims: Dims) -> str | None:
         """Why this part cannot be built with these sizes or would do nothing, as a sentence; None: it fits."""
@@ -90,6 +92,8 @@ class MixerConfig(PartConfig):
     """A way to mix. ``takes`` lists the ways of positions that have an effect in it."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
+    any_head_width: ClassVar[bool] = False
+    """Whether it can be built with heads that side by side are narrower or wider than the model (``model.head_width``)."""
 
     def build(self, dims: Dims) -> Mixer:
         raise NotImplementedError
@@ -157,7 +161,7 @@ class LinearHead(nn.Module):
         super().__init__()
         self.weight, self.bias = weight_VD, bias_V
 
-    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor) -> Tensor:
         return F.linear(x_BTD, self.weight, self.bias)
 
     def padded(self, x_BTD: Tensor, *, unit: int) -> Tensor:
@@ -170,7 +174,7 @@ class LinearHead(nn.Module):
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
 
-    A head is called with the vectors [B, T, D] and the key padding mask [B, T] (True where nothing stands), or None.
+    A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding).
     """
 
     pools: ClassVar[bool] = False

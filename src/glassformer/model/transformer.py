@@ -33,7 +33,7 @@ class Attention(nn.Module):
         super().__init__()
         self.mixer, self.merge = mixer, merge
         self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)
-        self.output = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
         z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
@@ -61,6 +61,10 @@ class Transformer(Network):
         self.head = config.head.build(dims, self.embedding)
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
 
+    @property
+    def pools(self) -> bool:
+        return self.config.head.pools
+
     def _block(self, layer: int) -> Block:
         config, dims = self.config, self.dims
         attention = Attention(dims, config.mixer.build(dims), config.merge.build(dims, layer))
@@ -83,7 +87,7 @@ class Transformer(Network):
             cache=cache,
             segments_BT=segments_BT,
         )
-        return self.head(features_BTD, key_padding_mask_BS)
+        return self.read_out(features_BTD, key_padding_mask_BS)
 
     def features(
         self,

@@ -157,11 +157,16 @@ class PretrainedNetwork(Network):
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, types_BT)
 
+    @property
+    def pools(self) -> bool:
+        return True
+
     def forward(
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any
     ) -> Tensor:
         """Scores of the labels, [B, C]."""
-        return self.head(self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT), key_padding_mask_BS)
+        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT)
+        return self.read_out(features_BTD, key_padding_mask_BS)
 
     def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
         """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""

@@ -38,6 +38,8 @@ class Answer:
     confidence: float
     abstained: bool = False
     alternatives: tuple[tuple[str, float], ...] = ()
+    score: float | None = None
+    """The score that decided whether to abstain, where several were put together."""
 
     @property
     def said(self) -> str:
@@ -53,6 +55,7 @@ class Answer:
             "confidence": self.confidence,
             "abstained": self.abstained,
             "alternatives": others,
+            **({} if self.score is None else {"score": self.score}),
         }
 
     def __str__(self) -> str:
@@ -68,7 +71,7 @@ def answer_questions(
     abstain_below: float | None = None,
     one_by_one: bool = False,
 ) -> list[Answer]:
-    """An answer to each question. ``one_by_one``: by the definition, without a batch and without a cache."""
+    """An answer to each question. ``one_by_one``: by the reference implementation, without a batch and without a cache."""
     if abstain_below is not None and not 0 <= abstain_below <= 1:
         raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
     answer, end = tokenizer.mark_id(ANSWER), tokenizer.mark_id(END)

@@ -128,6 +128,14 @@ def setting(part: PartConfig, name: str, default: Any = None) -> Any:
     return getattr(part, name, default)
 
 
+def must_be_plain(config: ModelConfig) -> list[str]:
+    """The settings of attention that no other program's model has, as sentences without an end."""
+    wrong = [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := setting(config.mixer, name))]
+    if config.dims(vocabulary=1).attention_width != config.width:
+        wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+    return wrong
+
+
 def inner_of(config: ModelConfig, dims: Dims) -> int:
     """The inner width of a feed-forward that has one."""
     inner: int = setting(config.feedforward, "inner_width")(dims)

@@ -9,7 +9,16 @@ from typing import Any, ClassVar, final
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.pretrained.architecture import NAMES_OF_BENDS, Architecture, Settings, inner_of, marks_of, must_be, setting
+from glassformer.pretrained.architecture import (
+    NAMES_OF_BENDS,
+    Architecture,
+    Settings,
+    inner_of,
+    marks_of,
+    must_be,
+    must_be_plain,
+    setting,
+)
 from glassformer.pretrained.tensors import Rule, linear
 
 
@@ -99,6 +108,7 @@ class Encoder(Architecture, ABC):
                 "head": ("masked", "pooled", "tied"),
             },
         )
+        wrong += must_be_plain(config)
         if config.causal:
             wrong.append("model.causal=true")
         if not config.embedding_norm:

@@ -8,7 +8,16 @@ from typing import Any, ClassVar, final
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.pretrained.architecture import NAMES_OF_BENDS, Architecture, Settings, inner_of, marks_of, must_be, setting
+from glassformer.pretrained.architecture import (
+    NAMES_OF_BENDS,
+    Architecture,
+    Settings,
+    inner_of,
+    marks_of,
+    must_be,
+    must_be_plain,
+    setting,
+)
 from glassformer.pretrained.tensors import Rule, linear
 
 
@@ -75,6 +84,7 @@ class GPT2(Architecture):
                 "head": ("tied", "untied"),
             },
         )
+        wrong += must_be_plain(config)
         if not config.causal:
             wrong.append("model.causal=false")
         if setting(config.head, "bias"):

@@ -1,7 +1,6 @@
 """A page -> one HTML file that needs nothing else: no script, no font, no address outside itself.
 
-All text is escaped, and a content security policy in the page forbids it to load anything. Light and dark by the
-reader's setting; prints on paper.
+All text is escaped; the frame and the style are those of all our pages (``figures.document``).
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ import html
 import re
 from collections.abc import Sequence
 from functools import singledispatchmethod
-from importlib.resources import files
-from string import Template
 from typing import final
 
+from glassformer.figures.document import html_document
 from glassformer.figures.encode import inline_svg, printable
-from glassformer.foundation.estimate import Estimate
 from glassformer.report.page import (
     Banner,
     Block,
@@ -29,11 +26,9 @@ from glassformer.report.page import (
     Paragraph,
     Table,
     Verdicts,
-    cell_text,
+    cell_parts,
     spans,
 )
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def render(page: Page) -> str:
@@ -49,17 +44,17 @@ class _Writer:
         self.figures, self.headings = 0, 0
 
     def document(self, page: Page) -> str:
-        return Template(_static("page.html")).substitute(
-            language=_text(page.language),
-            policy=_POLICY,
-            title=_text(page.title),
-            style=_static("page.css"),
-            subtitle=f'<p class="subtitle">{_text(page.subtitle)}</p>' if page.subtitle else "",
-            taint=self.block(Banner(page.tainted, "taint")) if page.tainted else "",
-            contents=_contents(page),
-            body="\n".join(self.block(section) for section in page.sections),
-            footer=f"<footer>{_text(page.footer)}</footer>" if page.footer else "",
-        )
+        parts = [
+            f"<main>\n<header><h1>{_text(page.title)}</h1>"
+            + (f'<p class="subtitle">{_text(page.subtitle)}</p>' if page.subtitle else "")
+            + "</header>",
+            self.block(Banner(page.tainted, "taint")) if page.tainted else "",
+            _contents(page),
+            "\n".join(self.block(section) for section in page.sections),
+            f"<footer>{_text(page.footer)}</footer>" if page.footer else "",
+            "</main>",
+        ]
+        return html_document(title=page.title, body="\n".join(parts), language=page.language)
 
     @singledispatchmethod
     def block(self, block: Block) -> str:
@@ -76,9 +71,8 @@ class _Writer:
 
     @block.register
     def _banner(self, block: Banner) -> str:
-        word = {"taint": "Tainted: ", "warning": "", "note": ""}[block.kind]
-        role = "note" if block.kind == "note" else "alert"
-        return f'<p class="banner {block.kind}" role="{role}"><strong>{word}</strong>{_sentence(block.text)}</p>'
+        word = f"<strong>{block.word}</strong>"
+        return f'<p class="banner {block.kind}" role="{block.role}">{word}{_sentence(block.text)}</p>'
 
     @block.register
     def _table(self, block: Table) -> str:
@@ -136,10 +130,6 @@ class _Writer:
         return f'<section class="tainted">{self.block(Banner(tainted, "taint"))}{content}</section>'
 
 
-def _static(name: str) -> str:
-    return files("glassformer.report").joinpath("static", name).read_text(encoding="utf-8")
-
-
 def _contents(page: Page) -> str:
     """Links to the headings, when there are enough to lose one's way."""
     headings = _headings(page.sections)
@@ -169,12 +159,8 @@ def _sentence(text: str) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    if not isinstance(cell, Estimate) or cell.value is None:
-        return _text(cell_text(cell))
-    value = _text(str(Estimate(cell.value)))
-    if cell.low is None or cell.high is None:
-        return value
-    return f'{value} <span class="interval">{_text(str(cell).partition(" ")[2])}</span>'
+    value, *interval = map(_text, cell_parts(cell))
+    return value + "".join(f' <span class="interval">{one}</span>' for one in interval)
 
 
 def _number_class(numeric: bool) -> str:

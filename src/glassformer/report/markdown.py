@@ -62,8 +62,7 @@ class _Writer:
 
     @block.register
     def _banner(self, block: Banner) -> str:
-        word = {"taint": "Tainted: ", "warning": "", "note": ""}[block.kind]
-        return f"> **{word}{_sentence(block.text)}**"
+        return f"> **{block.word}{_sentence(block.text)}**"
 
     @block.register
     def _table(self, block: Table) -> str:

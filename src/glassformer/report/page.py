@@ -38,6 +38,16 @@ class Banner:
     text: str
     kind: Literal["taint", "warning", "note"] = "warning"
 
+    @property
+    def word(self) -> str:
+        """What stands before the sentence."""
+        return "Tainted: " if self.kind == "taint" else ""
+
+    @property
+    def role(self) -> str:
+        """What it is for a screen reader."""
+        return "note" if self.kind == "note" else "alert"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -144,6 +154,13 @@ def cell_text(cell: Cell) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
     return str(Estimate(cell) if isinstance(cell, float) else cell)
+
+
+def cell_parts(cell: Cell) -> list[str]:
+    """The text of a cell, and, where it has one, its interval as a second text."""
+    if isinstance(cell, Estimate) and cell.value is not None and cell.low is not None and cell.high is not None:
+        return [str(Estimate(cell.value)), str(cell).partition(" ")[2]]
+    return [cell_text(cell)]
 
 
 def _is_number(cell: Cell) -> bool:

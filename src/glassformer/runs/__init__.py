@@ -1,1 +1,1 @@
-"""Runs: the folder a recipe leaves behind; its names, its records, its checkpoints."""
+"""The files of a run: the folder a recipe leaves behind; its names, its records, its checkpoints."""

@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.runs.records import NOT_FINITE
+from glassformer.runs.records import NOT_FINITE, OLD_KEYS
 
 BLOCK = 4 << 20
 """Bytes that are read at once."""
@@ -77,6 +77,7 @@ class Curves:
                 number = NOT_FINITE.get(value) if isinstance(value, str) else value
                 if key == "step" or isinstance(number, bool) or not isinstance(number, int | float):
                     continue
+                key = OLD_KEYS.get(key, key)
                 if key not in self._steps:
                     self._steps[key], self._values[key] = array("d"), array("d")
                 self._steps[key].append(step)

@@ -1,19 +1,24 @@
 """A run's film: snapshots of its weights alone, close together at the start; written while it trains, read to look at.
 
-One safetensors file per snapshot. No optimizer, so nothing trains on from one; the checkpoints are for that.
+One safetensors file per snapshot, its sha256 in a JSON file beside it, compared at every reading. No optimizer, so nothing
+trains on from one; the checkpoints are for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from glassformer.foundation.errors import DamagedCheckpoint, RunError
-from glassformer.foundation.files import write_atomically
+from glassformer.foundation.files import read_json, write_atomically, write_json
 from glassformer.runs.directory import RunDirectory
+
+SCHEMA = 1
 
 
 def film_steps(count: int, steps: int) -> list[int]:
@@ -34,19 +39,31 @@ def save_snapshot(run: RunDirectory, step: int, tensors: Mapping[str, Tensor]) -
     if not file.is_file():  # the same step of the same run: the same bytes
         file.parent.mkdir(parents=True, exist_ok=True)
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        write_atomically(file, save(plain, {"step": str(step)}))
+        content = save(plain, {"step": str(step)})
+        write_json(run.snapshot_manifest(step), {"schema": SCHEMA, "sha256": sha256(content).hexdigest()})  # never one without
+        write_atomically(file, content)
 
 
 def load_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
-    """The weights of a step of the film."""
+    """The weights of a step of the film, every byte compared; films of versions that kept no sum are read as they are."""
     file = run.snapshot(step)
     if not file.is_file():
         held = ", ".join(map(str, run.film())) or "none"
         raise RunError(f"{run.root} has no snapshot of step {step}; its film has the steps: {held}.")
+    content, manifest = file.read_bytes(), run.snapshot_manifest(step)
+    if manifest.is_file() and sha256(content).hexdigest() != _sum(manifest):
+        raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {manifest.name}.")
     try:
-        return dict(load(file.read_bytes()))
+        return dict(load(content))
     except (SafetensorError, OSError) as error:
         raise DamagedCheckpoint(f"{file} cannot be read ({error}).") from error
+
+
+def _sum(manifest: Path) -> str:
+    try:
+        return str(read_json(manifest)["sha256"])
+    except (RunError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"{manifest} is damaged ({error}).") from error
 
 
 def moments(run: RunDirectory) -> list[int]:

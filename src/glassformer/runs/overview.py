@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any, final
@@ -14,6 +15,7 @@ from typing import Any, final
 from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.foundation.yaml_text import SectionReader
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.records import MetricsLog
 
@@ -53,76 +55,102 @@ class RunTable:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: dict[tuple[Path, str], tuple[tuple[Any, ...], Any]] = {}
+        self._read = SectionReader()
+        self._known: dict[tuple[Path, str], tuple[Any, Any]] = {}
+        self._compared: tuple[list[Any], list[str], list[dict[str, Any]]] = ([], [], [])
 
     def plain(self) -> dict[str, Any]:
         """One row per run, and the keys in which the readable ones differ."""
-        runs = [self.row(run) for run in find_runs(self.folder)]
-        readable = [row for row in runs if row["status"] != "damaged"]
-        keys = dict.fromkeys(key for row in readable for key in row["settings"])
-        differing = [key for key in keys if len({repr(row["settings"].get(key)) for row in readable}) > 1]
-        for row in runs:
-            row["settings"] = {key: row["settings"].get(key) for key in differing}
-        return {"runs": runs, "differing": differing}
+        found = [self._row(run) for run in find_runs(self.folder)]
+        differing, settings = self._compare([recipe for _, recipe in found])
+        rows = [{**row, "settings": dict(values)} for (row, _), values in zip(found, settings)]
+        return {"runs": rows, "differing": list(differing)}
 
     def row(self, run: RunDirectory) -> dict[str, Any]:
-        settings: dict[str, Any] = {}
-        metric, value, facts = LOSS, None, dict[str, Any]()
+        """How one run stands."""
+        return self._row(run)[0]
+
+    def _row(self, run: RunDirectory) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The row, and the recipe: None where anything of the run cannot be read."""
+        recipe: dict[str, Any] | None = None
+        metric, value, facts, notes = LOSS, None, dict[str, Any](), list[str]()
         try:
-            settings = self._once(run, "recipe", (run.recipe_file,), lambda: _settings(run))
-            facts = self._once(run, "environment", (run.environment_file,), lambda: _facts(run))
-            standing = standing_of(run, self._once(run, "state", (run.state_file,), run.read_state))
+            recipe = self._once(run, run.recipe_file, lambda: run.read_recipe(self._read))
+            facts = self._once(run, run.environment_file, lambda: _facts(run))
+            progress = progress_of(run, dict(self._once(run, run.state_file, run.read_state)))
+            notes = self._once(run, run.notes_file, run.notes)
             metric = facts["metric"]
-            recorded = metric.recorded
             log = MetricsLog(run.metrics_file)
-            value = self._once(run, recorded, (run.metrics_file,), lambda: log.last(recorded, most=TAIL))
+            value = self._once(run, log.file, lambda: log.last(metric.recorded, most=TAIL))
         except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
-            standing = {"status": "damaged"}
+            progress, recipe = {"status": "damaged"}, None
         finite = isinstance(value, int | float) and math.isfinite(value)
-        return {
+        row = {
             "name": _name(run, self.folder),
             "folder": str(run.root),
-            "status": standing["status"],
-            "step": standing.get("step"),
-            "steps": standing.get("steps"),
+            "status": progress["status"],
+            "step": progress.get("step"),
+            "steps": progress.get("steps"),
             "metric": metric.name,
             metric.recorded: value if finite else None,
-            "notes": run.notes(),
+            "notes": list(notes),
             "tainted": facts.get("tainted", False),
-            "ancestry": facts.get("ancestry", []),
-            "settings": settings,
+            "ancestry": list(facts.get("ancestry", [])),
         }
+        return row, recipe
 
-    def _once(self, run: RunDirectory, what: str, files: tuple[Path, ...], read: Any) -> Any:
-        """What ``read`` gives, read again only when a file has changed."""
-        now = tuple(_signature(file) for file in files)
-        known = self._known.get((run.root, what))
+    def _once(self, run: RunDirectory, file: Path, read: Callable[[], Any]) -> Any:
+        """What ``read`` gives of a file, read again only when it has changed. Not to be changed by whoever gets it."""
+        now = _signature(file)
+        known = self._known.get((run.root, file.name))
         if known is None or known[0] != now:
             known = now, read()
-            self._known[run.root, what] = known
-        value = known[1]
-        return dict(value) if isinstance(value, dict) else value
+            self._known[run.root, file.name] = known
+        return known[1]
+
+    def _compare(self, recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
+        """The keys that differ, and their values in each recipe; found again only when a recipe was read again."""
+        before, keys, settings = self._compared
+        if len(before) != len(recipes) or any(one is not other for one, other in zip(before, recipes)):
+            keys, settings = _differences(recipes)
+            self._compared = recipes, keys, settings
+        return keys, settings
+
+
+def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
+    """A section that is the same object in all recipes, as most are in a folder of one study, is not looked into."""
+    readable = [recipe for recipe in recipes if recipe is not None]
+    keys: list[str] = []
+    settings: list[dict[str, Any]] = [{} for _ in recipes]
+    for section in dict.fromkeys(name for recipe in readable for name in recipe if name not in NOT_SETTINGS):
+        different = {id(recipe.get(section)): recipe.get(section) for recipe in readable}
+        if len(different) == 1:
+            continue
+        flat = {place: {} if value is None else flatten({section: value}) for place, value in different.items()}
+        inside = dict.fromkeys(key for values in flat.values() for key in values)
+        unlike = [key for key in inside if len({repr(values.get(key)) for values in flat.values()}) > 1]
+        keys += unlike
+        for recipe, values in zip(recipes, settings):
+            own = {} if recipe is None else flat[id(recipe.get(section))]
+            values.update((key, own.get(key)) for key in unlike)
+    return keys, settings
 
 
 def _signature(file: Path) -> Any:
     try:
-        found = file.stat()
+        found = os.stat(file)
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _settings(run: RunDirectory) -> dict[str, Any]:
-    return {key: value for key, value in flatten(run.read_recipe()).items() if key not in NOT_SETTINGS}
-
-
 def _facts(run: RunDirectory) -> dict[str, Any]:
     known = run.read_environment() if run.environment_file.is_file() else {}
     ancestors = [str(one.get("run", "")) for one in known.get("ancestry", []) if isinstance(one, dict)]
-    return {"metric": metric_of(run), "tainted": known.get("tainted") is not None, "ancestry": ancestors}
+    return {"metric": _metric(known), "tainted": known.get("tainted") is not None, "ancestry": ancestors}
 
 
-def standing_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
+def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
     """The run's state; one that says "running" while its process is gone was killed."""
     state = run.read_state() if state is None else state
     if state["status"] == "running":
@@ -135,13 +163,13 @@ def standing_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[
 
 def summary_of(run: RunDirectory) -> dict[str, Any]:
     """One run in a few plain figures."""
-    standing, metric = standing_of(run), metric_of(run)
+    progress, metric = progress_of(run), metric_of(run)
     evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
     return {
         "run": str(run.root),
-        "status": standing["status"],
-        "step": standing.get("step"),
-        "steps": standing.get("steps"),
+        "status": progress["status"],
+        "step": progress.get("step"),
+        "steps": progress.get("steps"),
         "metric": metric.name,
         metric.recorded: last_validation(run, metric.recorded),
         "seconds": evaluations[-1]["seconds"] if evaluations else None,
@@ -164,7 +192,11 @@ def in_one_line(summary: dict[str, Any]) -> str:
 
 def metric_of(run: RunDirectory) -> Metric:
     """The metric that chooses the run's best checkpoint; runs of versions that knew no other have the loss."""
-    known = run.read_environment().get("metric") if run.environment_file.is_file() else None
+    return _metric(run.read_environment() if run.environment_file.is_file() else {})
+
+
+def _metric(environment: dict[str, Any]) -> Metric:
+    known = environment.get("metric")
     return LOSS if known is None else Metric.from_plain(known)
 
 

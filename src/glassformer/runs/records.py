@@ -19,7 +19,12 @@ from glassformer.foundation.files import read_json_lines, room_on_disk, write_at
 BLOCK = 1 << 16
 """Bytes that are read at once from the end of a file."""
 
+FIRST = 1 << 12
+"""Bytes that are read first: what is looked for mostly stands in the last lines."""
+
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+OLD_KEYS = {"gradient": "grad_norm"}
+"""Keys that earlier versions wrote, and what they are called now: old runs are read by the new names."""
 
 
 @final
@@ -50,13 +55,13 @@ class MetricsLog:
         with self.file.open("rb") as stream:
             end, torn, read = stream.seek(0, os.SEEK_END), b"", 0
             while end > 0 and (most is None or read < most):
-                size = min(BLOCK, end)
+                size = min(BLOCK if read else FIRST, end)
                 end, read = end - size, read + size
                 stream.seek(end)
                 lines = (stream.read(size) + torn).split(b"\n")
                 torn = lines.pop(0) if end > 0 else b""
                 for line in reversed(lines):
-                    record = _record(line)
+                    record = {OLD_KEYS.get(old, old): value for old, value in _record(line).items()}
                     if key in record:
                         return _readable(record[key])
         return None
@@ -71,7 +76,7 @@ class MetricsLog:
 
     def _records(self) -> Iterator[dict[str, Any]]:
         for record in read_json_lines(self.file):
-            yield {key: _readable(value) for key, value in record.items()}
+            yield {OLD_KEYS.get(key, key): _readable(value) for key, value in record.items()}
 
 
 @final

@@ -58,7 +58,7 @@ def take_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str)
     if body:
         raise ConfigError(
             f"The weights of {origin} do not fit this model: {', '.join(sorted(body)[:3])} differ in name or shape; "
-            "give this recipe the model settings of its parent."
+            f"give this recipe the model settings of its parent, which {origin}/recipe.yaml holds."
         )
     if not wrong:
         _copy(own, tensors, own)

@@ -1,23 +1,22 @@
 """``compare``: a recipe and its changes, a plan, or a study that was begun -> verdicts. The one door to studies.
 
-Finds the plan, the folder and the place to run; the conductor does the rest.
+Finds the folder and the place to run; ``finding`` finds the plan, and the conductor does the rest.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.data.own_text import is_text
-from glassformer.foundation.errors import ConfigError, GlassformerError, UnknownName, UsageError
+from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
-from glassformer.foundation.yaml_text import parse_yaml
-from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
+from glassformer.recipe import Recipe, Source
 from glassformer.study.conductor import Conductor
 from glassformer.study.confirm import confirmation
 from glassformer.study.directory import StudyDirectory
@@ -25,14 +24,13 @@ from glassformer.study.executors.base import Executor
 from glassformer.study.executors.inline import InlineExecutor
 from glassformer.study.executors.local import LocalExecutor
 from glassformer.study.executors.machine import PER_GPU, cores
-from glassformer.study.library import built_in_studies
-from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
-from glassformer.study.preparing import refuse_metric
-from glassformer.study.sets import SetStudy
+from glassformer.study.finding import find_plan
+from glassformer.study.plan import Resolve, StudyPlan
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
+Baseline = Literal["auto", "paired", "bank"]
 
 
 def compare(
@@ -60,7 +58,7 @@ def compare(
     plugins: Sequence[Path | str] = (),
     store: bool = True,
     confirm: Path | str | None = None,
-    baseline: Literal["auto", "paired", "bank"] = "auto",
+    baseline: Baseline = "auto",
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and gives its verdicts.
@@ -73,32 +71,50 @@ def compare(
     ``confirm``: a study whose winner is run once more, on fresh seeds and on the test text.
     """
     load_plugins(plugins)
-    flags = {
-        "seeds": seeds,
-        "first_seed": first_seed,
-        "looks": None if looks is None else list(looks),
-        "max_seeds": max_seeds,
-        "metric": metric,
-        "margin": margin,
-        "planned_effect": planned_effect,
-        "match": match,
-        "tune": None if tune is None else dict(tune),
-        "budget_hours": budget_hours,
-        "allow_leaks": allow_leaks,
-    }
-    given = {name: value for name, value in flags.items() if value is not None}
+    given = _given(
+        {"seeds": seeds, "first_seed": first_seed, "looks": looks, "max_seeds": max_seeds, "metric": metric, "margin": margin}
+        | {"planned_effect": planned_effect, "match": match, "tune": tune, "budget_hours": budget_hours}
+        | {"allow_leaks": allow_leaks}
+    )
     if confirm is not None:
-        if source is not None or vary:
-            raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
-        source, out = confirmation(Study.load(confirm))
-        baseline = "paired"
-    elif source is None:
-        raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
+        _refuse_beside_confirm(recipe=source is not None or bool(vary), settings=bool(given or set or out is not None))
+    source, out, baseline = _study_asked_for(source, confirm, out, baseline)
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
     on, more = _where(on)
-    notes = [*notes, *more]
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
     place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
+    kept = TrialStore() if store and on != "ray" else None
+    with _begun(directory, plan, resolve, [*notes, *more], watch) as plan:
+        named = out is not None
+        return Conductor(
+            plan, directory, resolve, place, plugins=plugins, watch=watch, named=named, store=kept, baseline=baseline
+        ).run()
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said of a plan's settings; what is None is as the plan says."""
+    plain = {key: list(value) if key == "looks" and value is not None else value for key, value in flags.items()}
+    plain["tune"] = None if plain["tune"] is None else dict(plain["tune"])
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def _study_asked_for(
+    source: Source | StudyPlan | None, confirm: Path | str | None, out: Path | str | None, baseline: Baseline
+) -> tuple[Source | StudyPlan, Path | str | None, Baseline]:
+    """The recipe or plan, the folder and the kind of baseline: as given, or those of a confirmation."""
+    if confirm is None:
+        if source is None:
+            raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
+        return source, out, baseline
+    plan, folder = confirmation(Study.load(confirm))
+    return plan, folder, "paired"
+
+
+@contextmanager
+def _begun(
+    directory: StudyDirectory, plan: StudyPlan, resolve: Resolve, notes: Sequence[str], watch: Watcher
+) -> Iterator[StudyPlan]:
+    """The plan as the folder holds it, which is this process's alone; a study that fails at its beginning leaves nothing."""
     with directory.alone():
         begins = not directory.exists()
         plan, more = directory.begin(plan, resolve)
@@ -106,169 +122,21 @@ def compare(
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.foresight()}")
         try:
-            return Conductor(
-                plan,
-                directory,
-                resolve,
-                place,
-                plugins=plugins,
-                watch=watch,
-                named=out is not None,
-                store=TrialStore() if store and on != "ray" else None,
-                baseline=baseline,
-            ).run()
+            yield plan
         except GlassformerError:
             if begins:
                 directory.forget_beginning()
             raise
 
 
-def compare_sets(
-    sources: Sequence[Source | StudyPlan],
-    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
-    *,
-    out: Path | str | None = None,
-    **more: Any,
-) -> SetStudy:
-    """The same changes of several base recipes: a study on each, in a folder of its own, and verdicts over all of them."""
-    if len(sources) < 2:
-        raise UsageError("Several sets are two recipes or more; for one give it alone.")
-    names = [Path(source).stem if isinstance(source, str | Path) else f"set-{at + 1}" for at, source in enumerate(sources)]
-    if len(set(names)) < len(names):
-        names = [f"{name}-{at + 1}" for at, name in enumerate(names)]
-    folder = Path(out) if out is not None else Path("studies") / "-and-".join(names)
-    studies = {name: compare(one, vary, out=folder / name, **more) for name, one in zip(names, sources)}
-    found = SetStudy(folder, studies)
-    found.write()
-    return found
-
-
-def several_bases(source: str | Path) -> list[dict[str, Any]] | None:
-    """The plans that a plan file with ``bases`` stands for; None for any other source."""
-    path = Path(source)
-    path = built_in_studies().get(str(source), path) if not path.is_file() else path
-    values = _yaml(path) if path.is_file() and path.suffix in (".yaml", ".yml") else None
-    if not isinstance(values, Mapping) or "bases" not in values:
-        return None
-    if "base" in values:
-        raise ConfigError(f"{path}: base and bases both say what is changed; leave one of the two out.")
-    rest = {key: value for key, value in values.items() if key != "bases"}
-    return [{**rest, "base": _beside(base, path)} for base in values["bases"]]
-
-
-# -- the plan ------------------------------------------------------------------------------------------------------------
-
-
-def find_plan(
-    source: Source | StudyPlan,
-    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None,
-    *,
-    cross: bool,
-    set: Mapping[str, Any],
-    **given: Any,
-) -> tuple[StudyPlan, Resolve, list[str]]:
-    """The plan that the words ask for, how its recipes are resolved, and notes about changes that were left out."""
-    read = _written_plan(source)
-    if read is None:
-        assert not isinstance(source, StudyPlan)
-        _refuse_unknown(source)
-        if not vary:
-            raise UsageError(
-                f"{_called(source)} is a recipe, and nothing is varied; give --vary, for example "
-                "model.positions=sinusoidal,alibi."
-            )
-        base = _base_of(source)
-        resolve = _resolving(base, {})
-        plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
-        return _with_metric(plan, resolve), resolve, notes
-    if vary or cross:
-        raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
-    if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
-        given = {**given, "looks": [], "max_seeds": None}  # another number than the plan's first look: all of them at once
-    plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
-    resolve = _resolving(plan.base, {})
-    plan, notes = without_repeats(plan, resolve)
-    return _with_metric(plan, resolve), resolve, notes
-
-
-def _refuse_unknown(source: Source) -> None:
-    """A name that is neither a recipe nor a plan: the nearest of both."""
-    if isinstance(source, str) and not Path(source).exists() and "/" not in source and not source.endswith((".yaml", ".yml")):
-        known = {**built_in_recipes(), **built_in_studies()}
-        if source not in known:
-            raise UnknownName("glassformer recipes", source, known)
-
-
-def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:
-    """The plan with a copy of its metric, which must be one that the base recipe's objective can be judged by."""
-    objective = Recipe.parse(resolve(plan.set)).objective
-    found = plan.with_metric(objective.metrics)
-    refuse_metric(found.judged, objective, "the base recipe")
-    return found
-
-
-def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
-    """The plan that ``source`` is or names; None when it is a recipe."""
-    if isinstance(source, StudyPlan):
-        return source
-    if isinstance(source, Mapping):
-        return StudyPlan.parse(source) if "changes" in source else None
-    if not isinstance(source, str | Path):
-        return None
-    path = Path(source)
-    if path.is_dir():
-        return StudyDirectory(path).plan()
-    if is_text(path):
-        return None
-    if not path.is_file():
-        built_in = built_in_studies()
-        if str(source) not in built_in or str(source) in built_in_recipes():
-            return None
-        path = built_in[str(source)]
-    values = _yaml(path)
-    if not isinstance(values, Mapping):
-        return None
-    if {"fingerprint", "plan"} <= {*values}:  # the plan of a study that was begun: to be run anew, or to be gone on with
-        return StudyDirectory(path.parent).plan()
-    if "changes" not in values:
-        return None
-    return StudyPlan.parse({**values, "base": _beside(values.get("base"), path)})
-
-
-def _yaml(path: Path) -> Any:
-    try:
-        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text ({error}).") from error
-
-
-def _beside(base: Any, plan_file: Path) -> Any:
-    """A base given as a file is looked for beside the plan, and taken into it, so that the plan stands alone."""
-    if not isinstance(base, str):
-        return base
-    beside = plan_file.parent / base
-    return recipe_values(beside) if beside.is_file() else _base_of(base)
-
-
-def _base_of(source: Source) -> str | dict[str, Any]:
-    """A built-in recipe by its name; anything else by its values, so that the study does not depend on where a file lies."""
-    if isinstance(source, str) and source in built_in_recipes() and not Path(source).is_file():
-        return source
-    values = recipe_values(source)
-    return {key: value for key, value in values.items() if key != "result"}
-
-
-def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolve:
-    values = recipe_values(base)
-
-    def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
-        return load_recipe(values, {**more, **changes}).plain()
-
-    return resolve
-
-
-def _called(source: Source | StudyPlan) -> str:
-    return str(source) if isinstance(source, str | Path) else "This"
+def _refuse_beside_confirm(*, recipe: bool, settings: bool) -> None:
+    if recipe:
+        raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
+    if settings:
+        raise UsageError(
+            "--confirm takes everything from the study that it confirms (seeds, margin, metric, folder), so that nothing "
+            "is chosen after it was seen; give it without other settings."
+        )
 
 
 def _folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> StudyDirectory:

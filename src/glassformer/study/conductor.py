@@ -30,11 +30,11 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Executor, Started, Task
 from glassformer.study.keeping import Keeper
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
-from glassformer.study.preparing import prepared_facts
+from glassformer.study.progress import ProgressTracker
 from glassformer.study.results import TrialResult, metric_of, read_trial
-from glassformer.study.standing import Progress
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
+from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.training.signals import StopSignal
 
@@ -191,9 +191,9 @@ class Conductor:
         """Whether the budget pays for a later look; the first is begun in any case, and stopped when the budget is used up."""
         if self.plan.budget_hours is None or seeds == self.plan.all_looks[0]:
             return True
-        standing = [self._read(trial) for trial in trials]
-        done = [self._seconds(result) for result in standing if result.done]
-        cost = (len(standing) - len(done)) * sum(done) / max(1, len(done))
+        results = [self._read(trial) for trial in trials]
+        done = [self._seconds(result) for result in results if result.done]
+        cost = (len(results) - len(done)) * sum(done) / max(1, len(done))
         rest = 3600.0 * self.plan.budget_hours - self._spent_before()
         if cost <= rest:
             return True
@@ -245,14 +245,14 @@ class Conductor:
 
     def _finish(self, trials: Sequence[Trial]) -> list[TrialResult]:
         """Runs the trials that are not done, tells how it goes, and gives all their results."""
-        standing = {trial.label: self._read(trial, repair=True) for trial in trials}
-        left = [trial for trial in trials if not standing[trial.label].done]
+        results = {trial.label: self._read(trial, repair=True) for trial in trials}
+        left = [trial for trial in trials if not results[trial.label].done]
         taken = self._keeper.take(left) if self._keeper else []
-        standing.update({trial.label: self._read(trial, repair=True) for trial in taken})
-        left = [trial for trial in left if not standing[trial.label].done]
+        results.update({trial.label: self._read(trial, repair=True) for trial in taken})
+        left = [trial for trial in left if not results[trial.label].done]
         if left:
             self._spent = self._spent_before()
-            self._run(trials, left, {label: one.problem is None for label, one in standing.items() if one.done})
+            self._run(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
         return [self._with_failure(self._read(trial)) for trial in trials]
 
     def _with_failure(self, result: TrialResult) -> TrialResult:
@@ -260,7 +260,7 @@ class Conductor:
         return replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
 
     def _run(self, trials: Sequence[Trial], left: Sequence[Trial], done: Mapping[str, bool]) -> None:
-        progress = Progress(self.watch, self.facts, self.directory.trial, self._mean)
+        progress = ProgressTracker(self.watch, self.facts, self.directory.trial, self._mean)
         progress.begin(trials, done)
         by_label = {trial.label: trial for trial in left}
         tasks = [self._task(trial) for trial in left]
@@ -332,7 +332,7 @@ class Conductor:
     # -- the executor ----------------------------------------------------------------------------------------------------
 
     def _answers(
-        self, tasks: Sequence[Task], progress: Progress | None = None, trials: Mapping[str, Trial] | None = None
+        self, tasks: Sequence[Task], progress: ProgressTracker | None = None, trials: Mapping[str, Trial] | None = None
     ) -> Iterator[tuple[Task, dict[str, Any]]]:
         """Hands the tasks out and yields each with its answer. A stop lets running ones save, and then ends the study."""
         if not tasks:

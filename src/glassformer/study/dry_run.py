@@ -10,10 +10,10 @@ from typing import Any
 from glassformer.assembly import prepare_data
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import duration
-from glassformer.planning import plan_with, with_time
 from glassformer.recipe import Recipe, Source
-from glassformer.study.compare import find_plan
+from glassformer.recipe_cost import plan_with, with_time
 from glassformer.study.executors.machine import cores
+from glassformer.study.finding import find_plan
 from glassformer.study.plan import BASE, StudyPlan
 
 

@@ -18,10 +18,10 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.counts import failures_not_excluded, hits_not_excluded, items_needed
-from glassformer.study.crossed import BADLY_HURT, Crossed, crossed, unpaired, without_each_seed
 from glassformer.study.ledger import Earlier
 from glassformer.study.power import SeedsNeeded
 from glassformer.study.statistics import SignFlip, correlation_of, far_off, sign_flip
+from glassformer.study.two_way import BADLY_HURT, TwoWayEffects, two_way_effects, unpaired, without_each_seed
 
 
 class Problem(StrEnum):
@@ -103,6 +103,8 @@ class Evidence:
     blocks: bool = False
     base_runs: int | None = None
     """How many runs of the baseline a change without pairs was set against; None for pairs."""
+    seeds_next: SeedsNeeded = field(default_factory=lambda: SeedsNeeded(None))
+    """The same as ``seeds_needed`` in a further study on fresh seeds, whose p counts more than once."""
     documents_wanted: int | None = None
     """About how many documents would let seeds decide; None where these are enough."""
     p_corrected: float | None = None
@@ -121,6 +123,7 @@ class Evidence:
             "p_corrected": self.p_corrected,
             "seeds": self.seeds,
             "seeds_needed": self.seeds_needed.plain(),
+            "seeds_needed_in_a_further_study": self.seeds_next.plain(),
             "metric": self.metric.name,
             "unit": self.metric.unit,
             "margin": self.margin,
@@ -152,7 +155,7 @@ class Evidence:
         }
 
 
-def interval(found: Crossed, confidence: float, metric: Metric) -> Estimate:
+def interval(found: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
     """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible."""
     t = found.estimate(confidence)
     if not metric.answers or t.low is None or t.high is None:
@@ -183,21 +186,21 @@ class Yardstick:
         kept = self.weights > 0.0
         return np.asarray(trials.values[:seeds, kept] @ (self.weights[kept] / self.weights.sum()))
 
-    def analyse(self, base: Trials, change: Trials, seeds: int) -> Crossed:
+    def analyse(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
         _same_set(base, change)
         return self._analyse(base, change, np.arange(seeds))
 
-    def without_each_seed(self, base: Trials, change: Trials, seeds: int) -> Crossed:
+    def without_each_seed(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
         return without_each_seed(seeds, lambda kept: self._analyse(base, change, kept))
 
-    def _analyse(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> Crossed:
+    def _analyse(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> TwoWayEffects:
         if self.by_pairs:
-            found = crossed(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
+            found = two_way_effects(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
         else:
             found = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
         return found.with_luck(base.luck + change.luck)
 
-    def p_same(self, found: Crossed, before: float | None = None) -> Floats:
+    def p_same(self, found: TwoWayEffects, before: float | None = None) -> Floats:
         """``before``: a margin that the same runs were judged with; the smaller one stands."""
         margin = self.margin if before is None else min(self.margin, before)
         return found.p_same(margin, answers=self.metric.answers)
@@ -215,7 +218,7 @@ def gather(
     yardstick: Yardstick,
     base: Trials,
     change: Trials,
-    found: Crossed,
+    found: TwoWayEffects,
     *,
     same_level: float,
     any_look_level: float | None,

@@ -15,8 +15,23 @@ from typing import Any, final
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.locks import locked
+from glassformer.study.power import FEWEST_SEEDS
 
 SCHEMA = 1
+SETS_FILE = "sets.json"
+"""In a folder that holds the studies of several sets: the ledger stands beside that folder, not inside it."""
+LATER_STUDIES = 0.2
+"""The part of the permitted error that all further studies of a change have together, the first having had all of it."""
+
+
+def share_of(number: int) -> float:
+    """The part of the permitted error that the study of this number may spend on a change.
+
+    A first study cannot know of later ones, so it spends all of it; 1, 1/2, 1/3 and so on, each corrected over those before
+    it alone, would add up without end (five studies: 11 % instead of 5). From the second on the parts add up to
+    ``LATER_STUDIES``, however many there are: 1 / (k (k - 1)) adds up to 1.
+    """
+    return 1.0 if number < 2 else LATER_STUDIES / (number * (number - 1))
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,10 @@ class Attempt:
     verdict: str
     p: float | None
 
+    @property
+    def could_decide(self) -> bool:
+        return self.seeds >= FEWEST_SEEDS
+
     def same_question(self, other: Attempt) -> bool:
         return (self.base, self.change, self.text) == (other.base, other.change, other.text)
 
@@ -51,7 +70,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What came before a study for one of its changes: ``p`` of other attempts, and what judging the same runs once gave."""
+    """What came before a study for one of its changes: other attempts, and what judging the same runs once gave."""
 
     others: tuple[Attempt, ...] = ()
     same_runs: tuple[Attempt, ...] = ()
@@ -59,18 +78,33 @@ class Earlier:
 
     @classmethod
     def of(cls, own: Attempt, attempts: Sequence[Attempt]) -> Earlier:
-        """Sorts the attempts at the same question; the same plan is the same study, whichever folder it was run in."""
+        """Sorts the attempts at the same question; the same plan is the same study, whichever folder it was run in.
+
+        A pilot of too few seeds to decide anything was no attempt, unless this study judges its runs.
+        """
         asked = [one for one in attempts if one.same_question(own) and one.plan != own.plan]
         return cls(
-            others=tuple(one for one in asked if not one.same_runs(own)),
+            others=tuple(one for one in asked if not one.same_runs(own) and (one.could_decide or one.overlaps(own))),
             same_runs=tuple(one for one in asked if one.same_runs(own)),
             overlapping=tuple(one for one in asked if one.overlaps(own)),
         )
 
-    @property
-    def p(self) -> tuple[float, ...]:
-        """Of the other attempts; one without a p was an attempt too."""
-        return tuple(1.0 if one.p is None else one.p for one in self.others)
+    def share(self, *, claim: str | None = "found") -> float:
+        """The part of the permitted error that this study has for a ``claim`` about the change: found, or the same.
+
+        Where an earlier study claimed it already, a false alarm has been raised or not: saying it again adds none. None: a
+        claim that the ledger does not keep, so nobody knows whether it was made.
+        """
+        words = {"found": ("better", "worse"), "same": ("same",)}.get(claim or "", ())
+        return 1.0 if any(one.verdict in words for one in self.others) else share_of(len(self.others) + 1)
+
+    def next_share(self, seeds: int) -> float:
+        """The part that a further study on fresh seeds would have, if this one, of so many seeds, finds nothing."""
+        return share_of(len(self.others) + 1 + (seeds >= FEWEST_SEEDS))
+
+    def corrected(self, p: float, *, claim: str | None = "found") -> float:
+        """A p that is corrected for the changes of its study, corrected once more for the other studies."""
+        return min(1.0, max(p, self.floor) / self.share(claim=claim))
 
     @property
     def floor(self) -> float:
@@ -88,9 +122,8 @@ class Earlier:
         if self.others:
             number = len(self.others) + 1
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
-            told.append(
-                f"{_ordinal(number)} study of this change on this text, after {names}: p is corrected over all {number}."
-            )
+            times = "p stands as it is" if self.share() == 1.0 else f"p counts {1.0 / self.share():.0f} times"
+            told.append(f"{_ordinal(number)} study of this change on this text, after {names}: {times}.")
         again = [one for one in self.overlapping if one in self.others]
         if again:
             told.append(f"Some of these runs were judged before in {', '.join(dict.fromkeys(one.study for one in again))}.")
@@ -122,7 +155,8 @@ class Ledger:
 
     @classmethod
     def beside(cls, study: Path) -> Ledger:
-        return cls(study.resolve().parent / ".ledger.json")
+        folder = study.resolve().parent
+        return cls((folder.parent if (folder / SETS_FILE).is_file() else folder) / ".ledger.json")
 
     def attempts(self) -> list[Attempt]:
         if not self.file.is_file():

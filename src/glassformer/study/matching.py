@@ -1,7 +1,7 @@
 """Equal sizes: the feed-forward's inner width that gives a change as many parameters, or FLOPs, as the baseline.
 
 The feed-forward is adapted because every model has one, because its cost grows in proportion to its inner width, and
-because a change of the mixer, the positions or the merge then keeps its own definition.
+because a change of the mixer, the positions or the merge then stays what it is.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ The unit of a difference is the standard deviation over seeds of the paired diff
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.foundation.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
-from glassformer.study.crossed import Crossed
+from glassformer.study.two_way import TwoWayEffects
 
 ALPHA = 0.05
 POWER = 0.8
@@ -57,11 +56,6 @@ def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float 
     return high / math.sqrt(seeds)
 
 
-def power_table(seeds: Sequence[int], changes: int = 1, alpha: float = ALPHA) -> list[dict[str, float]]:
-    """One row per number of seeds: what can be seen with a chance of 80 %."""
-    return [{"seeds": n, "changes": changes, "detectable_sd": detectable(n, changes, alpha)} for n in seeds]
-
-
 @dataclass(frozen=True)
 class SeedsNeeded:
     """About how many seeds would decide, with the range that comes from knowing the noise from few seeds only."""
@@ -84,7 +78,7 @@ class SeedsNeeded:
 MORE_DOCUMENTS = "more documents are needed; no number of seeds is enough"
 
 
-def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
+def seeds_needed(found: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
     """Seeds that would find ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
 
     The seeds' variance is known from few seeds only. The number is large enough that, over all that it may be, the power
@@ -105,7 +99,7 @@ def seeds_needed(found: Crossed, difference: float, changes: int = 1, alpha: flo
     return SeedsNeeded(value, low, high)
 
 
-def documents_wanted(found: Crossed, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
+def documents_wanted(found: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
     """About how many documents would leave half of the permitted variance to the seeds; None where these are enough."""
     z = normal_quantile(1.0 - alpha / (2 * changes))
     permitted = 0.5 * difference**2 / (z + normal_quantile(POWER)) ** 2

@@ -60,7 +60,7 @@ def study_page(study: Study) -> Page:
     return Page(
         title=f"Study {study.folder.resolve().name}",
         subtitle=f"{_changes(plan)} of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
-        "validation text",
+        f"{plan.split} text",
         sections=[*about, *(block for part in parts for block in part(study))],
         footer="Made by Glassformer. How a verdict is made: docs/statistics.md.",
     )

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
 from glassformer.foundation.estimate import Estimate
-from glassformer.foundation.files import write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.study.statistics import holm
-from glassformer.study.study import Study
 from glassformer.study.verdict import Verdict, Word
 from glassformer.study.wording import half_of, interval_text, number, p_value
 
@@ -88,9 +85,9 @@ class Overall:
 
 
 def over_sets(verdicts: Mapping[str, Sequence[Verdict]], metric: Metric, margin: float, alpha: float = 0.05) -> list[Overall]:
-    """``verdicts``: by set, one per change and in the same order. Corrected by Holm over the changes."""
+    """``verdicts``: by set, one per change, the same changes on each. Corrected by Holm over the changes."""
     names = [one.variant for one in next(iter(verdicts.values()))]
-    rows = {name: {where: own[at] for where, own in verdicts.items()} for at, name in enumerate(names)}
+    rows = {name: {where: next(one for one in own if one.variant == name) for where, own in verdicts.items()} for name in names}
     found = {name: _combined(row) for name, row in rows.items()}
     p = [1.0 if one is None else float(one.p) for one in found.values()]
     return [_overall(name, rows[name], found[name], float(c), metric, margin, alpha) for name, c in zip(names, holm(p))]
@@ -130,35 +127,3 @@ def _overall(
     few = f" {found.sets} sets say little; {FEWEST_SETS} or more are needed." if found.sets < FEWEST_SETS else ""
     sentence = f"{name} is {word} over {found.sets} sets: {rest}{why}{few}"
     return Overall(name, word, sentence, difference, float(found.p), corrected, by_set)
-
-
-@final
-@dataclass(frozen=True)
-class SetStudy:
-    """The same changes on several sets: a study on each, and the verdicts over all."""
-
-    folder: Path
-    studies: Mapping[str, Study]
-
-    @property
-    def verdicts(self) -> list[Overall]:
-        first = next(iter(self.studies.values()))
-        single = {name: study.verdicts for name, study in self.studies.items()}
-        return over_sets(single, first.metric, first.plan.same_within, first.plan.alpha)
-
-    def plain(self) -> dict[str, Any]:
-        return {
-            "verdicts": [one.plain() for one in self.verdicts],
-            "sets": {name: study.plain() for name, study in self.studies.items()},
-        }
-
-    def write(self) -> Path:
-        """Keeps the results beside the studies; gives the file."""
-        write_json(self.folder / "sets.json", {"schema": 1, **self.plain()})
-        return self.folder / "sets.json"
-
-    def __str__(self) -> str:
-        parts = [f"{name}\n{study}" for name, study in self.studies.items()]
-        return "\n\n".join(
-            [*parts, "\n".join(["Over all sets", *(f"[{one.verdict}] {one.sentence}" for one in self.verdicts)])]
-        )

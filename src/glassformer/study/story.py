@@ -33,6 +33,7 @@ class Story:
     command: str | None = None
     remarks: tuple[str, ...] = ()
     studies: int = 1
+    same_level: float = 0.05
 
     @property
     def corrected(self) -> str:
@@ -110,7 +111,7 @@ class Story:
 
     def _same_text(self) -> str:
         e = self.evidence
-        percent = f"{100 * (1 - 2 * self.looks.same(self.look)):.3g} %"
+        percent = f"{100 * (1 - 2 * self.same_level):.3g} %"
         text = (
             f"{self.name} is the same within your margin of {e.margin:g}: {self._measured()} "
             f"({interval_text(e.same_interval, percent)})."
@@ -156,13 +157,13 @@ class Story:
         return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would find {target} four times in five."
 
     def _what_next(self) -> str:
-        needed = self.evidence.seeds_needed
+        needed = self.evidence.seeds_next
         if self._next_look:
             return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
         if needed.value is None:
             return self._more_documents()
         fresh = "on fresh seeds" if self.command is None else self.command.replace("{seeds}", str(needed.value))
-        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would settle it: {fresh}."
+        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would settle it in a further study: {fresh}."
 
     def _more_documents(self) -> str:
         share = f"{100 * self.evidence.document_share:.0f} % of the variance"
@@ -189,7 +190,7 @@ class Story:
 
     def _too_few_documents(self) -> bool:
         e = self.evidence
-        return self.word == "not decided" and e.seeds >= FEWEST_SEEDS and e.p_same_here < self.looks.same(self.look) <= e.p_same
+        return self.word == "not decided" and e.seeds >= FEWEST_SEEDS and e.p_same_here < self.same_level <= e.p_same
 
     # -- what bites, and the rest ----------------------------------------------------------------------------------------
 

@@ -20,13 +20,12 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study import wording
 from glassformer.study.counts import Rate
-from glassformer.study.crossed import Crossed
 from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
-from glassformer.study.ledger import Earlier
 from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import holm
 from glassformer.study.story import Story
+from glassformer.study.two_way import TwoWayEffects
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
 DEFAULT_MARGIN = 0.01  # of a metric that states none
@@ -108,7 +107,7 @@ class _Judged:
     """Where one change stands after one look. ``steps`` is how many changes Holm still counted when it came to this one."""
 
     look: int
-    found: Crossed
+    found: TwoWayEffects
     corrected: float
     seed_corrected: float
     beyond_corrected: float
@@ -206,7 +205,8 @@ def _judge(yardstick: Yardstick, base: Trials, ready: Sequence[Trials], looks: L
     beyond = holm(levels([float(one.p_beyond(yardstick.margin)) for one in found], looks.changes))
     steps = left - np.argsort(np.argsort(all_levels, kind="stable"), kind="stable")
     all_p, all_p_seed, all_p_beyond = (
-        [over_studies(change.earlier, float(p)) for change, p in zip(ready, row)] for row in (corrected, seed_corrected, beyond)
+        [change.earlier.corrected(float(p), claim=claim) for change, p in zip(ready, row)]
+        for row, claim in ((corrected, "found"), (seed_corrected, "found"), (beyond, None))
     )
     return [
         _Judged(look, one, p, p_seed, p_beyond, int(step), _word(yardstick, change, one, looks, look, p))
@@ -214,17 +214,16 @@ def _judge(yardstick: Yardstick, base: Trials, ready: Sequence[Trials], looks: L
     ]
 
 
-def over_studies(earlier: Earlier, p: float) -> float:
-    """A corrected p, corrected once more for the other studies of this change on this text."""
-    p = max(p, earlier.floor)
-    return float(holm([p, *earlier.p])[0]) if earlier.p else p
+def _same_level(looks: Looks, look: int, change: Trials) -> float:
+    """The level of "same" at a look, for a change that other studies may have asked about before."""
+    return looks.same(look) * change.earlier.share(claim="same")
 
 
-def _word(yardstick: Yardstick, change: Trials, found: Crossed, looks: Looks, look: int, corrected: float) -> Word:
+def _word(yardstick: Yardstick, change: Trials, found: TwoWayEffects, looks: Looks, look: int, corrected: float) -> Word:
     """Rows 2, 3, 4 and 6 of the table (row 5 has the word of row 6)."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
-    same = float(yardstick.p_same(found, change.earlier.margin)) < looks.same(look)
+    same = float(yardstick.p_same(found, change.earlier.margin)) < _same_level(looks, look, change)
     return _word_of(yardstick, float(found.mean), same, corrected <= looks.alpha)
 
 
@@ -244,8 +243,8 @@ def _alone(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged, 
         return {}
     without = yardstick.without_each_seed(base, change, found.seeds)
     levels = np.minimum(looks.level(without.p, judged.look) * judged.steps, 1.0)
-    is_found = np.array([over_studies(change.earlier, float(p)) for p in levels]) <= looks.alpha
-    is_same = yardstick.p_same(without, change.earlier.margin) < looks.same(judged.look)
+    is_found = np.array([change.earlier.corrected(float(p)) for p in levels]) <= looks.alpha
+    is_same = yardstick.p_same(without, change.earlier.margin) < _same_level(looks, judged.look, change)
     words = [_word_of(yardstick, float(mean), bool(s), bool(f)) for mean, s, f in zip(without.mean, is_same, is_found)]
     return {label: word for label, word in zip(yardstick.labels, words) if word != judged.word}
 
@@ -257,17 +256,18 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
         reason = wording.waiting(run, rules.looks)
         headline = wording.headline(change.name, "not decided", reason)
         return Verdict(change.name, "not decided", reason, headline, headline, (), None, change.exploratory, seeds_run=run)
-    effect = rules.planned_effect or rules.margin
+    effect, same_level = rules.planned_effect or rules.margin, _same_level(looks, judged.look, change)
     evidence = replace(
         gather(
             yardstick,
             base,
             change,
             judged.found,
-            same_level=looks.same(judged.look),
+            same_level=same_level,
             any_look_level=looks.found(judged.look, 1) if len(looks.seeds) > 1 else None,
             needed=seeds_needed(judged.found, effect, changes, rules.alpha),
         ),
+        seeds_next=seeds_needed(judged.found, effect, changes, rules.alpha * change.earlier.next_share(rules.looks[-1])),
         documents_wanted=documents_wanted(judged.found, effect, changes, rules.alpha),
         p_corrected=judged.corrected,
         p_seed_corrected=judged.seed_corrected,
@@ -286,6 +286,7 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
         rules.command,
         (*change.earlier.remarks(rules.margin), *change.remarks, *rules.remarks),
         len(change.earlier.others) + 1,
+        same_level,
     )
     return Verdict(
         variant=change.name,

@@ -39,8 +39,8 @@ from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment
-from glassformer.planning import plan_with
 from glassformer.recipe import Recipe, is_run
+from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
@@ -56,7 +56,7 @@ def perform(task: Task) -> dict[str, Any]:
     begun = time.perf_counter()
     kinds = {"inspect": _inspect, "trial": _trial}
     try:
-        with _surroundings(task.values):
+        with _process_settings(task.values):
             answer = kinds[task.kind](task.values)
     except Diverged as error:
         answer = {"status": "diverged", "reason": str(error)}
@@ -76,7 +76,7 @@ def perform(task: Task) -> dict[str, Any]:
 
 
 @contextmanager
-def _surroundings(values: dict[str, Any]) -> Iterator[None]:
+def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     """One thread, the driver's folder, its plugins; afterwards everything as it was, and nothing left in memory."""
     threads, folder = torch.get_num_threads(), os.getcwd()
     there = values["cwd"]

@@ -14,7 +14,7 @@ from glassformer.training.optimizer import PlainOptimizer
 
 @final
 class AdamW(PlainOptimizer):
-    """What ``torch.optim.AdamW`` computes, bit for bit. ``lr`` may be a tensor, as a recorded step needs it."""
+    """What ``torch.optim.AdamW`` computes, bit for bit. ``lr`` may be a tensor, as a captured step needs it."""
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float, betas: tuple[float, float], eps: float) -> None:
         super().__init__(groups, lr=lr, betas=betas, eps=eps, capturable=False)

@@ -11,7 +11,7 @@ from glassformer.training.slots import OPTIMIZERS, SCHEDULES, OptimizerConfig, S
 
 
 class TrainingConfig(Config):
-    """One step sees ``batch_size`` rows; ``accumulate`` cuts them into pieces to save memory, and changes nothing else."""
+    """One step sees ``batch_size`` rows; ``accumulate`` micro-batches save memory and change nothing else."""
 
     steps: int | None = Field(default=None, ge=1)
     """How many steps."""
@@ -49,10 +49,10 @@ class TrainingConfig(Config):
         if self.steps is None and self.epochs is None:
             raise ValueError("training.steps (or training.epochs) is missing; say how long to train.")
         if self.batch_size % self.accumulate:
-            pieces = [n for n in range(1, self.batch_size + 1) if self.batch_size % n == 0]
+            divisors = [n for n in range(1, self.batch_size + 1) if self.batch_size % n == 0]
             raise ValueError(
                 f"training.accumulate={self.accumulate} does not divide training.batch_size={self.batch_size}; "
-                f"use one of {pieces}."
+                f"use one of {divisors}."
             )
         return self
 

@@ -30,22 +30,22 @@ class OptimizerSet:
         """The optimizers that a recipe's training section asks for."""
         return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay)
 
-    def set_factor(self, factor: float) -> None:
-        """Every group's rate is its own base rate times ``factor``."""
+    def set_lr_multiplier(self, lr_multiplier: float) -> None:
+        """Every group's rate is its own base rate times ``lr_multiplier``."""
         for optimizer, rates in zip(self.optimizers, self._base_rates):
             for group, rate in zip(optimizer.param_groups, rates):
                 if isinstance(group["lr"], Tensor):  # a captured graph reads the rate from this very tensor
-                    group["lr"].fill_(rate * factor)
+                    group["lr"].fill_(rate * lr_multiplier)
                 else:
-                    group["lr"] = rate * factor
+                    group["lr"] = rate * lr_multiplier
 
     @property
     def capturable(self) -> bool:
-        """Whether a step can be recorded once and replayed: every optimizer counts its steps on the device."""
+        """Whether a step can be captured as a CUDA graph: every optimizer counts its steps on the device."""
         return all("capturable" in optimizer.defaults for optimizer in self.optimizers)
 
     def make_capturable(self) -> None:
-        """Moves what changes between steps (the rate, the count) onto the device, where a recorded step reads it."""
+        """Moves what changes between steps (the rate, the count) onto the device, where a captured step reads it."""
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["capturable"] = True

@@ -1,7 +1,7 @@
 """Muon's step for matrices: momentum, made orthogonal by a few matrix products, and decoupled weight decay.
 
 Torch has a Muon too, but its products are in bf16 on every device (which some CPUs do not have) and one matrix at a time,
-and it cannot be part of a recorded step. Here matrices of one shape go through the products together, in float32 on a CPU
+and it cannot be part of a captured step. Here matrices of one shape go through the products together, in float32 on a CPU
 and in bf16 on a GPU, and nothing waits for the host.
 """
 
@@ -38,7 +38,7 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
 
 @final
 class Orthogonal(PlainOptimizer):
-    """Muon's part of the optimizer. ``lr`` may be a tensor, as a recorded step needs it."""
+    """Muon's part of the optimizer. ``lr`` may be a tensor, as a captured step needs it."""
 
     def __init__(self, matrices: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float) -> None:
         super().__init__([{"params": list(matrices)}], lr=lr, momentum=momentum, weight_decay=weight_decay, capturable=False)

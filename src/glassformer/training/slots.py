@@ -27,10 +27,10 @@ class OptimizerConfig(VariantConfig):
 
 
 class ScheduleConfig(VariantConfig):
-    """The learning rate over a run, as a factor of ``training.lr``."""
+    """The learning rate over a run, as a multiplier of ``training.lr``."""
 
-    def factor(self, step: int, steps: int) -> float:
-        """The factor of step ``step`` (0, 1, ...) in a run of ``steps``."""
+    def lr_multiplier(self, step: int, steps: int) -> float:
+        """The multiplier of step ``step`` (0, 1, ...) in a run of ``steps``."""
         raise NotImplementedError
 
 
@@ -58,5 +58,5 @@ def warm_up_length(warmup: int | None, steps: int) -> int:
 
 
 def warm_up(step: int, warmup: int) -> float:
-    """The factor while the rate rises: 1/(warmup+1) at step 0, just under 1 at the last step of the warm-up."""
+    """The multiplier while the rate rises: 1/(warmup+1) at step 0, just under 1 at the last step of the warm-up."""
     return (step + 1) / (warmup + 1)

@@ -24,7 +24,8 @@ class StepOutcome(NamedTuple):
     """On the device, so that nothing waits for it."""
 
     loss: Tensor
-    gradient: Tensor
+    grad_norm: Tensor
+    """Before clipping."""
 
 
 @final
@@ -40,30 +41,39 @@ class TrainStep:
         """Whether ``loss_of`` was compiled: then dropout is arithmetic, a part of the kernels."""
         self.loss_of: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
 
-    def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome:
-        """Takes step ``step`` with the learning rate times ``factor``."""
-        self.prepare(step, factor)
-        return self.change(batch)
+    def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome:
+        """Takes step ``step`` with the learning rate times ``lr_multiplier``."""
+        self.prepare(step, lr_multiplier)
+        return self.update(batch)
 
-    def prepare(self, step: int, factor: float) -> None:
+    def prepare(self, step: int, lr_multiplier: float) -> None:
         """Sets what depends on the step's number: every generator, and the rate."""
         self.loss.train()
         seed_torch(derive_seed(self.seed, "step", step))
-        self.optimizers.set_factor(factor)
+        self.optimizers.set_lr_multiplier(lr_multiplier)
 
-    def change(self, batch: Batch) -> StepOutcome:
+    def update(self, batch: Batch) -> StepOutcome:
         """Gradients, clipping, new weights: the same operations at every step."""
         loss = self._backward(batch, self.loss.count(batch))
-        gradient = self._clip()
+        grad_norm = self._clip()
         self.optimizers.step()
         self.optimizers.zero_grad()
-        return StepOutcome(loss, gradient)
+        return StepOutcome(loss, grad_norm)
+
+    def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
+        """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
+        self.prepare(step, 0.0)
+        self.optimizers.zero_grad()
+        loss = self._backward(batch, self.loss.count(batch))
+        norm = self._norm()
+        self.optimizers.zero_grad()
+        return StepOutcome(loss, norm)
 
     def _backward(self, batch: Batch, targets: Tensor) -> Tensor:
         """Gradients of the mean loss over the whole batch, one micro-batch after another; gives that loss."""
         total = torch.zeros((), device=targets.device)
-        for piece in batch.split(batch.rows // self.accumulate):
-            loss = self.loss_of(piece.tensors, self._noise()) / targets
+        for micro_batch in batch.split(batch.rows // self.accumulate):
+            loss = self.loss_of(micro_batch.tensors, self._noise()) / targets
             loss.backward()
             total = total + loss.detach()
         return total
@@ -73,9 +83,11 @@ class TrainStep:
         return torch.randint(1 << 31, (), device=self.runtime.device) if self.fused else None
 
     def _clip(self) -> Tensor:
-        parameters = self.optimizers.parameters.values()
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = self._norm()
         if self.config.clip is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.clip, norm)
+            torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, norm)
         return norm
+
+    def _norm(self) -> Tensor:
+        parameters = self.optimizers.parameters.values()
+        return torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

@@ -39,7 +39,7 @@ class Step(Protocol):
     optimizers: OptimizerSet
     accumulate: int
 
-    def __call__(self, batch: Batch, step: int, factor: float) -> StepOutcome: ...
+    def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome: ...
 
 
 @dataclass
@@ -69,8 +69,8 @@ class TrainingState:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the trainer asks of the layers above it."""
+class Callbacks:
+    """What the trainer calls in the layers above it: evaluation, records, checkpoints, progress."""
 
     evaluate: Callable[[], dict[str, float]] | None
     """Validation figures of the model as it stands, by their names in records; None: there is no validation part."""
@@ -102,12 +102,12 @@ class Trainer:
         training: TrainingConfig,
         evaluation: EvaluationConfig,
         checkpoint: CheckpointConfig,
-        around: Surroundings,
+        callbacks: Callbacks,
         stop: StopSignal,
         film_steps: Collection[int] = (),
     ) -> None:
         self.film_steps = frozenset(film_steps)
-        self.step, self.batches, self.steps, self.around, self.stop = step, batches, steps, around, stop
+        self.step, self.batches, self.steps, self.callbacks, self.stop = step, batches, steps, callbacks, stop
         self.training, self.evaluation, self.checkpoint = training, evaluation, checkpoint
         self.evaluate_every = evaluation.every or max(1, steps // 10)
         self.save_every = checkpoint.every or max(1, steps // 10)
@@ -125,13 +125,13 @@ class Trainer:
             self._stop_if_asked(state)
         self._keep_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
-            with self.around.clock.phase(self._phase):
-                outcome, factor = self._take_step(state.step)
+            with self.callbacks.clock.phase(self._phase):
+                outcome, lr_multiplier = self._take_step(state.step)
             self._phase = "steps"
             state.step += 1
-            self._pending.append((state.step, outcome, factor))
+            self._pending.append((state.step, outcome, lr_multiplier))
             if state.step % self.fetch_every == 0 or state.step == self.steps:
-                with self.around.clock.phase(self._phase):  # on a GPU, here it waits for the steps
+                with self.callbacks.clock.phase(self._phase):  # on a GPU, here it waits for the steps
                     self._fetch()
             self._keep_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
@@ -144,16 +144,16 @@ class Trainer:
     def _keep_for_film(self, step: int) -> None:
         if step in self.film_steps:
             self._fetch()  # a loss that is not finite ends the run here, before its weights are kept
-            self.around.film(step)
+            self.callbacks.film(step)
 
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
-        factor = self.training.schedule.factor(step, self.steps)
+        lr_multiplier = self.training.schedule.lr_multiplier(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
         self._counted += batch.numel
         self._taken += 1
         while True:
             try:
-                return self.step(batch, step, factor), factor
+                return self.step(batch, step, lr_multiplier), lr_multiplier
             except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -161,13 +161,13 @@ class Trainer:
 
     def _make_smaller(self, error: BaseException) -> None:
         """Halves the micro-batch where that was asked for and is possible; otherwise says what to change."""
-        batch_size, pieces = self.training.batch_size, self.step.accumulate
-        rows = batch_size // pieces
-        more = next((n for n in range(2 * pieces, batch_size + 1) if batch_size % n == 0), None)
+        batch_size, micro_batches = self.training.batch_size, self.step.accumulate
+        rows = batch_size // micro_batches
+        more = next((n for n in range(2 * micro_batches, batch_size + 1) if batch_size % n == 0), None)
         if self.training.out_of_memory != "halve" or more is None:
             cut = (
-                f"Cut the batch into more pieces with --set training.accumulate={more} (same result, less memory), let it "
-                "happen by itself with --set training.out_of_memory=halve, or make"
+                f"Cut the batch into more micro-batches with --set training.accumulate={more} (same result, less memory), let "
+                "it happen by itself with --set training.out_of_memory=halve, or make"
             )
             raise OutOfMemory(
                 f"Out of memory with {rows} rows at once on {self.step.runtime.device}. {cut if more else 'Make'} "
@@ -178,18 +178,18 @@ class Trainer:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         left = batch_size // more
-        self.around.watch.say(f"Out of memory: going on with pieces of {left} rows; the effective batch stays the same.")
+        self.callbacks.watch.say(
+            f"Out of memory: going on with micro-batches of {left} rows; the effective batch stays the same."
+        )
 
     def _fetch(self) -> None:
         """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
-        for step, outcome, factor in self._pending:
-            loss, gradient = float(outcome.loss), float(outcome.gradient)
-            self.around.record({"step": step, "loss": loss, "gradient": gradient, "lr": self.training.lr * factor})
-            if not math.isfinite(loss) or not math.isfinite(gradient):
+        for step, outcome, lr_multiplier in self._pending:
+            loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
+            self.callbacks.record({"step": step, "loss": loss, "grad_norm": grad_norm, "lr": self.training.lr * lr_multiplier})
+            if not math.isfinite(loss) or not math.isfinite(grad_norm):
                 self._pending = []
-                raise self._diverged(
-                    step, f"loss is {loss}" if not math.isfinite(loss) else f"length of the gradient is {gradient}"
-                )
+                raise self._diverged(step, f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {grad_norm}")
         if self._pending:
             self._show(*self._pending[-1][:2])
         self._pending = []
@@ -207,8 +207,8 @@ class Trainer:
             if not torch.isfinite(parameter.detach()).all():
                 raise self._diverged(state.step, f"weight {name} is not finite any more")
         state.seconds = self._seconds()
-        with self.around.clock.phase("saving"):
-            self.around.save(state)
+        with self.callbacks.clock.phase("saving"):
+            self.callbacks.save(state)
 
     def _seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started
@@ -216,27 +216,27 @@ class Trainer:
     def _show(self, step: int, outcome: StepOutcome) -> None:
         rate = self._counted / max(1e-9, time.perf_counter() - self._started)
         facts = {"loss": float(outcome.loss), "tokens/s": rate}
-        self.around.watch.progress("training", step, self.steps, facts)
+        self.callbacks.watch.progress("training", step, self.steps, facts)
 
     def _evaluation_due(self, step: int) -> bool:
-        return self.around.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
+        return self.callbacks.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _evaluate(self, state: TrainingState) -> bool:
         """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
-        assert self.around.evaluate is not None
+        assert self.callbacks.evaluate is not None
         self._fetch()
-        figures = self.around.recorded(state.step)
+        figures = self.callbacks.recorded(state.step)
         if figures is None:
             try:
-                with self.around.clock.phase("evaluations"):
-                    figures = self.around.evaluate()
+                with self.callbacks.clock.phase("evaluations"):
+                    figures = self.callbacks.evaluate()
             except StopRequested:
                 return False
             rate = self._counted / max(1e-9, time.perf_counter() - self._started)
-            self.around.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
+            self.callbacks.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
             self._tell(state.step, figures)
-            self.around.evaluated(state.step)
-        metric = self.around.metric
+            self.callbacks.evaluated(state.step)
+        metric = self.callbacks.metric
         value = figures[metric.recorded]
         if not math.isfinite(value):
             raise self._diverged(state.step, f"validation {metric.name} is {value}")
@@ -253,7 +253,7 @@ class Trainer:
         shown = ", ".join(f"{name.removeprefix(VALIDATION)} {value:.4f}" for name, value in figures.items())
         left = (time.perf_counter() - self._started) / max(1, self._taken) * (self.steps - step)
         rest = f"; {duration(left)} left" if step < self.steps and self._taken else ""
-        self.around.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
+        self.callbacks.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
 
     def _out_of_patience(self, state: TrainingState) -> bool:
         return self.evaluation.patience is not None and state.stale >= self.evaluation.patience

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from glassformer.figures.encode import to_bytes
-from glassformer.foundation.estimate import Estimate
 from glassformer.report.page import (
     Banner,
     Block,
-    Cell,
     FigureBlock,
     Fold,
     Heading,
@@ -24,6 +22,7 @@ from glassformer.report.page import (
     Paragraph,
     Table,
     Verdicts,
+    cell_parts,
     cell_text,
 )
 
@@ -34,7 +33,7 @@ def page_plain(page: Page) -> dict[str, Any]:
         "title": page.title,
         "subtitle": page.subtitle,
         "footer": page.footer,
-        "tainted": page.tainted,
+        "tainted": _taint(page.tainted),
         "blocks": blocks_plain(page.sections),
     }
 
@@ -50,7 +49,7 @@ def _plain(block: Block) -> dict[str, Any]:
         case Paragraph(text):
             return {"kind": "paragraph", "text": text}
         case Banner(text, kind):
-            return {"kind": "banner", "text": text, "tone": kind}
+            return {"kind": "banner", "text": text, "tone": kind, "word": block.word, "role": block.role}
         case Table():
             return _table(block)
         case FigureBlock():
@@ -59,7 +58,7 @@ def _plain(block: Block) -> dict[str, Any]:
                 "picture": picture_address(block.figure),
                 "caption": block.caption,
                 "alt": block.alt or block.caption,
-                "tainted": block.tainted,
+                "tainted": _taint(block.tainted),
             }
         case KeyValues(values, caption):
             pairs = [[name, cell_text(value)] for name, value in values.items()]
@@ -73,24 +72,22 @@ def _plain(block: Block) -> dict[str, Any]:
             return {"kind": "fold", "title": title, "blocks": blocks_plain(sections)}
 
 
+def _taint(reason: str | None) -> dict[str, Any] | None:
+    """The banner before what may not be trusted."""
+    return _plain(Banner(reason, "taint")) if reason else None
+
+
 def _table(block: Table) -> dict[str, Any]:
     return {
         "kind": "table",
         "header": list(block.header),
         "numeric": block.numeric_columns(),
-        "rows": [[_cell(cell) for cell in row] for row in block.rows],
+        "rows": [[cell_parts(cell) for cell in row] for row in block.rows],
         "caption": block.caption,
         "note": block.note,
-        "tainted": block.tainted,
+        "tainted": _taint(block.tainted),
         "sound": sorted(block.sound),
     }
-
-
-def _cell(cell: Cell) -> list[str]:
-    """The text of a cell; a second text is its interval."""
-    if isinstance(cell, Estimate) and cell.value is not None and cell.low is not None and cell.high is not None:
-        return [str(Estimate(cell.value)), str(cell).partition(" ")[2]]
-    return [cell_text(cell)]
 
 
 def picture_address(figure: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class Desk:
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """Answers that took long, by name, each with what it rests on."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    shown: threading.Event = field(default_factory=threading.Event)
+    """Set once somebody has seen the list."""
     _curves: OrderedDict[Path, Curves] = field(default_factory=OrderedDict)
 
     @classmethod
@@ -56,8 +59,14 @@ class Desk:
         """The table of runs; runs that links bring in from outside are not shown."""
         with self.lock:
             table = self.table.plain()
-        table["runs"] = [row for row in table["runs"] if self.place.holds(Path(row["folder"]))]
-        return table
+        kept, inside = [], dict[str, bool]()  # hundreds of runs lie in few folders: each is asked about once
+        for row in table["runs"]:
+            above, _, _ = row["folder"].rpartition("/")
+            if above not in inside:
+                inside[above] = row["folder"] == str(self.place.root) or self.place.holds(Path(above))
+            if inside[above] and not os.path.islink(row["folder"]):
+                kept.append(row)
+        return {**table, "runs": kept}
 
 
 def desk_of(request: Request) -> Desk:

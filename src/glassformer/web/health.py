@@ -29,12 +29,12 @@ PROBLEMS = {
 }
 
 
-def health_of(run: RunDirectory, standing: dict[str, Any], curves: Curves) -> list[dict[str, str]]:
+def health_of(run: RunDirectory, progress: dict[str, Any], curves: Curves) -> list[dict[str, str]]:
     """``[{"tone", "text"}]``: what a person should know before reading any figure of the run."""
     found: list[dict[str, str]] = []
-    status = standing["status"]
+    status = progress["status"]
     if status in ENDINGS:
-        reason = str(standing.get("reason") or "")
+        reason = str(progress.get("reason") or "")
         found.append({"tone": "warning", "text": " ".join(filter(None, [ENDINGS[status], reason]))})
     last = curves.thinned("loss", points=2)["value"][-1:]
     if last == [None] and status != "diverged":

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
@@ -29,13 +30,18 @@ from glassformer.web.routes import byhand, look, models, runs, start, studies
 from glassformer.web.security import Guard, allowed_hosts
 
 HERE = Path(__file__).parent
+UNSEEN = 60.0
+"""Seconds after which torch is imported although nobody has opened the page."""
+AFTER_THE_LIST = 1.0
+"""Seconds between the first list and the import of torch: the browser's other first questions."""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
 def static_files() -> dict[str, Path]:
-    """Everything the browser may load, by name: ours, the style of the reports, and uPlot from its package."""
+    """Everything the browser may load, by name: ours, the drawing of looks, the style of all pages, uPlot from its package."""
     files = {file.name: file for file in sorted((HERE / "static").iterdir()) if file.suffix in TYPES}
-    files["page.css"] = HERE.parent / "report" / "static" / "page.css"
+    files |= {f"lens/{file.name}": file for file in sorted((HERE.parent / "lens" / "static").iterdir())}
+    files["page.css"] = HERE.parent / "figures" / "static" / "page.css"
     spec = find_spec("uplot")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     for place in places:
@@ -59,12 +65,12 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if warm:  # the list first: it is what everybody sees; torch comes after it
+        if warm:
             threading.Thread(target=_make_ready, args=(desk,), daemon=True).start()
         yield
         desk.workshop.close()
 
-    own = [Route("/", index, methods=["GET"]), Route("/static/{name}", static, methods=["GET"])]
+    own = [Route("/", index, methods=["GET"]), Route("/static/{name:path}", static, methods=["GET"])]
     rooms: list[Any] = [runs, studies, models, look, byhand, start]
     guard = Middleware(Guard, token=token, hosts=allowed_hosts(host, port), cookie=f"glassformer_{port}")
     routes = [*own, *(route for room in rooms for route in room.ROUTES)]
@@ -97,8 +103,11 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
 
 
 def _make_ready(desk: Desk) -> None:
+    """The list first: it is what everybody sees. torch comes once it was shown, since importing it holds up every answer."""
     with suppress(OSError, GlassformerError):
         desk.overview()
+    desk.shown.wait(UNSEEN)
+    time.sleep(AFTER_THE_LIST)
     desk.workshop.warm()
 
 

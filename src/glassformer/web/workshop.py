@@ -88,6 +88,6 @@ class Workshop:
 
 
 def _import_all() -> None:
-    import glassformer.planning
+    import glassformer.recipe_cost
     import glassformer.run
     import glassformer.study.report  # noqa: F401

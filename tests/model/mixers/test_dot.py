@@ -1,4 +1,4 @@
-"""Softmax attention: the definition and the fused kernel are one function, whatever is hidden, biased or remembered."""
+"""Softmax attention: the reference implementation and the fused kernel agree, whatever is masked, biased or cached."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def contexts() -> dict[str, AttentionContext]:
 
 
 def both_ways(dtype: torch.dtype, positions: Positions, context: AttentionContext, rng) -> list[list[Tensor]]:
-    """Output and gradients of the definition and of the kernel."""
+    """Output and gradients of the reference implementation and of the kernel."""
     x_BTD = torch.randn(B, T, D, generator=rng, dtype=dtype)
     weight = torch.randn(B, H, T, E, generator=rng, dtype=dtype)
     fused = Dot(DIMS, fused=True).to(dtype)
@@ -152,3 +152,35 @@ def test_dropout_acts_only_while_training(fused: bool, rng) -> None:
 def test_what_it_says_of_itself() -> None:
     assert DotConfig().parameters(DIMS) == sum(p.numel() for p in DotConfig().build(DIMS).parameters())
     assert DotConfig(fused=False).build(DIMS).fused is False
+
+
+def test_unscaled_products_are_sharper_by_the_root_of_the_head_width() -> None:
+    torch.manual_seed(0)
+    x_BTD, context, usual = torch.randn(B, T, D), AttentionContext(causal=True), Dot(DIMS, fused=True)
+    unscaled = DotConfig(scale=1.0).build(DIMS)
+    unscaled.load_state_dict(usual.state_dict())
+    with torch.no_grad():
+        usual.qkv.weight[:D] *= 2.0  # sqrt(E) for heads of 4: queries twice as long and then scaled, or not scaled
+        usual.qkv.bias[:D] *= 2.0
+    torch.testing.assert_close(unscaled(x_BTD, context, Positions(), None), usual(x_BTD, context, Positions(), None))
+    assert (usual.is_plain, unscaled.is_plain) == (True, False)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_masked_position_is_seen_by_no_query_not_even_its_own(fused: bool) -> None:
+    torch.manual_seed(0)
+    mixer, context = DotConfig(masked=[0, 3], fused=fused).build(DIMS), AttentionContext(causal=True)
+    x_BTD = torch.randn(B, T, D)
+    other_BTD = x_BTD.clone()
+    other_BTD[:, 0] += 1.0
+    found, changed = (mixer(x, context, Positions(), None) for x in (x_BTD, other_BTD))
+    assert not found[:, :, 0].any()  # the first query sees nothing
+    torch.testing.assert_close(found[:, :, 1:], changed[:, :, 1:])
+    torch.testing.assert_close(found[:, :, 1], mixer.qkv(x_BTD)[:, 1, 2 * D :].view(B, H, E))  # sees itself alone
+
+
+def test_a_masked_position_beyond_the_context_is_refused() -> None:
+    objection = DotConfig(masked=[2, 9]).objection(DIMS)
+    assert objection is not None
+    assert "position 9 is not in the context; positions go from 0 to 6" in objection
+    assert DotConfig().plain() == {"kind": "dot", "fused": True}  # old recipes read as before

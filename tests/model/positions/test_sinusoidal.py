@@ -19,6 +19,14 @@ def test_numbers_by_hand() -> None:
     assert float(table_TD[3, 3]) == pytest.approx(math.cos(3 / 10000 ** (2 / 6)), abs=1e-15)
 
 
+def test_with_an_exponent_of_its_own_an_odd_number_has_another_wavelength() -> None:
+    dims = Dims(width=6, heads=2, layers=1, context=5, vocabulary=7)
+    own = SinusoidalConfig(exponent="own").build(dims).embed(torch.zeros(1, 1, 6, dtype=torch.float64), torch.tensor([[3]]))
+    assert float(own[0, 0, 2]) == pytest.approx(math.sin(3 / 10000 ** (2 / 6)), abs=1e-6)  # even ones as ever
+    assert float(own[0, 0, 3]) == pytest.approx(math.cos(3 / 10000 ** (3 / 6)), abs=1e-6)
+    assert SinusoidalConfig().plain() == {"kind": "sinusoidal", "base": 10000.0, "scale": 1.0}  # old recipes read as before
+
+
 def test_products_depend_on_the_distance_alone() -> None:
     table_TD = sinusoids(40, 12, base=10000.0)
     products = table_TD @ table_TD.T

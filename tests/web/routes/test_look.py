@@ -9,16 +9,18 @@ pytest.importorskip("glassformer.lens.look", reason="this version has no lens")
 
 
 def test_the_maps_are_those_of_the_lens(page, trained_folder) -> None:
+    from glassformer.lens.document import table, view
     from glassformer.run import load
 
-    found = page.post("/api/look", json={"run": "run", "text": "the cat sat"}).json()
-    seen = load(trained_folder / "run").look("the cat sat")
-    assert found["shape"] == list(seen.attention.shape)
-    assert found["tokens"] == seen.queries
-    maps = page.get("/api/look/maps", params={"maps": found["maps"]}).content
-    shown = np.frombuffer(maps, np.uint8).reshape(found["shape"]) / 255
-    np.testing.assert_allclose(shown, seen.attention, atol=0.5 / 255 + 1e-9)
+    found = page.post("/api/look", json={"run": "run", "text": "the cat sat", "hide": [2]}).json()
+    seen = load(trained_folder / "run").look("the cat sat", hide=[2])
+    assert found["view"] == {**view(seen), "maps": None, "table": None}  # what pages that are sent draw, too
+    maps = page.get("/api/look/maps", params={"look": found["look"]}).content
+    shown = (np.frombuffer(maps, np.uint8).reshape(seen.attention.shape) / 255) ** 2
+    np.testing.assert_allclose(shown, seen.attention, atol=0.004)
+    assert not shown[..., 2].any()
     assert sum(one["probability"] for one in found["next"]) <= 1 + 1e-9
+    assert page.get("/api/look/heads", params={"look": found["look"]}).json()["table"] == table(seen)
 
 
 def test_a_head_taken_out_moves_the_next_token_and_is_put_back(page) -> None:
@@ -32,6 +34,44 @@ def test_a_head_taken_out_moves_the_next_token_and_is_put_back(page) -> None:
 
 
 def test_what_is_not_there_is_a_sentence(page) -> None:
-    assert "no layer 7" in page.post("/api/look", json={"run": "run", "text": "a", "without": [[7, 0]]}).json()["error"]
+    assert (
+        "must be a layer and a head"
+        in page.post("/api/look", json={"run": "run", "text": "a", "without": [[-1, 0]]}).json()["error"]
+    )
     assert "empty" in page.post("/api/look", json={"run": "run", "text": ""}).json()["error"]
-    assert page.get("/api/look/maps", params={"maps": "gone"}).status_code == 404
+    for path in ("maps", "heads"):
+        assert page.get(f"/api/look/{path}", params={"look": "gone"}).status_code == 404
+    look = page.post("/api/look", json={"run": "run", "text": "the cat"}).json()["look"]
+    for kind, other, sentence in [
+        ("magic", "", "is no readout"),
+        ("patching", "", "another text"),
+        ("patching", "a", "equally many"),
+    ]:
+        answer = page.post("/api/look/readout", json={"look": look, "kind": kind, "other": other})
+        assert sentence in answer.json()["error"]
+
+
+def test_a_head_that_the_other_run_does_not_have_is_left_alone(page) -> None:
+    wanted = {"run": "run", "text": "the cat sat"}
+    found = page.post("/api/look", json={**wanted, "without": [[7, 0]]}).json()
+    assert found["before"] == found["next"]
+
+
+def readout(page, kind: str, other: str = "", checkpoint: str = "last") -> dict[str, object]:
+    look = page.post("/api/look", json={"run": "run", "text": "the cat sat", "checkpoint": checkpoint}).json()["look"]
+    return page.post("/api/look/readout", json={"look": look, "kind": kind, "other": other}).json()
+
+
+@pytest.mark.parametrize(("kind", "other", "said"), [("effects", "a mat", "this text and 1 more"), ("rollout", "", "residual")])
+def test_readouts_are_figures_with_words(page, kind, other, said) -> None:
+    (block,) = readout(page, kind, other)["blocks"]
+    assert block["picture"].startswith("data:image/svg+xml")
+    assert said in block["caption"]
+
+
+def test_patching_from_a_text_that_ends_otherwise(page) -> None:
+    answers = [readout(page, "patching", f"the cat sa{letter}", "untrained") for letter in "hen aot"]
+    drawn = [answer["blocks"][0] for answer in answers if "blocks" in answer]
+    assert drawn, "no letter makes this model say another one"
+    assert "comes next" in drawn[0]["caption"]
+    assert all("nothing to bring back" in answer["error"] for answer in answers if "blocks" not in answer)

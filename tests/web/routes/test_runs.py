@@ -31,6 +31,29 @@ def test_one_run_in_detail(page, trained_folder) -> None:
     assert page.get("/api/run", params={"run": "run"}).json()["evaluation"] == measured
 
 
+def test_what_it_writes(page, trained_folder) -> None:
+    from glassformer.run import load
+    from glassformer.run_report import sample_blocks
+
+    found = page.get("/api/run/sample", params={"run": "run"}).json()
+    assert found["step"] == 6
+    assert found["blocks"][0]["text"] == sample_blocks(load(trained_folder / "run"))[1].text
+
+
+def test_ancestors_in_the_folder_can_be_followed(client, folder, make_run) -> None:
+    run, outside = make_run(folder / "child"), folder.parent / "elsewhere"
+    make_run(outside)
+    lineage = [
+        {"run": str(folder / "one"), "step": 2},
+        {"run": str(outside), "step": 9},
+        {"run": str(folder / "gone"), "step": 1},
+    ]
+    run.write_environment({"ancestry": lineage})
+    shown = client.get("/api/run", params={"run": "child"}).json()["ancestry"]
+    assert [one["name"] for one in shown] == ["one", None, None]
+    assert [one["step"] for one in shown] == [2, 9, 1]
+
+
 def test_curves_are_thinned_and_cut(page) -> None:
     found = page.get("/api/run/curves", params={"run": "run", "key": "loss"}).json()
     assert found["curves"]["loss"]["step"] == [1, 2, 3, 4, 5, 6]
@@ -96,7 +119,7 @@ def test_new_points_are_told_as_they_come(folder) -> None:
     desk = Desk.of(folder)
     look = _watch(desk, "one")
     first = look()
-    assert (first["standing"]["status"], first["curves"]) == ("finished", {})
+    assert (first["progress"]["status"], first["curves"]) == ("finished", {})
     assert look() is None
     log = MetricsLog(desk.place.run("one").metrics_file)
     log.append({"step": 3, "loss": 1.25})

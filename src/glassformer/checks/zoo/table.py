@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from glassformer.checks.zoo.build import causal_classes
 from glassformer.checks.zoo.run import in_words
+from glassformer.foundation.build import code_sha256
 
 LAWS = ("causality", "batch", "state", "padding", "cache")
 SIGNS = {"passed": "holds", "broken": "BROKEN", "cannot tell": "?"}
 HEADINGS = ("class", *LAWS, "s", "remark")
+KEPT = "zoo.jsonl"
+"""Entries as they came, so that a zoo that was broken off goes on where it stood."""
 
 
 def document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -22,8 +27,10 @@ def document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     import transformers
 
     return {
+        "mapped": len(causal_classes()),
         "transformers": transformers.__version__,
-        "torch": torch.__version__,
+        "torch": torch.__version__.partition("+")[0],
+        "code": code_sha256(),
         "summary": summary(entries),
         "classes": list(entries),
     }
@@ -79,12 +86,18 @@ def sentence(found: dict[str, Any]) -> str:
     """The summary in a paragraph."""
     counts = found["summary"]
     return (
-        f"transformers {found['transformers']}, torch {found['torch']}: of {counts['classes']} causal classes "
+        f"transformers {found['transformers']}, torch {found['torch']}: of {counts['classes']} causal classes{_missing(found)} "
         f"{counts['built']} could be built small, {counts['judged_for_causality']} were judged for causality, "
         f"{counts['every_law_judged']} for every law that applies, {counts['with_a_broken_law']} break one. "
         f"A check took {counts['median_cpu_seconds']} s of one core in the median, {counts['longest_cpu_seconds']} s at most. "
         f"Models that were not bit for bit the same afterwards: {', '.join(counts['changed_by_the_check']) or 'none'}."
     )
+
+
+def _missing(found: dict[str, Any]) -> str:
+    """What a table of some classes only has to say."""
+    mapped, tried = found.get("mapped", 0), found["summary"]["classes"]
+    return f" (there are {mapped}; {mapped - tried} were not tried)" if mapped > tried else ""
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -113,6 +126,31 @@ def page(found: dict[str, Any]) -> str:
 
 def _css(cell: str) -> str:
     return {"BROKEN": "broken", "?": "ask"}.get(cell, "")
+
+
+def kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entries that a broken-off run of the same code and libraries left in the folder, by class."""
+    file, found = folder / KEPT, dict[str, dict[str, Any]]()
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        with suppress(ValueError, KeyError):  # a line that was cut off
+            document = json.loads(line)
+            if document["build"] == _build():
+                found[document["entry"]["class"]] = document["entry"]
+    return found
+
+
+def keep(entry: dict[str, Any], folder: Path) -> None:
+    """Adds a line to what ``kept`` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / KEPT).open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps({"build": _build(), "entry": entry}) + "\n")
+
+
+def _build() -> list[str]:
+    import torch
+    import transformers
+
+    return [code_sha256(), transformers.__version__, torch.__version__]
 
 
 def write(entries: Sequence[dict[str, Any]], folder: Path) -> dict[str, Any]:

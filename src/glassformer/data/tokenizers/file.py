@@ -1,4 +1,4 @@
-"""A tokenizer that exists already, as a recipe's tokenizer: any Hugging Face tokenizer.json, or a file of ours."""
+"""A tokenizer that exists already, as a recipe's: a Hugging Face tokenizer.json, GPT-2's merges, or a file of ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, To
 
 @TOKENIZERS.variant("file")
 class FileTokenizerConfig(TokenizerConfig):
-    """A tokenizer from a file: a Hugging Face tokenizer.json (GPT-2's, BERT's, ...) or one of ours."""
+    """A tokenizer from a file: a Hugging Face tokenizer.json (BERT's, ...), GPT-2's own vocab.bpe, or one of ours."""
 
     learns = False
     file: str = Field(min_length=1)

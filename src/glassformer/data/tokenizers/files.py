@@ -1,6 +1,7 @@
-"""One JSON file -> the tokenizer that was saved in it, whatever its kind.
+"""One file -> the tokenizer that was saved in it, whatever its kind.
 
-A file of ours says ``glassformer_tokenizer``; one of Hugging Face's says ``model``. Never runs code from a file.
+A file of ours says ``glassformer_tokenizer``; one of Hugging Face's says ``model``; GPT-2's own merges are no JSON and say
+``#version``. Never runs code from a file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.bpe import BPETokenizer, from_document
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
+from glassformer.data.tokenizers.merges import NAMES as MERGES
+from glassformer.data.tokenizers.merges import is_merges, load_merges
 from glassformer.foundation.errors import DataError, did_you_mean
 
 FOLDER_FILE = "tokenizer.json"
@@ -19,12 +22,17 @@ MAX_BYTES = 256 << 20  # the largest vocabularies in use take some tens of MiB
 
 
 def load_tokenizer(file: Path | str) -> Tokenizer:
-    """The tokenizer of a file, or of the ``tokenizer.json`` in a folder (a run's, or a model's of Hugging Face).
+    """The tokenizer of a file, or of the ``tokenizer.json`` in a folder (a run's, or a model's of Hugging Face; GPT-2's merges
+    where there is none).
 
     A damaged or foreign file is a sentence that says what is wrong with it.
     """
     file = Path(file)
-    file = file / FOLDER_FILE if file.is_dir() else file
+    if file.is_dir():
+        merges = next((file / name for name in MERGES if (file / name).is_file()), file / FOLDER_FILE)
+        file = merges if not (file / FOLDER_FILE).is_file() else file / FOLDER_FILE
+    if is_merges(file):
+        return load_merges(file)
     document = _read(file)
     if "glassformer_tokenizer" in document:
         return _ours(document, file)

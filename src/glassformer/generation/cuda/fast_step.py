@@ -74,7 +74,8 @@ class DotStep:
     def fits(attention: Attention) -> bool:
         mixer: Any = attention.mixer
         linear = type(mixer.qkv) is type(attention.output) is nn.Linear  # an adapted layer is more than its weight
-        return mixer.fused and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
+        usual = mixer.fused and mixer.is_plain
+        return usual and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
 
     def refresh(self) -> None:
         _fold(self.norm, self.attention.mixer.qkv, into=self.qkv)
@@ -207,6 +208,7 @@ def fits(model: Transformer) -> bool:
         and not torch.is_autocast_enabled("cuda")
         and model.dims.width <= WIDEST
         and model.dims.head_width <= WIDEST_HEAD
+        and model.dims.attention_width == model.dims.width
         and all(_block_fits(block) for block in model.blocks)
         and type(model.final_norm) in NORMS
         and type(model.embedding) is Lookup

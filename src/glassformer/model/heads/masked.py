@@ -49,5 +49,5 @@ class Masked(nn.Module):
         self.norm = LayerNorm(dims.width, eps=eps)
         self.scores = LinearHead(embedding.weight, nn.Parameter(torch.zeros(dims.vocabulary)))
 
-    def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor) -> Tensor:
         return self.scores(self.norm(self.activation(self.dense(x_BTD))))

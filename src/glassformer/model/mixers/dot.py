@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, final
 
+import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.attention import attention_scores, split_heads
@@ -20,30 +23,55 @@ from glassformer.model.tap import BY_HEAD, Tap
 class DotConfig(MixerConfig):
     """Softmax of scaled dot products of queries and keys (Vaswani et al. 2017)."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"scale", "masked"})
+    any_head_width: ClassVar[bool] = True
     takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False}, {"scale": 1.0}, {"masked": [0, 3]})
 
     fused: bool = True
     """Use torch's fused kernel; False runs the reference implementation."""
+    scale: float | None = Field(default=None, gt=0)
+    """The factor on the dot products: 1 leaves them unscaled; none: 1/sqrt(head width)."""
+    masked: list[int] = Field(default=[])
+    """Positions, counted from 0, that no query may attend to, in every layer."""
+
+    def objection(self, dims: Dims) -> str | None:
+        outside = [position for position in self.masked if not 0 <= position < dims.context]
+        if not outside:
+            return None
+        return (
+            f"model.mixer.masked={self.masked}: position {outside[0]} is not in the context; positions go from 0 to "
+            f"{dims.context - 1} (model.context={dims.context})."
+        )
 
     def build(self, dims: Dims) -> Dot:
-        return Dot(dims, fused=self.fused)
+        return Dot(dims, fused=self.fused, scale=self.scale, masked=self.masked)
 
     def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 3 * dims.width)
+        return dims.linear_parameters(dims.width, 3 * dims.attention_width)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
-        projections = matmul_flops(batch * length, dims.width, 3 * dims.width)
-        scores_and_values = 2 * matmul_flops(batch, length, length, dims.width)
+        projections = matmul_flops(batch * length, dims.width, 3 * dims.attention_width)
+        scores_and_values = 2 * matmul_flops(batch, length, length, dims.attention_width)
         return projections + scores_and_values
 
 
 @final
 class Dot(SoftmaxMixer):
-    def __init__(self, dims: Dims, *, fused: bool) -> None:
+    hidden_S: Tensor | None
+
+    def __init__(self, dims: Dims, *, fused: bool, scale: float | None = None, masked: Sequence[int] = ()) -> None:
         super().__init__(dims, fused=fused)
-        self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
+        self.qkv = nn.Linear(dims.width, 3 * dims.attention_width, bias=dims.bias)
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
+        self.scale = scale
+        hidden_S = torch.isin(torch.arange(dims.context), torch.tensor(masked, dtype=torch.long)) if masked else None
+        self.register_buffer("hidden_S", hidden_S, persistent=False)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether scores are scaled as usual and nothing is masked: what kernels of their own know."""
+        return self.scale is None and self.hidden_S is None
 
     def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
         position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
@@ -54,6 +82,8 @@ class Dot(SoftmaxMixer):
         if cache is not None:
             k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
         bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
+        if self.hidden_S is not None:
+            context = context.without_keys(self.hidden_S)
         if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS)
-        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, context, bias_BHTS)
+            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale=self.scale)
+        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=self.scale), v_BHSE, context, bias_BHTS)

@@ -22,6 +22,7 @@ class GroupedConfig(MixerConfig):
     """Dot-product attention whose keys and values are shared by groups of heads (Ainslie et al. 2023; Llama)."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
+    any_head_width: ClassVar[bool] = True
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"kv_heads": 3, "bias": False}, {"fused": False})
 
     kv_heads: int = Field(default=1, ge=1)
@@ -46,10 +47,10 @@ class GroupedConfig(MixerConfig):
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, self._rows(dims))
-        return projections + 2 * matmul_flops(batch, length, length, dims.width)
+        return projections + 2 * matmul_flops(batch, length, length, dims.attention_width)
 
     def _rows(self, dims: Dims) -> int:
-        return dims.width + 2 * self.kv_heads * dims.head_width
+        return dims.attention_width + 2 * self.kv_heads * dims.head_width
 
 
 @final
@@ -57,7 +58,7 @@ class Grouped(SoftmaxMixer):
     def __init__(self, dims: Dims, *, kv_heads: int, bias: bool, fused: bool) -> None:
         super().__init__(dims, fused=fused)
         self.kv_heads = kv_heads
-        self.sizes = (dims.width, kv_heads * dims.head_width, kv_heads * dims.head_width)
+        self.sizes = (dims.attention_width, kv_heads * dims.head_width, kv_heads * dims.head_width)
         self.qkv = nn.Linear(dims.width, sum(self.sizes), bias=bias)
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
 

@@ -16,5 +16,5 @@ class ConstantConfig(ScheduleConfig):
 
     warmup: int = Field(default=0, ge=0)
 
-    def factor(self, step: int, steps: int) -> float:
+    def lr_multiplier(self, step: int, steps: int) -> float:
         return warm_up(step, self.warmup) if step < self.warmup else 1.0

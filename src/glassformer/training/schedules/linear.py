@@ -17,7 +17,7 @@ class LinearConfig(ScheduleConfig):
     warmup: int | None = Field(default=None, ge=0)
     final: float = Field(default=0.0, ge=0, le=1)
 
-    def factor(self, step: int, steps: int) -> float:
+    def lr_multiplier(self, step: int, steps: int) -> float:
         warmup = warm_up_length(self.warmup, steps)
         if step < warmup:
             return warm_up(step, warmup)

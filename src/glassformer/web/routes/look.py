@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from starlette.requests import Request
@@ -14,12 +15,16 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
+from glassformer.web.blocks import blocks_plain
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.place import NotFound
-from glassformer.web.replies import body, reply, word
+from glassformer.web.replies import body, reply, text_of, word
 
-MOST_KEPT = 8
-"""Looks whose maps wait to be fetched."""
+if TYPE_CHECKING:
+    from glassformer.lens.look import Look
+
+MOST_KEPT = 6
+"""Looks that are kept, for their maps to be fetched and for more to be asked about them."""
 TOP = 10
 """How many next tokens are shown."""
 
@@ -32,54 +37,54 @@ class Wanted(Config):
     checkpoint: str | int = "last"
     hide: list[int] = Field(default_factory=list)
     without: list[list[int]] = Field(default_factory=list)
-    """Heads to take out, each ``[layer, head]``."""
+    """Heads to take out, each ``[layer, head]``; those that the run does not have are left alone."""
     how: str = "zero"
-    scores: bool = False
-    """Also what each head does: slower, since other texts are read for it."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A look, and its maps as they are sent; the run's look without anything taken out, for what is asked later."""
+
+    run: str
+    look: Look
+    maps: bytes | None
 
 
 async def look(request: Request) -> Response:
-    """Tokens, losses, the next tokens' probabilities, the shape of the maps, and the name under which they wait."""
+    """``{"view", "scale"}`` as the drawing code of looks reads them, the next tokens before and now, and the look's name."""
     desk, wanted = desk_of(request), Wanted.parse(await body(request))
     desk.place.run(wanted.run)
-    document, maps = await desk.workshop.do(lambda: _look(desk, wanted))
-    document["maps"] = None if maps is None else _keep(desk, maps)
-    return reply(document)
+    document, kept = await desk.workshop.do(lambda: _look(desk, wanted))
+    return reply({**document, "look": _keep(desk, kept)})
 
 
-def _look(desk: Desk, wanted: Wanted) -> tuple[dict[str, Any], bytes | None]:
-    import numpy as np
-
-    from glassformer.lens.interventions import ablated
+def _look(desk: Desk, wanted: Wanted) -> tuple[dict[str, Any], Kept]:
+    from glassformer.lens.document import SCALE, quantised, view
 
     run = desk.workshop.run(desk.place.run(wanted.run))
-    seen = run.look(wanted.text, checkpoint=wanted.checkpoint, hide=wanted.hide)
-    document: dict[str, Any] = {"before": None, "next": next_tokens(seen)}
+    first = seen = run.look(wanted.text, checkpoint=wanted.checkpoint, hide=wanted.hide)
+    document: dict[str, Any] = {"scale": SCALE, "before": None, "next": next_tokens(seen)}
     if wanted.without:
         document["before"] = document["next"]
         with ExitStack() as changes:
-            for head in wanted.without:
-                if len(head) != 2:
-                    raise UsageError(f"without={head!r} must be a layer and a head.")
-                changes.enter_context(ablated(seen.places, layer=head[0], head=head[1], how=wanted.how))
-            seen = run.look(wanted.text, hide=wanted.hide, model=seen.network)
-            document["next"] = next_tokens(seen, [one["id"] for one in document["before"] or []])
-    losses = seen.losses
-    document |= {
-        "tokens": seen.queries,
-        "losses": None if losses is None else [None if np.isnan(nats) else float(nats) for nats in losses],
-        "no_attention": seen.no_attention,
-        "name": seen.name,
-    }
-    if seen.no_attention:
-        return {**document, "shape": [0, 0, 0, 0], "keys": seen.queries, "heads": []}, None
-    attention = seen.attention
-    document |= {"shape": list(attention.shape), "keys": seen.keys, "faults": seen.faults}
-    document["heads"] = seen.head_table() if wanted.scores else []
-    return document, np.round(attention * 255).astype(np.uint8).tobytes()
+            for layer, head in _heads(wanted, seen):
+                changes.enter_context(seen.without(layer, head, how=wanted.how))
+            seen = seen.again()
+        document["next"] = next_tokens(seen, [one["id"] for one in document["before"] or []])
+    document["view"] = view(seen, whole=False)
+    maps = None if seen.no_attention else quantised(seen.attention).tobytes()
+    return document, Kept(wanted.run, first, maps)
 
 
-def next_tokens(seen: Any, also: list[int] | None = None) -> list[dict[str, Any]] | None:
+def _heads(wanted: Wanted, seen: Look) -> list[tuple[int, int]]:
+    dims = seen.network.dims
+    for head in wanted.without:
+        if len(head) != 2 or min(head) < 0:
+            raise UsageError(f"without={head!r} must be a layer and a head, counted from 0.")
+    return [(layer, head) for layer, head in wanted.without if layer < dims.layers and head < dims.heads]
+
+
+def next_tokens(seen: Look, also: list[int] | None = None) -> list[dict[str, Any]] | None:
     """The most probable tokens after the text; ``also``: those to show besides. None where no next token is predicted."""
     if seen.losses is None:
         return None
@@ -87,37 +92,67 @@ def next_tokens(seen: Any, also: list[int] | None = None) -> list[dict[str, Any]
 
     chances = torch.as_tensor(seen.scores[-1]).double().softmax(-1)
     best = chances.topk(min(TOP, len(chances))).indices.tolist()
-    tokenizer = seen.tokenizer
-    return [
-        {
-            "id": one,
-            "token": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}",
-            "probability": float(chances[one]),
-        }
-        for one in dict.fromkeys([*(also or []), *best])
-    ]
+    shown = dict.fromkeys([*(also or []), *best])
+    return [{"id": one, "token": seen.output_name(one), "probability": float(chances[one])} for one in shown]
 
 
-def _keep(desk: Desk, maps: bytes) -> str:
-    """Puts maps where they can be fetched once the page has room for them."""
-    kept = desk.kept.setdefault("maps", (None, OrderedDict()))[1]
+def _keep(desk: Desk, look: Kept) -> str:
+    kept = desk.kept.setdefault("looks", (None, OrderedDict()))[1]
     name = secrets.token_urlsafe(9)
-    kept[name] = maps
+    kept[name] = look
     while len(kept) > MOST_KEPT:
         kept.popitem(last=False)
     return name
 
 
+def _kept(desk: Desk, name: str) -> Kept:
+    found = desk.kept.get("looks", (None, {}))[1].get(name)
+    if not isinstance(found, Kept):
+        raise NotFound("This look is gone; look again.")
+    return found
+
+
 async def maps(request: Request) -> Response:
-    """The weights of all maps, a byte each, in the order layer, head, query, key; 255 is a weight of one."""
-    kept = desk_of(request).kept.get("maps", (None, {}))[1]
-    found = kept.get(word(request, "maps"))
+    """The weights of all maps, a byte each, in the order layer, head, query, key; 255 times the root of a weight."""
+    found = _kept(desk_of(request), word(request, "look")).maps
     if found is None:
-        raise NotFound("These maps are gone; look again.")
+        raise NotFound("This network forms no attention pattern.")
     return Response(found, media_type="application/octet-stream")
+
+
+async def heads(request: Request) -> Response:
+    """What each head does: slower than the maps, since other texts are read for it."""
+    desk = desk_of(request)
+    seen = _kept(desk, word(request, "look")).look
+
+    def count() -> dict[str, Any]:
+        from glassformer.lens.document import table
+
+        return {"table": None if seen.no_attention else table(seen)}
+
+    return reply(await desk.workshop.do(count))
+
+
+async def readout(request: Request) -> Response:
+    """One more readout of a look, as the reports draw it: ``effects`` of all heads, ``rollout``, or ``patching``."""
+    desk, values = desk_of(request), await body(request)
+    kept, kind = _kept(desk, text_of(values, "look")), text_of(values, "kind")
+    other = text_of(values, "other", "")
+
+    def draw() -> dict[str, Any]:
+        from glassformer.web.readouts import READOUTS
+
+        if kind not in READOUTS:
+            raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.")
+        run = desk.workshop.run(desk.place.run(kept.run))
+        return {"blocks": blocks_plain(READOUTS[kind](run, kept.look, other))}
+
+    return reply(await desk.workshop.do(draw))
 
 
 ROUTES = [
     Route("/api/look", look, methods=["POST"]),
     Route("/api/look/maps", maps, methods=["GET"]),
+    Route("/api/look/heads", heads, methods=["GET"]),
+    Route("/api/look/readout", readout, methods=["POST"]),
 ]

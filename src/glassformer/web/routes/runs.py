@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +15,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import metric_of, standing_of
+from glassformer.runs.overview import metric_of, progress_of
 from glassformer.web.blocks import blocks_plain
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
@@ -28,7 +29,10 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; s
 
 async def folder(request: Request) -> Response:
     """The table that ``glassformer runs --json`` prints, the studies, and what was started here."""
-    return reply(await run_in_threadpool(_folder, desk_of(request)))
+    desk = desk_of(request)
+    answer = reply(await run_in_threadpool(_folder, desk))
+    desk.shown.set()
+    return answer
 
 
 def _folder(desk: Desk) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
     row = desk.table.row(directory)
     study = desk.place.study_of(directory)
     document: dict[str, Any] = {
-        **{key: value for key, value in row.items() if key != "settings"},
+        **row,
         "name": name,
         "study": None if study is None else desk.place.name_of(study.root),
         "started": desk.processes.find(name),
@@ -87,20 +91,27 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
     recipe = directory.read_recipe()
     return {
         **document,
-        "standing": standing_of(directory),
+        "progress": progress_of(directory),
         "about": recipe.get("about", ""),
         "recipe": dump_yaml(recipe),
         "environment": {key: environment.get(key) for key in ENVIRONMENT if environment.get(key) is not None},
         "checks": _checks(environment.get("checks")),
         "tainted": environment.get("tainted"),
-        "ancestry": environment.get("ancestry", []),
+        "ancestry": [_ancestor(desk, one) for one in environment.get("ancestry", []) if isinstance(one, dict)],
         "openings": len(directory.openings()),
         "checkpoints": directory.steps(),
-        "health": health_of(directory, standing_of(directory), curves),
+        "health": health_of(directory, progress_of(directory), curves),
         "evaluation": None if evaluation is None else blocks_plain(evaluation_blocks(evaluation)),
         "keys": curves.keys,
         "main": ["loss", metric_of(directory).recorded],
     }
+
+
+def _ancestor(desk: Desk, one: dict[str, Any]) -> dict[str, Any]:
+    """A run that this one's weights come from; ``name`` is what the page calls it, where it lies in the folder."""
+    place = Path(str(one.get("run", "")))
+    inside = place.is_absolute() and desk.place.holds(place) and RunDirectory(place).exists()
+    return {"run": str(place), "step": one.get("step"), "name": desk.place.name_of(place) if inside else None}
 
 
 ENVIRONMENT = ("glassformer", "python", "torch", "device_name", "precision", "threads", "platform", "recipe_fingerprint")
@@ -153,11 +164,11 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
     directory = desk.place.run(name)
     found = Curves(directory.metrics_file)
     found.update()
-    state: dict[str, Any] = {"standing": None, "rewritten": found.rewritten}
+    state: dict[str, Any] = {"progress": None, "rewritten": found.rewritten}
     sent = {key: found.length(key) for key in found.keys}
 
     def look() -> Any:
-        standing = standing_of(desk.place.run(name))
+        progress = progress_of(desk.place.run(name))
         new = found.update()
         if found.rewritten != state["rewritten"]:
             state["rewritten"] = found.rewritten
@@ -166,10 +177,10 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
             return {"reload": True}
         points = {key: found.thinned(key, points=200, skip=sent.get(key, 0)) for key in found.keys} if new else {}
         sent.update((key, found.length(key)) for key in found.keys)
-        if not new and standing == state["standing"]:
+        if not new and progress == state["progress"]:
             return None
-        state["standing"] = standing
-        return {"standing": standing, "curves": {key: one for key, one in points.items() if one["of"]}, "sent": dict(sent)}
+        state["progress"] = progress
+        return {"progress": progress, "curves": {key: one for key, one in points.items() if one["of"]}, "sent": dict(sent)}
 
     return look
 
@@ -197,6 +208,19 @@ async def cost(request: Request) -> Response:
     return reply(await desk.workshop.do(count))
 
 
+async def sample(request: Request) -> Response:
+    """What the model writes at its last checkpoint, as its report says; nothing for one that does not write."""
+    desk, directory = desk_of(request), desk_of(request).place.run(word(request, "run"))
+
+    def write() -> dict[str, Any]:
+        from glassformer.run_report import sample_blocks
+
+        step = directory.steps()[-1:]
+        return {"step": step[0] if step else None, "blocks": blocks_plain(sample_blocks(desk.workshop.run(directory))[1:])}
+
+    return reply(await desk.workshop.do(write))
+
+
 async def evaluate(request: Request) -> Response:
     """Measures the last checkpoint on the validation split, once; the figures are kept in the run."""
     desk = desk_of(request)
@@ -213,5 +237,6 @@ ROUTES = [
     Route("/api/run/events", run_events, methods=["GET"]),
     Route("/api/run/report", report, methods=["GET"]),
     Route("/api/run/cost", cost, methods=["GET"]),
+    Route("/api/run/sample", sample, methods=["GET"]),
     Route("/api/run/evaluate", evaluate, methods=["POST"]),
 ]

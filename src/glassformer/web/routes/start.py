@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
-from glassformer.runs.overview import standing_of
+from glassformer.runs.overview import progress_of
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.processes import stop_run
 from glassformer.web.replies import body, reply, text_of, word
@@ -84,7 +84,7 @@ async def check(request: Request) -> Response:
 
 
 def _plan(desk: Desk, form: Form) -> Any:
-    from glassformer.study.compare import find_plan
+    from glassformer.study.finding import find_plan
 
     return find_plan(_source(desk, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
 
@@ -94,7 +94,7 @@ async def cost(request: Request) -> Response:
     desk, form = desk_of(request), Form.parse(await body(request))
 
     def count() -> dict[str, Any]:
-        from glassformer.planning import plan
+        from glassformer.recipe_cost import plan
 
         found = plan(_source(desk, form.base), set=form.set)
         document = {"plan": found.plain(), "facts": found.facts(), "runs": 1, "flops": found.flops}
@@ -146,10 +146,10 @@ def _stop(desk: Desk, name: str) -> None:
     study = desk.place.study_of(directory)
     if study is not None:
         raise UsageError(f"{name} is a trial of the study {desk.place.name_of(study.root)}; stop the study.")
-    standing = standing_of(directory)
-    if standing["status"] != "running":
-        raise RunError(f"{name} is not running: it is {standing['status']}.")
-    stop_run(standing.get("pid"))
+    progress = progress_of(directory)
+    if progress["status"] != "running":
+        raise RunError(f"{name} is not running: it is {progress['status']}.")
+    stop_run(progress.get("pid"))
 
 
 async def resume(request: Request) -> Response:
@@ -170,7 +170,7 @@ def _resume(desk: Desk, name: str, steps: int | None) -> dict[str, Any]:
     directory = desk.place.run(name)
     if desk.place.study_of(directory) is not None:
         raise UsageError(f"{name} is a trial of a study; resume the study.")
-    if standing_of(directory)["status"] == "running":
+    if progress_of(directory)["status"] == "running":
         raise RunError(f"{name} is running; stop it first.")
     desk.processes.wait(name)  # it has said that it stopped, and may still be closing its files
     more = [] if steps is None else ["--set", f"training.steps={steps}"]

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.errors import GlassformerError
 from glassformer.runs.directory import RunDirectory, find_runs
-from glassformer.runs.overview import standing_of
+from glassformer.runs.overview import progress_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.blocks import page_plain
 from glassformer.web.desk import Desk, desk_of
@@ -84,7 +84,7 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
 
     def look() -> Any:
         directory = desk.place.study(name)
-        signature, trials = _signature(directory), [_standing(run) for run in find_runs(directory.root)]
+        signature, trials = _signature(directory), [_progress(run) for run in find_runs(directory.root)]
         if signature == before["signature"] and trials == before["trials"]:
             return None
         changed = before["signature"] is not None and signature != before["signature"]
@@ -94,9 +94,9 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
     return look
 
 
-def _standing(run: RunDirectory) -> Any:
+def _progress(run: RunDirectory) -> Any:
     try:
-        return standing_of(run)
+        return progress_of(run)
     except GlassformerError as error:
         return str(error)
 

@@ -5,15 +5,15 @@ export function drawBlocks(blocks) {
   return blocks.map((block) => (DRAW[block.kind] || (() => null))(block));
 }
 
-const marked = (content, tainted) =>
-  tainted ? h("section", { class: "tainted" }, h("p", { class: "banner taint", role: "alert" }, h("strong", {}, "Tainted: "), sentence(tainted)), content) : content;
+const banner = (block) => h("p", { class: `banner ${block.tone}`, role: block.role }, block.word && h("strong", {}, block.word), sentence(block.text));
+const marked = (content, tainted) => (tainted ? h("section", { class: "tainted" }, banner(tainted), content) : content);
 
 const cell = ([text, interval]) => [text, interval && h("span", { class: "interval" }, interval)];
 
 const DRAW = {
   heading: (block) => h("h2", {}, block.text),
   paragraph: (block) => h("p", {}, sentence(block.text)),
-  banner: (block) => h("p", { class: `banner ${block.tone}`, role: block.tone === "note" ? "note" : "alert" }, sentence(block.text)),
+  banner,
   listing: (block) => h("figure", { class: "listing" }, h("pre", { tabindex: 0 }, block.text), block.caption && h("figcaption", {}, sentence(block.caption))),
   facts: (block) => h("div", {}, block.caption && h("p", { class: "small" }, sentence(block.caption)),
     h("dl", { class: "facts" }, block.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))))),

@@ -1,7 +1,7 @@
 // Curves of several runs in one picture, and the settings in which they differ.
 import { link } from "/static/app.js";
 import { get } from "/static/api.js";
-import { empty, fill, h, number } from "/static/dom.js";
+import { empty, fill, h, number, setting } from "/static/dom.js";
 import { curvePlot } from "/static/plot.js";
 
 export async function show(page, { words }) {
@@ -16,7 +16,7 @@ export async function show(page, { words }) {
   fill(page, h("h1", {}, "Together"), plot.element, h("div", { class: "wide" }, h("table", {},
     h("thead", {}, h("tr", {}, ["run", key, ...differing].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, h("a", { href: link("run", row.name) }, row.name)), h("td", {}, number(row[key])),
-      differing.map((one) => h("td", {}, JSON.stringify(row.settings[one]))))))),
+      differing.map((one) => h("td", {}, setting(row.settings[one]))))))),
   h("p", { class: "small" }, "One run of each is no verdict: a study with several seeds says whether a difference is more than noise.")));
   return () => plot.close();
 }

@@ -49,6 +49,11 @@ export function number(value, digits = 4) {
   return Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(2) : Number(value.toPrecision(digits)).toString();
 }
 
+// A value of a recipe as a person writes it.
+export function setting(value) {
+  return value === null || value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
+}
+
 export function percent(value) {
   return value === 0 ? "0 %" : value >= 0.9995 ? "100 %" : value < 0.001 ? "<0.1 %" : `${(100 * value).toFixed(1)} %`;
 }

@@ -1,82 +1,111 @@
 // Looking inside: a text, the maps of all heads, one large; through training as a film; heads taken out; two runs side by side.
+// What is drawn is drawn by the code of the pages that `glassformer look` writes (lens/start.js).
+import { link } from "/static/app.js";
 import { bytes, get, post } from "/static/api.js";
+import { drawBlocks } from "/static/blocks.js";
 import { chooseRun } from "/static/chooser.js";
 import { field, fill, h, loading, number, percent, problem, visible } from "/static/dom.js";
-import { grid, large } from "/static/maps.js";
+import { filmSlider } from "/static/lens/film.js";
+import { start } from "/static/lens/start.js";
+
+const TEXT = "the cat sat on the mat and the cat ran to the mat";
 
 export async function show(page, here) {
   const chosen = await chooseRun(page, "look", "Look", here, "What each head attends to in a text. Rows are queries, columns are keys.");
   if (!chosen) return null;
-  const beside = here.words.get("beside");
-  const text = h("textarea", { rows: 2 }, here.words.get("text") || "the cat sat on the mat and the cat ran to the mat");
-  const names = beside ? [chosen.run, beside] : [chosen.run];
-  const views = names.map((name) => view(name, names.length > 1));
+  const beside = here.words.get("beside"), names = beside ? [beside, chosen.run] : [chosen.run];
+  const state = { checkpoint: "last", without: [], found: [], drawn: null, turn: 0 };
+  const text = h("textarea", { rows: 2 }, here.words.get("text") || TEXT), hide = h("input", { placeholder: "none", inputmode: "numeric" });
   const other = h("select", {}, h("option", { value: "" }, "nothing"), chosen.others.filter((name) => name !== chosen.run).map((name) => h("option", { value: name }, name)));
+  const moment = h("div", { class: "moment" }), said = h("div"), actions = h("p", { class: "actions" });
+  const home = h("div", { class: "look" }), next = h("div", { class: "next", "aria-live": "polite" }), more = readouts(() => state.found.at(-1)?.look);
+  const box = h("div", { class: "look-home" }, loading("Looking"));
+
+  async function look() {
+    const mine = ++state.turn;
+    try {
+      const found = await Promise.all(names.map((name) => one(name, mine)));
+      if (mine !== state.turn || found.includes(null)) return;
+      state.found = found;
+      await draw(found.map((each) => each.view));
+      fill(said);
+      drawActions();
+      fill(next, found.map((each, at) => nextTable(each, state.without, names.length > 1 ? names[at] : "")));
+      const { table } = await get("/api/look/heads", { look: found.at(-1).look });
+      if (mine === state.turn) state.drawn.setTable(found.length - 1, table);
+    } catch (error) {
+      if (mine !== state.turn) return;
+      fill(said, problem(error));
+      if (!state.drawn) fill(box);
+    }
+  }
+  // One run's view with its maps. Of two runs the first is shown as it is at the end: the slider belongs to the second.
+  async function one(name, mine) {
+    const hidden = hide.value.split(/[\s,]+/).filter(Boolean).map(Number);
+    const found = await post("/api/look", { run: name, text: text.value, checkpoint: name === chosen.run ? state.checkpoint : "last", without: state.without, hide: hidden });
+    if (mine !== state.turn) return null;
+    if (!found.view.no_maps) found.view.bytes = await bytes("/api/look/maps", { look: found.look });
+    if (names.length > 1) found.view.name = name === chosen.run && state.checkpoint !== "last" ? `${name}, ${found.view.name}` : name;
+    return found;
+  }
+  async function draw(views) {
+    if (state.drawn) { await state.drawn.show(views); return; }
+    fill(box, home);
+    state.drawn = await start(home, { kind: views.length > 1 ? "compare" : "one", scale: state.found[0].scale, views }, drawActions);
+    home.querySelector(".all").append(actions, next); // beside the heads: what taking one out does is seen at once
+  }
+  const out = () => state.without.findIndex(([layer, head]) => layer === state.drawn.state.layer && head === state.drawn.state.head);
+  function drawActions() {
+    const { layer, head } = state.drawn.state;
+    if (state.found.at(-1).view.no_maps) { fill(actions); return; }
+    fill(actions, h("button", { type: "button", onclick: toggle }, out() >= 0 ? "Put this head back" : "Take this head out"),
+      state.without.length > 0 && [h("button", { type: "button", class: "plain", onclick: () => { state.without = []; look(); } }, "Put all back"),
+        h("span", { class: "small" }, `without ${state.without.map(([l, k]) => `${l}.${k}`).join(", ")}`)]);
+  }
+  function toggle() {
+    const at = out(), { layer, head } = state.drawn.state;
+    if (at >= 0) state.without.splice(at, 1); else state.without.push([layer, head]);
+    look();
+  }
   other.value = beside || "";
-  other.addEventListener("change", () => { const query = new URLSearchParams({ text: text.value, ...(other.value ? { beside: other.value } : {}) }); location.hash = `${location.hash.split("?")[0].replace(/^#\/look$/, `#/look/${chosen.run}`)}?${query}`; });
-  const all = () => Promise.all(views.map((one) => one.look(text.value)));
-  page.append(h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); all(); } }, field("Text", text), h("div", { class: "row" }, h("button", {}, "Look"), field("Side by side with", other))),
-    h("div", { class: names.length > 1 ? "two" : "" }, views.map((one) => one.element)));
-  await Promise.all(views.map((one) => one.ready));
-  all();
-  return null;
+  other.addEventListener("change", () => { location.hash = link("look", chosen.run, { text: text.value, ...(other.value ? { beside: other.value } : {}) }); });
+  page.append(h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); look(); } }, field("Text", text),
+    h("div", { class: "row" }, h("button", {}, "Look"), field("Side by side with", other), field("Hide positions", hide))),
+  moment, said, box, more);
+  const abilities = await get("/api/run/abilities", { run: chosen.run });
+  const stops = ["untrained", ...new Set([...abilities.film, ...abilities.checkpoints])].sort((a, b) => (a === "untrained" ? -1 : b === "untrained" ? 1 : a - b));
+  const slider = filmSlider(stops.map((stop) => (stop === "untrained" ? stop : `step ${number(stop)}`)), stops.length - 1, (at) => {
+    state.checkpoint = at === stops.length - 1 ? "last" : stops[at];
+    return look();
+  });
+  fill(moment, h("span", { class: "small" }, abilities.film.length ? "Film of the training" : "Through the training"), slider.box,
+    !abilities.film.length && h("span", { class: "small" }, "a run with checkpoint.film keeps more moments"));
+  look();
+  return () => { state.turn = -1; slider.stop(); state.drawn?.stop(); };
 }
 
-function view(name, titled) {
-  const state = { checkpoint: "last", without: [], chosen: [0, 0], found: null, maps: null, before: null, text: "" };
-  const film = h("div"), said = h("div"), picture = h("div"), details = h("div"), next = h("div", { "aria-live": "polite" });
-  const ready = get("/api/run/abilities", { run: name }).then((abilities) => {
-    const steps = [...new Set([...abilities.film, ...abilities.checkpoints])].sort((a, b) => a - b);
-    const stops = ["untrained", ...steps];
-    const shown = h("output", {}, "last"), slide = h("input", { type: "range", min: 0, max: stops.length - 1, step: 1, value: String(stops.length - 1), "aria-label": "Step of the training" });
-    slide.addEventListener("input", () => { const stop = stops[Number(slide.value)]; shown.textContent = stop === "untrained" ? stop : `step ${number(stop)}`; state.checkpoint = stop === stops.at(-1) ? "last" : stop; look(state.text); });
-    fill(film, h("label", {}, abilities.film.length ? "Film " : "Checkpoint ", slide), " ", shown);
-  }, (error) => fill(said, problem(error)));
+function nextTable(found, without, name) {
+  if (!found.next) return null;
+  const title = `Next token${without.length ? `, without ${without.map(([layer, head]) => `${layer}.${head}`).join(", ")}` : ""}${name ? `: ${name}` : ""}`;
+  const before = new Map((found.before || []).map((one) => [one.id, one.probability]));
+  return h("section", { "aria-label": title }, h("h2", {}, title), h("table", {},
+    h("thead", {}, h("tr", {}, ["token", ...(found.before ? ["before", "now", "change"] : ["probability"]), ""].map((one, place) => h("th", { scope: "col", class: place ? "number" : null }, one)))),
+    h("tbody", {}, found.next.map((one) => {
+      const by = before.has(one.id) ? one.probability - before.get(one.id) : null;
+      return h("tr", {}, h("td", {}, h("code", {}, visible(one.token))), found.before && h("td", { class: "number" }, before.has(one.id) ? percent(before.get(one.id)) : "–"),
+        h("td", { class: "number" }, percent(one.probability)), found.before && h("td", { class: `number ${by > 0 ? "up" : "down"}` }, by === null ? "–" : `${by >= 0 ? "+" : "−"}${(100 * Math.abs(by)).toFixed(1)}`),
+        h("td", {}, h("meter", { min: 0, max: 1, value: one.probability, "aria-hidden": true })));
+    }))));
+}
 
-  let turn = 0;
-  async function look(text) {
-    const mine = ++turn;
-    state.text = text;
-    if (!state.found) fill(picture, loading("Looking"));
-    try {
-      const found = await post("/api/look", { run: name, text, checkpoint: state.checkpoint, without: state.without, scores: !state.found || state.found.tokens.length !== text.length });
-      const maps = found.maps ? await bytes("/api/look/maps", { maps: found.maps }) : null;
-      if (mine !== turn) return;
-      Object.assign(state, { found, maps });
-      fill(said); draw();
-    } catch (error) { if (mine === turn) fill(said, problem(error)); }
-  }
-  function pick(layer, head) { state.chosen = [layer, head]; draw(); picture.querySelectorAll(".head")[layer * state.found.shape[1] + head]?.focus(); }
-  function toggle() {
-    const [layer, head] = state.chosen, at = state.without.findIndex((one) => one[0] === layer && one[1] === head);
-    if (at >= 0) state.without.splice(at, 1); else state.without.push([layer, head]);
-    look(state.text);
-  }
-  function draw() {
-    const { found, maps } = state;
-    if (!maps) { fill(picture, h("p", { class: "banner note", role: "note" }, found.no_attention)); drawNext(); return; }
-    const [layers, heads] = found.shape;
-    state.chosen = [Math.min(state.chosen[0], layers - 1), Math.min(state.chosen[1], heads - 1)];
-    const [layer, head] = state.chosen, out = state.without.some((one) => one[0] === layer && one[1] === head);
-    const scores = found.heads.find((one) => one.layer === layer && one.head === head);
-    fill(picture, grid(maps, found.shape, pick, state.chosen).element,
-      h("h3", {}, `Layer ${layer}, head ${head}`), h("p", { class: "actions" }, h("button", { type: "button", onclick: toggle }, out ? "Put this head back" : "Take this head out"),
-        state.without.length > 0 && h("button", { type: "button", class: "plain", onclick: () => { state.without = []; look(state.text); } }, "Put all back")),
-      large(maps, found.shape, layer, head, found.tokens, found.keys),
-      scores && h("dl", { class: "facts" }, Object.entries(scores).filter(([key]) => !["layer", "head"].includes(key)).map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, number(value))))));
-    drawNext();
-  }
-  function drawNext() {
-    const { found } = state;
-    fill(next, found.next && [h("h3", {}, state.without.length ? `Next token, without ${state.without.map(([layer, head]) => `${layer}.${head}`).join(", ")}` : "Next token"),
-      h("table", {}, h("thead", {}, h("tr", {}, ["token", found.before && "before", found.before ? "now" : "probability", ""].filter((one) => one !== null && one !== false).map((one) => h("th", { scope: "col" }, one)))),
-        h("tbody", {}, found.next.map((one) => {
-          const was = found.before && found.before.find((other) => other.id === one.id);
-          return h("tr", {}, h("td", {}, h("code", {}, visible(one.token))), found.before && h("td", { class: "number" }, was ? percent(was.probability) : "–"), h("td", { class: "number" }, percent(one.probability)), h("td", {}, h("meter", { min: 0, max: 1, value: one.probability, "aria-hidden": true })));
-        })))]);
-    const losses = found.losses;
-    fill(details, losses && [h("h3", {}, "Loss of each token"), h("p", { class: "pieces" }, found.tokens.slice(-losses.length).map((one, place) =>
-      h("span", { class: `token l${losses[place] === null ? "x" : Math.min(9, Math.floor(losses[place]))}`, title: losses[place] === null ? "first token" : `${number(losses[place])} nats` }, visible(one))))]);
-  }
-  return { element: h("section", { "aria-label": name }, titled && h("h2", {}, name), film, said, picture, next, details), look, ready };
+// Readouts that take longer, on demand; drawn by the server as reports draw them.
+function readouts(look) {
+  const other = h("textarea", { rows: 2 }), shown = h("div", { "aria-live": "polite" });
+  const ask = async (kind) => {
+    fill(shown, loading("Measuring"));
+    try { fill(shown, drawBlocks((await post("/api/look/readout", { look: look() || "", kind, other: other.value })).blocks)); } catch (error) { fill(shown, problem(error)); }
+  };
+  const button = (kind, words) => h("button", { type: "button", class: "plain", onclick: () => ask(kind) }, words);
+  return h("details", {}, h("summary", {}, "More readouts"), field("Another text", other, "patching: of as many tokens; what heads are worth: one text a line, for an interval"),
+    h("p", { class: "actions" }, button("effects", "What each head is worth"), button("rollout", "Rollout"), button("patching", "Patch from the other text")), shown);
 }

@@ -1,7 +1,9 @@
 // Curves of one or several runs. The server thins; a zoomed or moved picture asks for the points it can show.
 import { h, number } from "/static/dom.js";
 
-const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+// Told apart with any common colour-vision deficiency; brighter ones where the page is dark.
+const ON_LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B27A00", "#56B4E9"];
+const ON_DARK = ["#56B4E9", "#F0935C", "#3CC79B", "#E29BC4", "#E6C84A", "#9AA8FF"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // ask(low, high) -> [{label, step, value, dashed}]; the same series each time, in the same order.
@@ -13,13 +15,14 @@ export function curvePlot(ask, { label, height = 300 }) {
   const joined = () => (series.length ? uPlot.join(series.map((one) => [one.step, one.value])) : [[0]]);
 
   function options(width) {
+    const colors = matchMedia("(prefers-color-scheme: dark)").matches ? ON_DARK : ON_LIGHT;
     return {
       width, height, cursor: { drag: { x: true, y: false } }, legend: { live: true },
       scales: { x: { time: false } },
       axes: [{ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, label: "step", labelSize: 22 },
         { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, size: 58 }],
       series: [{ label: "step" }, ...series.map((one, place) => ({
-        label: one.label, stroke: COLORS[(one.color ?? place) % COLORS.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
+        label: one.label, stroke: colors[(one.color ?? place) % colors.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
         spanGaps: true, points: { show: (_, at) => series[at - 1].step.length < 60, size: 5 }, value: (_, value) => number(value),
       }))],
       hooks: { setSelect: [(self) => {

@@ -11,7 +11,7 @@ const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) =>
 
 export async function show(page, { name }) {
   let run = await get("/api/run", { run: name });
-  const head = h("div"), said = h("div"), health = h("div"), measured = h("div"), cost = h("div", {}, loading("Counting")), open = {};
+  const head = h("div"), at = h("span"), said = h("div"), health = h("div"), measured = h("div"), cost = h("div", {}, loading("Counting")), open = {};
 
   async function act(path, values, then) {
     fill(said, loading("Asking"));
@@ -23,10 +23,12 @@ export async function show(page, { name }) {
     return h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); act("/api/resume", { name, ...(steps.value ? { steps: Number(steps.value) } : {}) }); } },
       h("label", {}, "steps in all ", steps), h("button", {}, "Resume"));
   }
+  // While it trains only this text changes: a button that is replaced under the pointer or the keyboard cannot be pressed.
+  function drawStep() { at.textContent = ` step ${number(run.step)}${run.steps ? ` of ${number(run.steps)}` : ""}`; }
   function drawHead() {
     const running = run.status === "running", alive = run.started && run.started.alive;
-    fill(head, h("h1", {}, name), h("p", { class: "subtitle", "aria-live": "polite" }, badge(run.status), run.tainted && badge("tainted"),
-      ` step ${number(run.step)}${run.steps ? ` of ${number(run.steps)}` : ""}`, run.about && ` · ${run.about}`),
+    drawStep();
+    fill(head, h("h1", {}, name), h("p", { class: "subtitle", "aria-live": "polite" }, badge(run.status), run.tainted && badge("tainted"), at, run.about && ` · ${run.about}`),
     h("p", { class: "actions" },
       ["look", "generate", "ask", "tokens"].map((part) => h("a", { class: "button", href: link(part, name) }, part[0].toUpperCase() + part.slice(1))),
       h("a", { class: "button", href: link("new", "", { base: `run:${name}` }) }, "New from this"),
@@ -53,25 +55,37 @@ export async function show(page, { name }) {
     return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_") }));
   }, { label: `Curves of ${name} against steps` });
 
+  const samples = h("div", { class: "samples", "aria-live": "polite" });
+  async function drawSamples() {
+    if (!run.checkpoints.length) { fill(samples, h("p", { class: "small" }, "Once it has a checkpoint, what it writes is shown here.")); return; }
+    if (!samples.firstChild) fill(samples, loading("Writing"));
+    try {
+      const found = await get("/api/run/sample", { run: name });
+      fill(samples, found.blocks.length ? [drawBlocks(found.blocks), h("p", { class: "small" }, `at step ${number(found.step)}`)] : h("p", { class: "small" }, "A model of this kind does not write."));
+    } catch (error) { fill(samples, h("p", { class: "small" }, sentence(error.message))); }
+  }
   get("/api/run/cost", { run: name }).then((found) => fill(cost, costTable(found)), (error) => fill(cost, problem(error)));
-  fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it costs"), cost,
+  fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it writes"), samples, h("h2", {}, "What it costs"), cost,
     h("h2", {}, "Checks"), checks(run.checks),
-    run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, `${one.run}, step ${number(one.step)}`)))],
+    run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, one.name ? h("a", { href: link("run", one.name) }, one.name) : one.run, `, step ${number(one.step)}`)))],
     h("h2", {}, "How to run it again"), facts(Object.entries(run.environment)),
     facts([["checkpoints", run.checkpoints.join(", ") || "none"], ["test split opened", run.openings ? `${run.openings} times` : "never"]]),
     h("details", {}, h("summary", {}, "The recipe, resolved"), h("pre", { tabindex: 0 }, run.recipe)));
 
+  // Writing takes the machine a moment: only for somebody who has come to read it.
+  const seen = new IntersectionObserver((entries) => { if (entries.some((one) => one.isIntersecting)) { seen.disconnect(); open.samples = true; drawSamples(); } });
+  seen.observe(samples);
   const stop = events("/api/run/events", { run: name }, (news) => {
     if (news.error) { fill(said, problem(new Error(news.error))); return; }
     if (news.reload) { plot.load(); again().catch(() => {}); return; }
     let whole = true;
     for (const [key, one] of Object.entries(news.curves || {})) if (shown(key)) whole = plot.append(key, one.step, one.value) && whole;
     if (!whole) plot.load();
-    const status = news.standing && news.standing.status;
+    const status = news.progress && news.progress.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
-    if (status && status !== open.status) { open.status = status; again().catch(() => {}); } else if (last !== null) { run.step = last; drawHead(); }
+    if (status && status !== open.status) { const first = !open.status; open.status = status; again().then(() => !first && open.samples && drawSamples(), () => {}); } else if (last !== null) { run.step = last; drawStep(); }
   });
-  return () => { stop(); plot.close(); };
+  return () => { stop(); seen.disconnect(); plot.close(); };
 }
 
 function costTable(cost) {

@@ -1,7 +1,7 @@
 // The list of runs: what differs, how each stands, search and sort; and the studies of the folder.
 import { link } from "/static/app.js";
 import { events, get } from "/static/api.js";
-import { badge, empty, fill, h, number, problem } from "/static/dom.js";
+import { badge, empty, fill, h, number, problem, setting } from "/static/dom.js";
 
 export async function show(page) {
   let folder = await get("/api/folder"), sort = ["name", 1], chosen = new Set(), differing = [];
@@ -41,8 +41,8 @@ export async function show(page) {
     return h("tr", {}, h("td", {}, tick), h("td", { class: "name" }, h("a", { href: link("run", one.name) }, one.name),
       one.ancestry.length > 0 && h("span", { class: "interval" }, `from ${one.ancestry.map((path) => path.split("/").at(-1)).join(" ← ")}`)),
     h("td", {}, badge(one.status), one.tainted && badge("tainted")), h("td", { class: "number" }, at),
-    h("td", { class: "number" }, number(value(one, "value"))),
-    differing.map((key) => h("td", {}, one.settings[key] === null || one.settings[key] === undefined ? "" : JSON.stringify(one.settings[key]).replace(/^"|"$/g, ""))));
+    h("td", { class: "number" }, number(value(one, "value")), folder.runs.some((other) => other.metric !== one.metric) && h("span", { class: "interval" }, one.metric)),
+    differing.map((key) => h("td", {}, setting(one.settings[key]))));
   }
 
   function drawBeside() {

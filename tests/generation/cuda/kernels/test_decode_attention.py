@@ -1,4 +1,4 @@
-"""Attention of one token over a cache equals the definition, for rows of every length, and the cache has grown by it."""
+"""Attention of one token over a cache equals the reference implementation for rows of every length, and extends the cache."""
 
 from __future__ import annotations
 

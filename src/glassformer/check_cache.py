@@ -1,0 +1,93 @@
+"""What a check of the same architecture and build found before -> a report, so that the checks need not run again.
+
+Only reports without a broken or undecided law are kept, in the cache folder under ``checks/``, and only of Transformers made
+of our own parts with fresh weights: a plugin may change anything and read files of its own, so with one the checks run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from glassformer.checks.report import CheckReport
+from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.foundation.build import code_sha256
+from glassformer.foundation.config import Config, fingerprint
+from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.runtime import Runtime, environment
+from glassformer.model.config import ModelConfig
+
+AREA, REPORT, SCHEMA = "checks", "report.json", 1
+MACHINE = (
+    "glassformer",
+    "python",
+    "torch",
+    "platform",
+    "cpu",
+    "cores",
+    "deterministic",
+    "device",
+    "device_name",
+    "precision",
+    "threads",
+)
+"""What must be the same, beside the code, for a check to give the same answer."""
+
+
+def check_key(
+    model: Config,
+    *,
+    vocabulary: int,
+    outputs: int | None,
+    laws: frozenset[str],
+    runtime: Runtime,
+    paths: Mapping[str, Any] | None = None,
+) -> str | None:
+    """The name under which a check of such a network is remembered; None where it must run every time.
+
+    ``paths``: of a check of the fast paths, what else they depend on (shapes, objective, settings of training).
+    """
+    if type(model) is not ModelConfig or loaded_plugins():
+        return None
+    machine = environment(runtime)
+    return fingerprint(
+        [
+            SCHEMA,
+            model.plain(),
+            vocabulary,
+            outputs,
+            sorted(laws),
+            code_sha256(),
+            {name: machine[name] for name in MACHINE},
+            *([] if paths is None else [paths]),
+        ]
+    )[:40]
+
+
+def cached_check(key: str) -> CheckReport | None:
+    """The report kept under ``key``, with a note of the day; None when there is none or it cannot be read."""
+    try:
+        document = read_json(cache_folder() / AREA / key / REPORT)
+        report = CheckReport.from_plain(document["checks"])
+        note = f"Remembered from a check of the same architecture, build and machine on {document['date']}."
+        return replace(report, notes=(*report.notes, note)) if report.passed else None
+    except (GlassformerError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def cache_check(key: str, report: CheckReport) -> None:
+    """Keeps a report in which every law holds. A folder that cannot be written to is no reason to stop."""
+    if not report.passed:
+        return
+
+    def make(folder: Path) -> None:
+        write_json(folder / REPORT, {"date": date.today().isoformat(), "checks": report.plain()})
+
+    with suppress(GlassformerError, OSError):
+        kept_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)

@@ -1,0 +1,187 @@
+"""A training step as it will run -> the laws on it: compiled loss, recorded step, generation in bf16; remembered.
+
+The checks of ``checks/`` see the model as it is written. What is compiled, recorded as a CUDA graph or rounded to bf16 is
+other code, so it is tried too, with the run's own compilation and batch, before the first record. A plain step in float32
+has nothing else that runs, and costs nothing here.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.check_cache import cache_check, cached_check
+from glassformer.checks.passes import relative, same_generators
+from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
+from glassformer.checks.report import CheckReport
+from glassformer.checks.state import Snapshot
+from glassformer.checks.verdicts import in_short
+from glassformer.data.batches import Batch
+from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.generation.scores import scores_by_reference, scores_in_generation
+from glassformer.model.losses import IGNORED
+from glassformer.model.transformer import Transformer
+from glassformer.require_checks import settle
+from glassformer.training.fast import GraphedStep
+from glassformer.training.step import TrainStep
+
+PROMPTS = 4
+"""Random prompts after which the scores of generation are compared."""
+SEEDS, SPREADS = 6, 6.0
+"""Where paths draw random numbers of their own: seeds, and how many standard deviations of one their means may differ."""
+MOST_ROUNDING = 0.1
+"""Beyond this share of the largest score no rounding explains a difference."""
+
+
+def require_path_checks(
+    report: CheckReport,
+    step: TrainStep | GraphedStep,
+    batch: Callable[[], Batch],
+    *,
+    laws: frozenset[str],
+    vocabulary: int,
+    allow_leaks: bool = False,
+    key: str | None = None,
+    watch: Watcher = SILENT,
+) -> CheckReport:
+    """The report on the model, joined with what was found about the step as it will run; broken laws raise ``CheckFailed``.
+
+    ``batch`` gives one of the run. ``key``: as for the checks of the model.
+    """
+    if not has_fast_paths(step, laws):
+        return report
+    if key is not None and (known := cached_check(key)) is not None:
+        watch.say(f"Checks of the fast paths passed before: {known.notes[-1]} --recheck runs them again.")
+        return report.joined(known)
+    found = check_paths(step, batch(), laws=laws, vocabulary=vocabulary)
+    if key is not None:
+        cache_check(key, found)
+    settle(found, "Checks of the fast paths", allow_leaks, watch)
+    return report.joined(found)
+
+
+def has_fast_paths(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
+    """Whether anything but the model as it is written, in float32, will run."""
+    return _unrecorded(step).fused or _generates_in_bf16(step, laws)
+
+
+def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
+    """Every fast path of the run; network, optimizer and generators are afterwards as they were."""
+    network: Any = _unrecorded(step).loss.network
+    snapshot, training = Snapshot(network), network.training
+    reports: list[CheckReport] = []
+    with same_generators(step.runtime.device):
+        try:
+            if _unrecorded(step).fused:
+                reports += check_step(step, batch, laws=laws, vocabulary=vocabulary)
+            if _generates_in_bf16(step, laws):
+                reports.append(check_generation(network, vocabulary=vocabulary))
+        finally:
+            snapshot.restore()
+            network.train(training)
+    return functools.reduce(CheckReport.joined, reports, CheckReport("the fast paths"))
+
+
+def _unrecorded(step: TrainStep | GraphedStep) -> TrainStep:
+    return step.unrecorded if isinstance(step, GraphedStep) else step
+
+
+def _generates_in_bf16(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
+    network = _unrecorded(step).loss.network
+    causal = isinstance(network, Transformer) and network.dims.causal and "causality" in laws
+    return causal and step.runtime.precision == "bf16"
+
+
+def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
+    """The laws on the compiled loss; then compiled against plain, and recorded against unrecorded."""
+    recorded, compiled = isinstance(step, GraphedStep), _unrecorded(step)
+    batch = batch.to(step.runtime.device)
+    batch = batch.clone() if recorded else batch  # a recorded step reads a copy, which has strides of its own
+    piece = batch.split(batch.rows // step.accumulate)[0]
+    compiled.loss.train()
+    laws_on_the_loss = check_loss(
+        compiled.loss_of,
+        piece.tensors,
+        vocabulary=vocabulary,
+        outputs=compiled.loss.network.dims.num_outputs,
+        laws=laws,
+        precision=step.runtime.precision,
+        noise=torch.zeros((), dtype=torch.long, device=step.runtime.device) + 12345,
+        smoothing=compiled.loss.smoothing,
+        name="the compiled loss",
+    )
+    plain = copy.copy(compiled)
+    plain.loss_of = compiled.loss  # uncompiled, with the same random numbers
+    reports = [laws_on_the_loss, _same(plain, compiled, batch, "the compiled step")]
+    if recorded:  # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
+        reports += [_same(compiled, step, one, "the recorded step") for one in (batch, _without_targets(batch))]
+    return reports
+
+
+def _without_targets(batch: Batch) -> Batch:
+    asked = ("targets", "labels")
+    return Batch(**{name: torch.full_like(t, IGNORED) if name in asked else t for name, t in batch.tensors.items()})
+
+
+def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: str) -> CheckReport:
+    """Loss and gradient norm of both. Where dropout is drawn by torch's generator (inside attention), a compiled step draws
+    other numbers: then the means over several seeds are compared, beside the spread of the plain step."""
+
+    def measured(step: TrainStep | GraphedStep, seeds: int = 1) -> dict[str, Tensor]:
+        outcomes = [step.measure(batch, seed) for seed in range(seeds)]
+        return {
+            "loss": torch.stack([one.loss for one in outcomes]),
+            "grad_norm": torch.stack([one.grad_norm for one in outcomes]),
+        }
+
+    precision = plain.runtime.precision
+    report = check_same(lambda: measured(plain), lambda: measured(fast), precision=precision, name=name)
+    if not report.broken or not _draws(plain, batch):
+        return report
+    expected, given = measured(plain, SEEDS), measured(fast, SEEDS)
+    return check_same(
+        lambda: {key: values.mean() for key, values in expected.items()},
+        lambda: {key: values.mean() for key, values in given.items()},
+        spread={key: SPREADS * float(values.std()) for key, values in expected.items()},
+        precision=precision,
+        name=name,
+    )
+
+
+def _draws(step: TrainStep, batch: Batch) -> bool:
+    """Whether the loss depends on torch's generator."""
+    noise, losses = torch.zeros((), dtype=torch.long, device=step.runtime.device), []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        losses.append(float(step.loss(batch.tensors, noise).detach()))
+    return losses[0] != losses[1]
+
+
+def check_generation(network: Transformer, *, vocabulary: int, dtype: torch.dtype = torch.bfloat16) -> CheckReport:
+    """Scores of the next token as generation in bf16 computes them, against the definition in float32.
+
+    Allowed is 3 % of the largest score, or twice what rounding alone does (the definition in bf16), at most a tenth.
+    """
+    name, generator = "generation in bf16", torch.Generator().manual_seed(0)
+    lengths = [max(1, network.dims.context * (row + 1) // (PROMPTS + 1)) for row in range(PROMPTS)]
+    prompts = [torch.randint(vocabulary, (length,), generator=generator).tolist() for length in lengths]
+    network.eval()
+    try:
+        low = copy.deepcopy(network).to(dtype).eval()
+        expected = scores_by_reference(network, prompts)
+        rounding = relative(expected, scores_by_reference(low, prompts))
+    except (GlassformerError, RuntimeError) as error:
+        return CheckReport(name, cannot_tell={"path": in_short(error)})
+    return check_same(
+        lambda: {"scores": expected},
+        lambda: {"scores": scores_in_generation(low, prompts)},
+        allowed=min(max(OTHER_PATH["bf16"], 2 * rounding), MOST_ROUNDING),
+        precision="bf16",
+        name=name,
+    )

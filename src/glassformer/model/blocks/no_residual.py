@@ -1,0 +1,47 @@
+"""The block without residual sums: each part's output replaces what came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, final
+
+from torch import Tensor, nn
+
+from glassformer.model.attention_context import AttentionContext
+from glassformer.model.dims import Dims
+from glassformer.model.dropout import Dropout
+from glassformer.model.kv_cache import LayerCache
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
+from glassformer.model.tap import STREAM, Tap
+
+
+@BLOCKS.variant("no_residual")
+@final
+class NoResidualConfig(BlockConfig):
+    """part(norm(x)): the block ``pre`` without its residual sums, so that nothing passes a part by (an ablation)."""
+
+    norms: ClassVar[int] = 2
+    norm_at_end: ClassVar[bool] = True
+    steps_to_learn: ClassVar[int] = 60  # gradients reach the embedding only through every part
+
+    def build(
+        self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]
+    ) -> NoResidualBlock:
+        return NoResidualBlock(dims, attention, feedforward, make_norm)
+
+
+@final
+class NoResidualBlock(Block):
+    def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
+        self.attention_norm, self.attention = make_norm(), attention
+        self.feedforward_norm, self.feedforward = make_norm(), feedforward
+        self.dropout = Dropout(dims.dropout)
+
+    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
+        x_BTD = self.before(x_BTD)
+        mixed_BTD = self.attention(self.attention_norm(x_BTD), context, positions, cache)
+        x_BTD = self.middle(self.dropout(mixed_BTD, context.noise))
+        changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
+        return self.after(self.dropout(changed_BTD, context.noise))

@@ -1,0 +1,194 @@
+"""What a recipe would cost, by part, before anything is trained: ``train --dry-run``."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data
+from glassformer.data.parts import PreparedData
+from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.progress import SILENT, Watcher, duration
+from glassformer.foundation.runtime import choose_runtime
+from glassformer.model.accounting import Cost
+from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.training.loss import TrainingLoss
+from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
+from glassformer.training.step import TrainStep
+
+TIMED_STEPS = 3
+MOST_BYTES_TIMED, MOST_FLOPS_TIMED = 4 << 30, 3e11
+"""Beyond this a few real steps would take too long on a laptop, and the estimate comes from matrix products."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a recipe would cost: known before anything is trained."""
+
+    recipe: Recipe
+    cost: Cost
+    steps: int
+    optimizer_bytes: int
+    train_tokens: int
+    vocabulary: int
+    decay: dict[str, list[str]]
+    parent: Plan | None = None
+    """What is trained before it, where ``init_from`` names a recipe."""
+    step_seconds: float | None = None
+    """Measured here and now: of real steps, or (``at_least``) of matrix products alone where a step would take too long."""
+    at_least: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the whole run, its parent not counted; None where nothing was measured."""
+        return None if self.step_seconds is None else self.steps * self.step_seconds
+
+    @property
+    def flops(self) -> int:
+        """Of the whole run, its parent's included."""
+        own = self.steps * self.cost.step_flops * self.recipe.training.accumulate
+        return own + (0 if self.parent is None else self.parent.flops)
+
+    @property
+    def step_tokens(self) -> int:
+        return self.recipe.training.batch_size * self.recipe.model.context
+
+    @property
+    def total_bytes(self) -> int:
+        return self.cost.weight_bytes + self.cost.gradient_bytes + self.optimizer_bytes + self.cost.activation_bytes
+
+    def facts(self) -> list[tuple[str, str]]:
+        """The figures of one step and of the whole run, for people."""
+        tokens = self.steps * self.step_tokens
+        return [
+            ("steps", f"{self.steps:,}"),
+            ("tokens per step", f"{self.step_tokens:,}"),
+            ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
+            ("vocabulary", f"{self.vocabulary:,}"),
+            ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
+            ("weights", f"{self.cost.weight_bytes:,} bytes"),
+            ("gradients", f"{self.cost.gradient_bytes:,} bytes"),
+            ("optimizer", f"{self.optimizer_bytes:,} bytes"),
+            ("activations (of one micro-batch)", f"{self.cost.activation_bytes:,} bytes"),
+            ("memory in all", f"{self.total_bytes:,} bytes"),
+            *self._facts_of_time(),
+            *self._facts_of_parent(),
+        ]
+
+    def _facts_of_time(self) -> list[tuple[str, str]]:
+        if self.seconds is None or self.step_seconds is None:
+            return []
+        told = "at least " if self.at_least else "about "
+        how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
+        return [("time", f"{told}{duration(self.seconds)} ({1000 * self.step_seconds:,.0f} ms a step; {how})")]
+
+    def _facts_of_parent(self) -> list[tuple[str, str]]:
+        if self.parent is None:
+            return []
+        return [
+            ("trained before it", f"{self.recipe.init_from}: {self.parent.steps:,} steps"),
+            ("FLOPs of both runs", f"{self.flops:,}"),
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "recipe": self.recipe.plain(),
+            "steps": self.steps,
+            "vocabulary": self.vocabulary,
+            "train_tokens": self.train_tokens,
+            **self.cost.plain(),
+            "step_flops": self.cost.step_flops * self.recipe.training.accumulate,
+            "optimizer_bytes": self.optimizer_bytes,
+            "total_bytes": self.total_bytes,
+            "weight_decay": self.decay,
+            "flops": self.flops,
+            "seconds": self.seconds,
+            "step_seconds": self.step_seconds,
+            "at_least": self.at_least,
+            "parent": None if self.parent is None else self.parent.plain(),
+        }
+
+
+def plan(
+    source: Source,
+    *,
+    set: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    plugins: Sequence[Path | str] = (),
+    timed: bool = False,
+    watch: Watcher = SILENT,
+) -> Plan:
+    """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing.
+
+    ``timed``: also how long a step takes on this machine, from a few steps whose result is thrown away.
+    """
+    load_plugins(plugins)
+    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
+    data = prepare_data(recipe)
+    found = plan_with(recipe, data)
+    return with_time(found, data) if timed else found
+
+
+def with_time(plan: Plan, data: PreparedData) -> Plan:
+    """The plan with the seconds of a step."""
+    recipe = plan.recipe
+    flops = plan.cost.step_flops * recipe.training.accumulate
+    runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
+    if plan.total_bytes > MOST_BYTES_TIMED or flops > MOST_FLOPS_TIMED:
+        return replace(plan, step_seconds=flops / matmul_rate(runtime.device), at_least=True)
+    network = build_network(recipe, data).to(runtime.device)
+    optimizers = OptimizerSet.of(recipe.training, network)
+    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
+    step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+    batches, taken = batches_of(recipe, data), list[float]()
+    for number in range(TIMED_STEPS + 1):
+        begun = time.perf_counter()
+        float(step(batches.batch(number).to(runtime.device), number, 1.0).loss)
+        taken.append(time.perf_counter() - begun)
+    return replace(plan, step_seconds=statistics.median(taken[1:]))  # the first one warms up
+
+
+def matmul_rate(device: torch.device, size: int = 1024) -> float:
+    """Floating-point operations per second of a square matrix product here: more than any training step reaches."""
+    a, b = torch.ones(size, size, device=device), torch.ones(size, size, device=device)
+    best = 0.0
+    for _ in range(5):
+        begun = time.perf_counter()
+        float((a @ b)[0, 0])
+        best = max(best, 2 * size**3 / (time.perf_counter() - begun))
+    return best
+
+
+def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
+    """The same, for data that are ready."""
+    outputs = recipe.objective.outputs(data)
+    model = recipe.model.shapes(data.tokenizer.size, outputs=outputs)
+    optimizers = OptimizerSet.of(recipe.training, model)
+    micro_batch = recipe.training.batch_size // recipe.training.accumulate
+    return Plan(
+        recipe=recipe,
+        cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=micro_batch),
+        steps=number_of_steps(recipe, batches_of(recipe, data)),
+        optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
+        train_tokens=_train_tokens(data),
+        vocabulary=data.tokenizer.size,
+        decay=optimizers.decay_list(),
+        parent=None if recipe.init_from is None or is_run(recipe.init_from) else plan_of_parent(recipe),
+    )
+
+
+def plan_of_parent(recipe: Recipe) -> Plan:
+    """The cost of the recipe that is trained first."""
+    parent = parent_recipe(recipe)
+    return plan_with(parent, prepare_data(parent))
+
+
+def _train_tokens(data: PreparedData) -> int:
+    """Tokens of the training text; 0 where the objective reads none."""
+    return data.part("text").split("train").num_tokens if "text" in data.parts else 0

@@ -1,0 +1,61 @@
+"""No number before the checks pass: a model that breaks a law stops here, or goes on marked as tainted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from glassformer.check_cache import cache_check, cached_check
+from glassformer.checks.check import check_model
+from glassformer.checks.report import CheckReport
+from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
+
+
+def require_checks(
+    model: nn.Module,
+    *,
+    laws: frozenset[str] = frozenset(),
+    allow_leaks: bool = False,
+    runtime: Runtime | None = None,
+    kernel: Callable[[Tensor], Tensor] | None = None,
+    key: str | None = None,
+    watch: Watcher = SILENT,
+) -> CheckReport:
+    """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed.
+
+    ``laws``: what the objective demands, whatever the model says of itself. ``key``: the name under which a
+    check of the same architecture and build may have been remembered, and is now; None: the checks run.
+    """
+    if key is not None and (known := cached_check(key)) is not None:
+        watch.say(f"Checks passed before: {known.notes[-1]} --recheck runs them again.")
+        return known
+    report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
+    if key is not None:
+        cache_check(key, report)
+    settle(report, "Checks", allow_leaks, watch)
+    return report
+
+
+def settle(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher) -> None:
+    """Says what was found; a broken law ends it here, unless leaks are allowed."""
+    if not report.broken:
+        watch.say(f"{what} {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
+        return
+    if not allow_leaks:
+        sentences = " ".join(finding.sentence for finding in report.findings)
+        raise CheckFailed(
+            f"{sentences} No figure of such a model means anything, so none is given. Change the part, or see what one would "
+            "have believed with --allow-leaks, which marks every figure as tainted."
+        )
+    watch.say(f"TAINTED: {taint_of(report)}")
+
+
+def taint_of(report: CheckReport) -> str | None:
+    """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
+    if not report.broken:  # what could not be judged is said and recorded, and taints nothing
+        return None
+    laws = " and ".join(f"{finding.law} at {finding.where}" for finding in report.findings)
+    return f"this model breaks {laws}; its figures mean nothing."

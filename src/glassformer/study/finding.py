@@ -1,0 +1,144 @@
+"""A recipe with what is varied, a plan, or a study that was begun -> the plan, and how its recipes are resolved.
+
+Reads files and names; runs nothing and decides no folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.own_text import is_text
+from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
+from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.library import built_in_studies
+from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
+from glassformer.study.variant_data import refuse_metric
+
+
+def find_plan(
+    source: Source | StudyPlan,
+    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None,
+    *,
+    cross: bool,
+    set: Mapping[str, Any],
+    **given: Any,
+) -> tuple[StudyPlan, Resolve, list[str]]:
+    """The plan that the words ask for, how its recipes are resolved, and notes about changes that were left out."""
+    read = _written_plan(source)
+    if read is None:
+        assert not isinstance(source, StudyPlan)
+        _refuse_unknown(source)
+        if not vary:
+            raise UsageError(
+                f"{_called(source)} is a recipe, and nothing is varied; give --vary, for example "
+                "model.positions=sinusoidal,alibi."
+            )
+        base = _base_of(source)
+        resolve = _resolving(base, {})
+        plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
+        return _with_metric(plan, resolve), resolve, notes
+    if vary or cross:
+        raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
+    if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
+        given = {**given, "looks": [], "max_seeds": None}  # another number than the plan's first look: all of them at once
+    plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
+    resolve = _resolving(plan.base, {})
+    plan, notes = without_repeats(plan, resolve)
+    return _with_metric(plan, resolve), resolve, notes
+
+
+def _refuse_unknown(source: Source) -> None:
+    """A name that is neither a recipe nor a plan: the nearest of both."""
+    if isinstance(source, str) and not Path(source).exists() and "/" not in source and not source.endswith((".yaml", ".yml")):
+        known = {**built_in_recipes(), **built_in_studies()}
+        if source not in known:
+            raise UnknownName("glassformer recipes", source, known)
+
+
+def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:
+    """The plan with a copy of its metric, which must be one that the base recipe's objective can be judged by."""
+    objective = Recipe.parse(resolve(plan.set)).objective
+    found = plan.with_metric(objective.metrics)
+    refuse_metric(found.judged, objective, "the base recipe")
+    return found
+
+
+def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
+    """The plan that ``source`` is or names; None when it is a recipe."""
+    if isinstance(source, StudyPlan):
+        return source
+    if isinstance(source, Mapping):
+        return StudyPlan.parse(source) if "changes" in source else None
+    if not isinstance(source, str | Path):
+        return None
+    path = Path(source)
+    if path.is_dir():
+        return StudyDirectory(path).plan()
+    if is_text(path):
+        return None
+    if not path.is_file():
+        built_in = built_in_studies()
+        if str(source) not in built_in or str(source) in built_in_recipes():
+            return None
+        path = built_in[str(source)]
+    values = _yaml(path)
+    if not isinstance(values, Mapping):
+        return None
+    if {"fingerprint", "plan"} <= {*values}:  # the plan of a study that was begun: to be run anew, or to be gone on with
+        return StudyDirectory(path.parent).plan()
+    if "changes" not in values:
+        return None
+    return StudyPlan.parse({**values, "base": _beside(values.get("base"), path)})
+
+
+def _yaml(path: Path) -> Any:
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error}).") from error
+
+
+def _beside(base: Any, plan_file: Path) -> Any:
+    """A base given as a file is looked for beside the plan, and taken into it, so that the plan stands alone."""
+    if not isinstance(base, str):
+        return base
+    beside = plan_file.parent / base
+    return recipe_values(beside) if beside.is_file() else _base_of(base)
+
+
+def _base_of(source: Source) -> str | dict[str, Any]:
+    """A built-in recipe by its name; anything else by its values, so that the study does not depend on where a file lies."""
+    if isinstance(source, str) and source in built_in_recipes() and not Path(source).is_file():
+        return source
+    values = recipe_values(source)
+    return {key: value for key, value in values.items() if key != "result"}
+
+
+def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolve:
+    values = recipe_values(base)
+
+    def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
+        return load_recipe(values, {**more, **changes}).plain()
+
+    return resolve
+
+
+def _called(source: Source | StudyPlan) -> str:
+    return str(source) if isinstance(source, str | Path) else "This"
+
+
+def several_bases(source: str | Path) -> list[dict[str, Any]] | None:
+    """The plans that a plan file with ``bases`` stands for; None for any other source."""
+    path = Path(source)
+    path = built_in_studies().get(str(source), path) if not path.is_file() else path
+    values = _yaml(path) if path.is_file() and path.suffix in (".yaml", ".yml") else None
+    if not isinstance(values, Mapping) or "bases" not in values:
+        return None
+    if "base" in values:
+        raise ConfigError(f"{path}: base and bases both say what is changed; leave one of the two out.")
+    rest = {key: value for key, value in values.items() if key != "bases"}
+    return [{**rest, "base": _beside(base, path)} for base in values["bases"]]

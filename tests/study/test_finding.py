@@ -1,0 +1,65 @@
+"""From words to a plan: flags over a plan, bases beside it, built-in names, plans of several bases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.study.finding import find_plan, several_bases
+
+
+class TestPlans:
+    def plan(self, recipe: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"base": recipe, "changes": [{"name": "none", "set": {"model.positions": "none"}}], **more}
+
+    def test_flags_go_over_the_plan(self, recipe):
+        plan, _, _ = find_plan(self.plan(recipe, seeds=6, margin=0.05), None, cross=False, set={"training.lr": 0.5}, seeds=9)
+        assert (plan.seeds, plan.margin, plan.set) == (9, 0.05, {"training.lr": 0.5})
+
+    def test_a_base_beside_the_plan_is_taken_into_it(self, recipe, tmp_path):
+        folder = tmp_path / "plans"
+        folder.mkdir()
+        (folder / "base.yaml").write_text(dump_yaml({**recipe, "result": "something"}))
+        (folder / "plan.yaml").write_text(dump_yaml(self.plan("base.yaml")))  # type: ignore[arg-type]
+        plan, resolve, _ = find_plan(folder / "plan.yaml", None, cross=False, set={})
+        assert plan.base["model"] == recipe["model"]
+        assert resolve({})["model"]["width"] == 12
+
+    def test_a_built_in_recipe_keeps_its_name_and_a_built_in_study_has_one(self):
+        plan, _, _ = find_plan("docstrings-char", {"model.positions": ["alibi"]}, cross=False, set={})
+        assert plan.base == "docstrings-char"
+        assert len(find_plan("positions", None, cross=False, set={})[0].changes) == 6
+
+    def test_the_product_of_several_changes(self):
+        vary = {"model.positions": ["alibi", "none"], "model.merge": ["shift"]}
+        crossed, _, _ = find_plan("docstrings-char", vary, cross=True, set={})
+        assert [change.name for change in crossed.changes] == [
+            "model.positions=alibi model.merge=shift",
+            "model.positions=none model.merge=shift",
+        ]
+
+
+class TestSeveralBases:
+    CHANGES = "changes: [{name: none, set: {model.positions: none}}]\n"
+
+    def test_one_plan_for_each(self, recipe, tmp_path):
+        (tmp_path / "own.yaml").write_text(dump_yaml(recipe))
+        file = tmp_path / "plan.yaml"
+        file.write_text(f"bases: [own.yaml, docstrings-char]\nseeds: 7\n{self.CHANGES}")
+        first, second = several_bases(file) or []
+        assert first["base"]["model"] == recipe["model"]
+        assert (second["base"], second["seeds"]) == ("docstrings-char", 7)
+
+    def test_any_other_source_has_none(self, tmp_path):
+        assert several_bases("docstrings-char") is None
+        assert several_bases(tmp_path) is None
+
+    def test_base_and_bases(self, tmp_path):
+        file = tmp_path / "plan.yaml"
+        file.write_text(f"base: docstrings-char\nbases: [docstrings-char]\n{self.CHANGES}")
+        with pytest.raises(ConfigError, match="base and bases both say what is changed"):
+            several_bases(Path(file))

@@ -1,0 +1,45 @@
+"""No number before the checks pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.foundation.errors import CheckFailed
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import Transformer, build_model
+from glassformer.require_checks import require_checks, taint_of
+
+SMALL = {"width": 12, "heads": 3, "layers": 1, "context": 7}
+
+
+def model(merge: str) -> Transformer:
+    return build_model(ModelConfig.parse({**SMALL, "merge": merge}), 11, seed=0)
+
+
+def test_an_honest_model_passes_and_carries_no_taint() -> None:
+    report = require_checks(model("concat"))
+    assert report.passed
+    assert taint_of(report) is None
+
+
+def test_the_published_reweight_is_stopped_with_the_place() -> None:
+    with pytest.raises(CheckFailed, match=r"blocks\.0\.attention\.merge"):
+        require_checks(model("reweight"))
+
+
+def test_allowed_leaks_are_said_and_tainted() -> None:
+    heard: list[str] = []
+
+    class Listener:
+        def say(self, sentence: str) -> None:
+            heard.append(sentence)
+
+        def progress(self, *_: object) -> None:
+            raise AssertionError
+
+    report = require_checks(model("reweight"), allow_leaks=True, watch=Listener())  # type: ignore[arg-type]
+    taint = taint_of(report)
+    assert taint is not None
+    assert "causality" in taint
+    assert heard
+    assert heard[0].startswith("TAINTED")
