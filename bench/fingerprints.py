@@ -9,6 +9,7 @@ GLASSFORMER_DATA; recipes whose data are absent are left out and named.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -53,11 +54,11 @@ def fingerprint(name: str, form: dict[str, Any], folder: Path) -> dict[str, Any]
     }
 
 
-def main(out: Path, before: Path | None) -> int:
-    """Writes ``out``; with ``before``, compares."""
+def main(out: Path, before: Path | None, only: list[str]) -> int:
+    """Writes ``out``; with ``before``, compares. ``only``: these recipes; unless given all, or those of ``before``."""
     found: dict[str, Any] = {}
     old = {} if before is None else json.loads(before.read_text())
-    names = {key.rpartition(" ")[0] for key in old} if old else set(built_in_recipes())
+    names = set(only) or ({key.rpartition(" ")[0] for key in old} if old else set(built_in_recipes()))
     with tempfile.TemporaryDirectory() as scratch:
         for name in sorted(names):
             for label, form in FORMS.items():
@@ -74,4 +75,9 @@ def main(out: Path, before: Path | None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("before", type=Path, nargs="?")
+    parser.add_argument("--only", metavar="NAME", nargs="*", default=[])
+    given = parser.parse_args()
+    sys.exit(main(given.out, given.before, given.only))

@@ -23,7 +23,12 @@ PRINTED = COURSE.parent / "measurements" / "course.json"
 def run(name: str, folder: Path) -> str:
     """What a snippet prints, standard error included."""
     words = ["bash"] if name.endswith(".sh") else [sys.executable]
-    environment = {**os.environ, "COLUMNS": "100", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "COLUMNS": "100",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(COURSE.parents[1] / "src"),  # this clone's code, whatever is installed
+    }
     began = time.monotonic()
     done = subprocess.run(
         [*words, str(SNIPPETS / name)], cwd=folder, env=environment, stdout=-1, stderr=subprocess.STDOUT, text=True, check=False

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-COURSE = Path(__file__).parent / "course"
-SNIPPETS = Path(__file__).parent / "snippets"
+COURSE = Path(__file__).resolve().parent / "course"
+SNIPPETS = Path(__file__).resolve().parent / "snippets"
 LESSONS = (
     "1-attention",
     "2-tokens",

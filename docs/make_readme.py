@@ -1,7 +1,8 @@
 """Draws README's pictures from real output: `python docs/make_readme.py RUN STUDY LOOK_RUN`.
 
-RUN: a run on a text of one's own (`glassformer train mine.txt`): what `evaluate` prints becomes a picture of a terminal. STUDY:
-the folder of `glassformer demo`: its differences and verdicts. LOOK_RUN: the run of the last lesson: one attention map.
+RUN: a run on a text of one's own (`glassformer train mine.txt`): what `evaluate` prints becomes a picture of a terminal.
+STUDY: the folder of `glassformer demo`: its differences and verdicts. LOOK_RUN: the run of the course's last lesson, for one
+attention map.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def printed(*words: str, folder: Path) -> str:
 
 
 def terminal(command: str, output: str, *, most: int = COLUMNS) -> str:
-    """A command and its output -> a picture of a terminal. Text stays text, wrapped as a terminal would."""
+    """A command and its output -> a picture of a terminal: text stays text, wrapped as there; nothing is left out."""
     lines = [("$ " + command, "#f0f6fc")]
     for line in output.rstrip().splitlines():
         pieces = [line[at : at + most] for at in range(0, len(line), most)] or [""]

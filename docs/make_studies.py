@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,11 +22,13 @@ from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.directory import StudyDirectory
 from glassformer.study.plan import BASE
 from glassformer.study.study import Study
 
 PAGE = Path(__file__).with_name("studies.md")
 MEASUREMENTS = Path(__file__).with_name("measurements")
+LARGEST_VALUES = 2_000_000  # bytes
 SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end -->)", re.DOTALL)
 NOISE = re.compile(r"(<!-- noise -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- study (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -131,10 +134,18 @@ def measured() -> dict[str, dict[str, Any]]:
     return {file.stem.removeprefix("study-"): read_json(file) for file in files}
 
 
+def keep_values(folder: Path, file: Path) -> None:
+    """Keeps what the verdicts rest on, by seed and document, so that they can be judged again; too large ones are left out."""
+    values = StudyDirectory(folder).values_file
+    if values.is_file() and values.stat().st_size <= LARGEST_VALUES:
+        shutil.copyfile(values, file)
+
+
 def main(folders: list[str]) -> None:
     for folder in folders:
         document = compact(Study.load(folder))
         write_json(MEASUREMENTS / f"study-{document['study']}.json", document)
+        keep_values(Path(folder), MEASUREMENTS / f"values-{document['study']}.json")
     text = summary(PAGE.read_text(encoding="utf-8"), measured())
     PAGE.write_text(noise(page(text, measured())), encoding="utf-8")
 

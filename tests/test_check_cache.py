@@ -41,6 +41,8 @@ def test_anything_that_differs_is_another_key(monkeypatch) -> None:
         key(laws=frozenset()),
         key(runtime=replace(RUNTIME, precision="bf16")),
         key(runtime=replace(RUNTIME, device=torch.device("meta"))),
+        key(paths={"training": {"batch_size": 4}}),
+        key(paths={"training": {"batch_size": 8}}),
     ]
     with monkeypatch.context() as patch:
         patch.setattr(check_cache, "code_sha256", lambda: "another build")

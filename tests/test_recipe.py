@@ -16,6 +16,7 @@ from glassformer.recipe import (
     list_recipes,
     list_variants,
     load_recipe,
+    parent_recipe,
     recipe_file,
     recipe_values,
 )
@@ -188,3 +189,10 @@ def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match="glassformer import"):
         load_recipe("docstrings-char", {"init_from": str(tmp_path)})
+
+
+def test_a_parent_reads_the_world_that_the_child_is_asked_about():
+    child = load_recipe("world-finetune", {"data.set": {"kind": "world", "people": 70, "sound": 1.0}})
+    assert parent_recipe(child).plain()["data"]["set"] == child.plain()["data"]["set"]
+    other = load_recipe("world-finetune", {"data.path": "mine.txt"})  # any other data stay the parent's own
+    assert parent_recipe(other).plain()["data"]["set"]["sound"] == 0.5

@@ -14,9 +14,14 @@ from torch.nn.functional import cross_entropy
 from transformers import ProphetNetConfig, ProphetNetForCausalLM, ProphetNetForConditionalGeneration
 from transformers.models.prophetnet import modeling_prophetnet as code
 
-LENGTH, STEPS = 4, 1500  # as many tokens as heads: then head h gets the position logits of token h, at every place
-SIZES = {"vocab_size": 5, "hidden_size": 64, "decoder_ffn_dim": 64, "encoder_ffn_dim": 64, "init_std": 0.1}
-LAYERS = {"num_decoder_layers": 2, "num_encoder_layers": 1, "num_decoder_attention_heads": 4, "num_encoder_attention_heads": 4}
+LENGTH, HEADS, STEPS = 4, 16, 300  # four heads a token: heads 4t to 4t+3 get the position logits of token t, at every place
+SIZES = {"vocab_size": 5, "hidden_size": 64, "decoder_ffn_dim": 64, "encoder_ffn_dim": 64, "init_std": 0.2}
+LAYERS = {
+    "num_decoder_layers": 2,
+    "num_encoder_layers": 1,
+    "num_decoder_attention_heads": HEADS,
+    "num_encoder_attention_heads": 4,
+}
 REST = {"max_position_embeddings": 16, "ngram": 1, "num_buckets": 8, "relative_max_distance": 16, "disable_ngram_loss": True}
 PLAIN = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
@@ -52,7 +57,7 @@ def trained(build):
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     for step in range(STEPS + 20):
-        ids = torch.randint(1, 5, (128, LENGTH))
+        ids = torch.randint(1, 5, (64, LENGTH))
         loss = cross_entropy(scores(ids)[:, :-1].reshape(-1, 5), ids[:, 1:].reshape(-1))
         losses += [float(loss.detach())] if step >= STEPS else []
         optimizer.zero_grad()

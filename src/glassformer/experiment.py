@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,10 +57,10 @@ from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Callbacks, Trainer, TrainingState
+from glassformer.training.trainer import Callbacks, Step, Trainer, TrainingState
 
 PATHS_DEPEND_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer", "compile")
-"""Settings of training with which a compiled or recorded step is another one."""
+"""Settings of training with which a compiled or captured step is another one."""
 
 
 def train(
@@ -112,72 +112,84 @@ def train(
         with clock.phase("checks"):
             report = checked or _checked(recipe, network, key, runtime, allow_leaks, watch)
         optimizers = _optimizers(recipe, network, beginning)
-        batches = batches_of(recipe, data)
-        steps = number_of_steps(recipe, batches)
-        on_device = batches.on(runtime.device)
-        step = _step(recipe, network, optimizers, runtime, steps, clock, watch)
+        work = _Assembled(recipe, folder, data, runtime, network, optimizers, batches_of(recipe, data))
+        step = _step(work, clock, watch)
         with clock.phase("checks"):
             known = (checked is not None or not recheck) and beginning is None and parent is None
-            report = _paths_checked(recipe, data, report, step, on_device, known, allow_leaks, watch)
+            report = _paths_checked(work, step, report, known, allow_leaks, watch)
         rewind(folder, 0 if beginning is None else beginning.step)
-        _write_down(folder, recipe, data, runtime, optimizers, report, steps, parent)
-        _remark(folder, note, (*runtime.notes, *data.notes, *getattr(batches, "notes", ())), watch)
-        log = MetricsLog(folder.metrics_file)
-        keep = Telling(log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save)
-        trainer = Trainer(
-            step,
-            on_device,
-            steps=steps,
-            training=recipe.training,
-            evaluation=recipe.evaluation,
-            checkpoint=recipe.checkpoint,
-            callbacks=replace(
-                _callbacks(recipe, data, network, log, stop, watch),
-                clock=clock,
-                evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
-                record=_recorder(keep, log, recipe, batches, watch),
-                film=lambda step: save_snapshot(folder, step, saved_tensors(network)),
-                save=lambda state: keep.saved(_save(folder, recipe, network, optimizers, state, log)),
-            ),
-            stop=stop,
-            film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
+        _write_down(work, report, parent)
+        _remark(folder, note, (*runtime.notes, *data.notes, *getattr(work.batches, "notes", ())), watch)
+        keep = Telling(
+            work.log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save
         )
+        trainer = _trainer(work, step, _callbacks(work, keep, samples, stop, clock, watch), stop)
         state = trainer.run(_state(beginning))
         with clock.phase("baselines"):
             save_baselines(folder, recipe.objective.fit_baselines(data))
-        folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
+        folder.write_state("finished", step=state.step, steps=work.steps, best_step=state.best_step)
     return Run(folder)
 
 
-def _callbacks(
-    recipe: Recipe, data: PreparedData, network: Network, log: MetricsLog, stop: StopSignal, watch: Watcher
-) -> Callbacks:
-    """What the trainer asks of the layers above it, with nothing kept yet."""
-    metric = chosen_metric(recipe)
-    return Callbacks(
-        evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
-        record=lambda record: None,
-        save=lambda state: None,
-        recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
-        metric=metric,
-        watch=watch,
+@dataclass(frozen=True)
+class _Assembled:
+    """All the parts of a run, before its first step."""
+
+    recipe: Recipe
+    folder: RunDirectory
+    data: PreparedData
+    runtime: Runtime
+    network: Network
+    optimizers: OptimizerSet
+    batches: BatchesByStep
+
+    @property
+    def steps(self) -> int:
+        return number_of_steps(self.recipe, self.batches)
+
+    @property
+    def log(self) -> MetricsLog:
+        return MetricsLog(self.folder.metrics_file)
+
+
+def _trainer(work: _Assembled, step: Step, callbacks: Callbacks, stop: StopSignal) -> Trainer:
+    recipe, film = work.recipe, work.recipe.checkpoint.film
+    return Trainer(
+        step,
+        work.batches.on(work.runtime.device),
+        steps=work.steps,
+        training=recipe.training,
+        evaluation=recipe.evaluation,
+        checkpoint=recipe.checkpoint,
+        callbacks=callbacks,
+        stop=stop,
+        film_steps=film_steps(film, work.steps) if film else (),
     )
 
 
-def _step(
-    recipe: Recipe,
-    network: Network,
-    optimizers: OptimizerSet,
-    runtime: Runtime,
-    steps: int,
-    clock: Stopwatch,
-    watch: Watcher,
-) -> TrainStep | GraphedStep:
+def _callbacks(work: _Assembled, keep: Telling, samples: int, stop: StopSignal, clock: Stopwatch, watch: Watcher) -> Callbacks:
+    """What the trainer calls: evaluation, records, checkpoints, the film, progress."""
+    recipe, data, network, log, metric = work.recipe, work.data, work.network, work.log, chosen_metric(work.recipe)
+    return Callbacks(
+        evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+        record=_recorder(keep, log, recipe, work.batches, watch),
+        save=lambda state: keep.saved(_save(work, state)),
+        evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
+        recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
+        film=lambda step: save_snapshot(work.folder, step, saved_tensors(network)),
+        metric=metric,
+        watch=watch,
+        clock=clock,
+    )
+
+
+def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | GraphedStep:
     """The training step, in the fastest form that this machine and the length of the run allow."""
-    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
+    training, seed = work.recipe.training, work.recipe.seed
+    loss = TrainingLoss(work.network, work.recipe.objective, work.runtime, smoothing=training.label_smoothing)
     with clock.phase("compile"):
-        step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
-        return accelerate(step, recipe.training, steps, watch, clock)
+        step = TrainStep(loss, work.optimizers, training, work.runtime, seed)
+        return accelerate(step, training, work.steps, watch, clock)
 
 
 def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
@@ -193,23 +205,16 @@ def _checked(
 
 
 def _paths_checked(
-    recipe: Recipe,
-    data: PreparedData,
-    report: CheckReport,
-    step: TrainStep | GraphedStep,
-    batches: BatchesByStep,
-    known: bool,
-    allow_leaks: bool,
-    watch: Watcher,
+    work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport, known: bool, allow_leaks: bool, watch: Watcher
 ) -> CheckReport:
     """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
-    training = recipe.training.plain()
+    recipe, data, training = work.recipe, work.data, work.recipe.training.plain()
     settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"recorded": isinstance(step, GraphedStep)}
     paths = {"training": settings, "objective": recipe.objective.plain()}
     return require_path_checks(
         report,
         step,
-        lambda: batches.batch(0),
+        lambda: work.batches.on(work.runtime.device).batch(0),
         laws=recipe.objective.laws,
         vocabulary=data.tokenizer.size,
         allow_leaks=allow_leaks,
@@ -292,17 +297,9 @@ def _remark(folder: RunDirectory, note: str | None, remarks: Sequence[str], watc
         watch.say(remark)
 
 
-def _write_down(
-    folder: RunDirectory,
-    recipe: Recipe,
-    data: PreparedData,
-    runtime: Runtime,
-    optimizers: OptimizerSet,
-    report: CheckReport,
-    steps: int,
-    parent: Parent | None,
-) -> None:
+def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) -> None:
     """What a run is, before its first step."""
+    folder, recipe, data = work.folder, work.recipe, work.data
     folder.root.mkdir(parents=True, exist_ok=True)
     if not folder.tokenizer_file.exists():
         data.tokenizer.save(folder.tokenizer_file)
@@ -311,7 +308,7 @@ def _write_down(
             "recipe_fingerprint": recipe.fingerprint,
             "data": data.record,
             "folder": os.getcwd(),  # what relative paths of the recipe are relative to
-            "weight_decay": optimizers.decay_list(),
+            "weight_decay": work.optimizers.decay_list(),
         }
         facts |= {
             "metric": chosen_metric(recipe).plain(),
@@ -319,9 +316,9 @@ def _write_down(
             "ancestry": [] if parent is None else parent.ancestry(),
         }
         checks = {"checks": report.plain(), "tainted": taint_of(report)}
-        folder.write_environment({**environment(runtime), **facts, **checks})
+        folder.write_environment({**environment(work.runtime), **facts, **checks})
     folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
-    folder.write_state("running", step=0, steps=steps)
+    folder.write_state("running", step=0, steps=work.steps)
 
 
 def _recorder(
@@ -362,13 +359,12 @@ def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: in
     watch.say(f"    {text.prompt}{text.text}".replace("\n", " "))
 
 
-def _save(
-    folder: RunDirectory, recipe: Recipe, network: Network, optimizers: OptimizerSet, state: TrainingState, log: MetricsLog
-) -> Path:
-    log.sync()
-    place = save_checkpoint(folder, Checkpoint(state.step, saved_tensors(network), optimizers.tensors(), state.plain()))
-    best = {state.best_step} if recipe.checkpoint.best and state.best_step is not None else set[int]()
-    prune(folder, keep=recipe.checkpoint.keep, also=best)
+def _save(work: _Assembled, state: TrainingState) -> Path:
+    work.log.sync()
+    tensors, kept = saved_tensors(work.network), work.recipe.checkpoint
+    place = save_checkpoint(work.folder, Checkpoint(state.step, tensors, work.optimizers.tensors(), state.plain()))
+    best = {state.best_step} if kept.best and state.best_step is not None else set[int]()
+    prune(work.folder, keep=kept.keep, also=best)
     return place
 
 

@@ -25,6 +25,7 @@ from glassformer.data.batches import Batch
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
+from glassformer.model.losses import IGNORED
 from glassformer.model.transformer import Transformer
 from glassformer.require_checks import settle
 from glassformer.training.fast import GraphedStep
@@ -32,6 +33,8 @@ from glassformer.training.step import TrainStep
 
 PROMPTS = 4
 """Random prompts after which the scores of generation are compared."""
+SEEDS, SPREADS = 6, 6.0
+"""Where paths draw random numbers of their own: seeds, and how many standard deviations of one their means may differ."""
 MOST_ROUNDING = 0.1
 """Beyond this share of the largest score no rounding explains a difference."""
 
@@ -116,17 +119,48 @@ def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[s
     plain = copy.copy(compiled)
     plain.loss_of = compiled.loss  # uncompiled, with the same random numbers
     reports = [laws_on_the_loss, _same(plain, compiled, batch, "the compiled step")]
-    return [*reports, _same(compiled, step, batch, "the recorded step")] if recorded else reports
+    if recorded:  # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
+        reports += [_same(compiled, step, one, "the recorded step") for one in (batch, _without_targets(batch))]
+    return reports
+
+
+def _without_targets(batch: Batch) -> Batch:
+    asked = ("targets", "labels")
+    return Batch(**{name: torch.full_like(t, IGNORED) if name in asked else t for name, t in batch.tensors.items()})
 
 
 def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: str) -> CheckReport:
-    """Loss and gradient norm of both."""
+    """Loss and gradient norm of both. Where dropout is drawn by torch's generator (inside attention), a compiled step draws
+    other numbers: then the means over several seeds are compared, beside the spread of the plain step."""
 
-    def measured(step: TrainStep | GraphedStep) -> dict[str, Tensor]:
-        loss, gradient = step.measure(batch)
-        return {"loss": loss, "grad_norm": gradient}
+    def measured(step: TrainStep | GraphedStep, seeds: int = 1) -> dict[str, Tensor]:
+        outcomes = [step.measure(batch, seed) for seed in range(seeds)]
+        return {
+            "loss": torch.stack([one.loss for one in outcomes]),
+            "grad_norm": torch.stack([one.grad_norm for one in outcomes]),
+        }
 
-    return check_same(lambda: measured(plain), lambda: measured(fast), precision=plain.runtime.precision, name=name)
+    precision = plain.runtime.precision
+    report = check_same(lambda: measured(plain), lambda: measured(fast), precision=precision, name=name)
+    if not report.broken or not _draws(plain, batch):
+        return report
+    expected, given = measured(plain, SEEDS), measured(fast, SEEDS)
+    return check_same(
+        lambda: {key: values.mean() for key, values in expected.items()},
+        lambda: {key: values.mean() for key, values in given.items()},
+        spread={key: SPREADS * float(values.std()) for key, values in expected.items()},
+        precision=precision,
+        name=name,
+    )
+
+
+def _draws(step: TrainStep, batch: Batch) -> bool:
+    """Whether the loss depends on torch's generator."""
+    noise, losses = torch.zeros((), dtype=torch.long, device=step.runtime.device), []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        losses.append(float(step.loss(batch.tensors, noise).detach()))
+    return losses[0] != losses[1]
 
 
 def check_generation(network: Transformer, *, vocabulary: int, dtype: torch.dtype = torch.bfloat16) -> CheckReport:

@@ -110,6 +110,9 @@ def is_run(place: str) -> bool:
 def parent_recipe(recipe: Recipe) -> Recipe:
     """The recipe that ``init_from`` names, with the child's model and seed: six seeds are six whole runs.
 
+    Where both read a set of the same kind with settings (a made-up world of some size), the parent reads the child's: to ask
+    about another world than the one that was read would measure nothing. Any other data stay the parent's own.
+
     The parent keeps its own head where the child's pools its tokens into one vector, which no token objective can use.
     """
     assert recipe.init_from is not None
@@ -117,7 +120,14 @@ def parent_recipe(recipe: Recipe) -> Recipe:
     model = recipe.model.plain()
     if getattr(getattr(recipe.model, "head", None), "pools", False):
         model = {**model, "head": (values.get("model") or {}).get("head", "tied")}
-    return load_recipe({**values, "model": model, "seed": recipe.seed})
+    return load_recipe({**values, "model": model, "seed": recipe.seed, "data": _data_of_parent(recipe, values)})
+
+
+def _data_of_parent(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
+    data = dict(values.get("data") or {})
+    own, theirs = recipe.plain()["data"].get("set"), data.get("set")
+    same_kind = isinstance(own, Mapping) and isinstance(theirs, Mapping) and own.get("kind") == theirs.get("kind")
+    return {**data, "set": own} if same_kind else data
 
 
 def _with_tokenizer_of_parent(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.abstaining import AbstainRule, rule_of
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
@@ -35,7 +36,7 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read
+from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -124,25 +125,12 @@ class Run:
 
     def _step_of(self, which: str | int) -> int:
         """The step that ``best`` or a number names."""
-        step, steps = (self._best_step() if which == "best" else which), self.directory.steps()
-        if not str(step).isdigit():
-            raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
-        if int(step) not in steps:
-            raise RunError(f"{self.folder} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
-        return int(step)
+        return step_named(self.directory, which, lambda: self.checkpoint("last").state.get("best_step"))
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
             self._watch.say(sentence)
-
-    def _best_step(self) -> int:
-        best: int | None = self.checkpoint("last").state.get("best_step")
-        if best is None or best not in self.directory.steps():
-            raise RunError(
-                f"{self.folder} kept no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last."
-            )
-        return best
 
     def model_at(self, which: str | int = "last") -> Any:
         """The model of a checkpoint, built once and kept."""
@@ -344,18 +332,35 @@ class Run:
         *,
         beams: int = 1,
         abstain_below: float | None = None,
+        abstain: bool = False,
         checkpoint: str | int = "last",
     ) -> list[Any]:
         """Answers with their confidence: the probability of the whole answer with its end.
 
         ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
-        answers are not given.
+        answers are not given. ``abstain``: nor are those about people whom the model has not read about, by the rule that the
+        run's evaluation fitted on all its scores (``abstain_rule``).
         """
+        if abstain and abstain_below is not None:
+            raise UsageError("--abstain and --abstain-below are two rules for saying nothing; give one of them.")
+        rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
-        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below)
+        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
+
+    def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
+        """The rule for "I don't know" that the evaluation on validation fitted; measured here where none is kept."""
+        self.recipe.objective.require_answers()
+        kept = self.evaluation().details if checkpoint == "last" else {}
+        rule = rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details)
+        if rule is None:
+            raise UsageError(
+                f"{self.folder} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "
+                "--abstain-below P."
+            )
+        return rule
 
     def questions(self, file: Path | str) -> Any:
         """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""

@@ -104,8 +104,8 @@ class Decoder(PreTrainedModel):
         return tuple(parts)
 
 
-def planted(name: str, law: str) -> Fault:
-    return Fault(name, law, lambda: Decoder(name))
+def planted(name: str, law: str, says: str = "broken") -> Fault:
+    return Fault(name, law, lambda: Decoder(name), says)
 
 
 HIDDEN = [
@@ -126,9 +126,9 @@ KEPT = [
     "rows exchanged in the cache",
     "only the last four are kept",
     "the token before is lost",
-    "keys in half precision",
     "values scaled again",
     "a full cache loses its first",
     "new tokens see each other",
 ]
-MASKED = [*(planted(name, "padding") for name in HIDDEN), *(planted(name, "cache") for name in KEPT)]
+ROUNDED = planted("keys in half precision", "cache", "passed")  # a cast is raised to float64 with everything else
+MASKED = [*(planted(name, "padding") for name in HIDDEN), *(planted(name, "cache") for name in KEPT), ROUNDED]

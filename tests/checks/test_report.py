@@ -77,6 +77,19 @@ def test_a_report_written_before_there_was_cannot_tell_is_read() -> None:
     assert CheckReport.from_plain(document).judged == {"causality": "broken"}
 
 
+def test_reports_of_two_paths_are_joined_law_by_law() -> None:
+    model = CheckReport("it", tested={"batch": "so"}, not_judged={"labels": "no"}, notes=("a",), seconds=1.0)
+    path = CheckReport("the loss", tested={"batch": "thus", "labels": "all"}, notes=("a", "b"), seconds=2.0)
+    both = model.joined(path)
+    assert (both.subject, both.tested) == ("it", {"batch": "so; thus", "labels": "all"})
+    assert (both.not_judged, both.notes, both.seconds) == ({}, ("a", "b"), 3.0)
+    assert both.passed
+    unsure = model.joined(CheckReport("the loss", cannot_tell={"batch": "it raised"}))
+    assert unsure.judged == {"batch": "cannot tell"}  # what holds for one path only does not hold
+    assert unsure.cannot_tell == {"batch": "the loss: it raised"}
+    assert model.joined(REPORT).broken == REPORT.broken
+
+
 def test_html_is_escaped() -> None:
     assert "&lt;b&gt;" in CheckReport("<b>")._repr_html_()
 

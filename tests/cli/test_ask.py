@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.data.worlds import WorldConfig
+from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.experiment import train
 from glassformer.runs.directory import RunDirectory
 
@@ -45,6 +46,26 @@ def test_one_question_and_many(cli, world_run, tmp_path):
     assert cli("ask", world_run, "--questions", questions, "--predictions", written).code == 0
     assert len(written.read_text().splitlines()) == 15
     assert "Where was Mimo Dado born? " in cli("ask", world_run, "Where was Mimo Dado born?").out
+
+
+def test_abstaining_by_the_rule_of_the_evaluation(cli, world_run, monkeypatch):
+    questions = WorldConfig(people=60).files().questions("validation")
+    both = cli("ask", world_run, "--questions", questions, "--abstain", "--abstain-below", 0.5)
+    assert "--abstain and --abstain-below are two rules" in both.sentence
+    missing = cli("ask", world_run, "--questions", questions, "--abstain")  # three steps: no answer is right, so none is fitted
+    assert missing.code == 2
+    assert "has no rule for abstaining" in missing.sentence
+
+    def rule(threshold: float) -> AbstainRule:
+        names = ("confidence", "familiarity", "reading")
+        return AbstainRule(names, (0.0,) * 3, (1.0,) * 3, (1.0,) * 3, 0.0, threshold, ("Born where, {name}?",), ("Dado", "Lee"))
+
+    for threshold, abstained in ((-1e9, 0), (1e9, 15)):
+        monkeypatch.setattr("glassformer.run.rule_of", lambda _, threshold=threshold: rule(threshold))
+        many = cli("ask", world_run, "--questions", questions, "--abstain", "--json").json
+        assert many["abstained"] == abstained
+    one = cli("ask", world_run, many["answers"][0]["question"], "--abstain", "--json").json["answers"][0]
+    assert one["score"] == pytest.approx(many["answers"][0]["score"], abs=1e-3)  # alone as among others
 
 
 def test_evaluate_counts_answers_and_records_openings(cli, world_run):

@@ -1,4 +1,4 @@
-"""docs/variants.md is what the slots list, and lists what the issue names."""
+"""docs/variants.md is what the slots list, and lists the parts a reader expects."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -22,6 +23,10 @@ def test_by_hand() -> None:
     assert found.values.tolist() == [1.5, 0.0, 2.5]
     assert found.value == pytest.approx(11 / 6)
     assert found.value != pytest.approx(found.values.mean())  # long units count for more
+
+
+def test_where_nothing_weighs_anything_there_is_no_value() -> None:
+    assert math.isnan(units([0.0, 2.0], [0.0, 0.0]).value)
 
 
 def test_the_value_does_not_depend_on_order_or_on_the_cut_of_equal_units() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import xml.etree.ElementTree
 
 import pytest
 from matplotlib.figure import Figure
 
-from glassformer.figures.encode import inline_svg, png_address, printable, save_figure, to_bytes
+from glassformer.figures.encode import inline_svg, printable, save_figure, to_bytes
 from glassformer.figures.style import new_axes, styled
 from glassformer.foundation.errors import UsageError
 
@@ -52,12 +51,6 @@ def test_two_figures_of_a_page_share_no_names(figure: Figure) -> None:
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
 def test_equal_figures_give_equal_bytes(figure: Figure, suffix: str) -> None:
     assert to_bytes(figure, suffix) == to_bytes(figure, suffix)
-
-
-def test_png_address(figure: Figure) -> None:
-    kind, _, payload = png_address(figure, dpi=50).partition(",")
-    assert kind == "data:image/png;base64"
-    assert base64.b64decode(payload).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"), ("deep/a.pdf", b"%PDF")])

@@ -15,7 +15,6 @@ from glassformer.study.power import (
     detectable,
     documents_wanted,
     power_of,
-    power_table,
     seeds_needed,
 )
 from glassformer.study.statistics import sign_flip
@@ -29,7 +28,6 @@ TABLE = {6: (1.43, 1.88, 2.11), 8: (1.16, 1.45, 1.60), 12: (0.89, 1.08, 1.17), 1
 def test_the_table(seeds):
     found = [detectable(seeds, changes) for changes in (1, 3, 5)]
     assert found == pytest.approx(TABLE[seeds], abs=0.006)
-    assert power_table([seeds], 3) == [{"seeds": seeds, "changes": 3, "detectable_sd": pytest.approx(found[1])}]
 
 
 @pytest.mark.parametrize(("difference", "seeds", "changes"), [(0.0, 6, 1), (1.1, 3, 2), (0.8, 16, 5), (2.0, 40, 1)])

@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.study.units import slow_waves, units_of, waves
-
-
-def test_waves_are_few_orthogonal_and_blind_to_a_constant():
-    for blocks in (2, 10, 110, 1000):
-        basis = slow_waves(blocks)
-        assert basis.shape == (blocks, waves(blocks))
-        np.testing.assert_allclose(basis.T @ basis, np.eye(waves(blocks)), atol=1e-12)
-        np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-12)
-    assert [waves(blocks) for blocks in (2, 10, 110, 1000)] == [1, 1, 6, 25]
+from glassformer.study.units import units_of
 
 
 def test_a_document_without_tokens_is_left_out_and_weights_sum_to_one():

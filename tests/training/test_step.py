@@ -144,3 +144,15 @@ def test_fused_dropout_comes_from_the_step_alone(make_step, some_batches) -> Non
         outcomes.append(step(some_batches().batch(0), number, 1.0).loss)
     assert torch.equal(outcomes[0], outcomes[1])
     assert not torch.equal(outcomes[0], outcomes[2])
+
+
+def test_measuring_a_step_gives_its_figures_and_changes_nothing(make_step, some_batches) -> None:
+    step, batch = make_step(model={"dropout": 0.1}, accumulate=2, clip=1e-3), some_batches().batch(0)
+    before = {name: parameter.clone() for name, parameter in step.loss.network.named_parameters()}
+    measured = step.measure(batch, 4)
+    assert all(torch.equal(parameter, before[name]) for name, parameter in step.loss.network.named_parameters())
+    assert all(parameter.grad is None for parameter in step.loss.network.parameters())
+    assert not step.optimizers.tensors()
+    taken = step(batch, 4, 1.0)
+    assert torch.equal(measured.loss, taken.loss)
+    assert torch.equal(measured.gradient, taken.gradient)

@@ -16,7 +16,7 @@ from glassformer.byhand.numbers import Array, as_matrix, as_number, as_vector
 from glassformer.foundation.errors import ConfigError, UnknownName
 
 GOALS = ("select", "identity", "average", "weights")
-# Keys of SYSTEMS S0.1; least squares on them gives the published queries to every printed digit.
+# Keys of a published exercise; least squares on them gives the published queries to every printed digit.
 WORKED_KEYS = ((0.47, 0.65, 0.60), (0.64, 0.50, -0.59), (-0.03, -0.48, -0.88), (0.43, -0.83, 0.35))
 
 

@@ -73,7 +73,7 @@ class Finding:
                 )
                 what += " do not belong to one distribution, and miss it"
             case "path":
-                what = f"another path: the {measured} of {self.where} differ from the plain one at {self.to_position}"
+                what = f"another path: the {measured} at {self.to_position} differ from those of the plain one"
             case "cache":
                 what = (
                     f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "

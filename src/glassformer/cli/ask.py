@@ -25,6 +25,9 @@ def command(
     abstain_below: Annotated[
         float | None, typer.Option("--abstain-below", metavar="P", help='Say "I don\'t know" below this confidence.')
     ] = None,
+    abstain: Annotated[
+        bool, typer.Option("--abstain", help="... where the run's evaluation says that the person was not read about.")
+    ] = False,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers here, one per line.")
     ] = None,
@@ -40,7 +43,7 @@ def command(
     loaded = load(run, plugins=plugin or (), watch=remarks())
     second = {} if pair is None else {"pairs": [pair]}
     items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], **second)
-    answers = loaded.ask(items, beams=beams, abstain_below=abstain_below, checkpoint=checkpoint)
+    answers = loaded.ask(items, beams=beams, abstain_below=abstain_below, abstain=abstain, checkpoint=checkpoint)
     if predictions is not None:
         from glassformer.foundation.files import write_atomically
 

@@ -127,24 +127,32 @@ def command(
     if dry_run:
         _foresee(recipe, vary, json, **{name: asked[name] for name in FORESEEN})
         return
+    from glassformer.study.finding import several_bases
+
+    plans: Any = several_bases(recipe) if recipe is not None else None
+    if also or plans:
+        _compare_sets([*(plans or [recipe]), *(also or ())], vary, asked, json)
+    else:
+        _compare_one(recipe, vary, {**asked, "confirm": confirm}, json, details)
+
+
+def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
+    """The same changes of several recipes."""
+    with watching_a_study() as watch:
+        from glassformer.study.compare_sets import compare_sets
+
+        sets = compare_sets(bases, vary, **asked, watch=watch)
+        page = sets.report()
+    print_json({**sets.plain(), "report": str(page)}) if json else _print_sets(sets, page)
+
+
+def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool, details: bool) -> None:
     with watching_a_study() as watch:
         from glassformer.study.compare import compare
-        from glassformer.study.compare_sets import compare_sets
-        from glassformer.study.finding import several_bases
 
-        plans: Any = several_bases(recipe) if recipe is not None else None
-        if also or plans:
-            sets = compare_sets([*(plans or [recipe]), *(also or ())], vary, **asked, watch=watch)
-            page = sets.report()
-        else:
-            study = compare(recipe, vary, confirm=confirm, **asked, watch=watch)
-            page = study.report()
-    if also or plans:
-        print_json({**sets.plain(), "report": str(page)}) if json else _print_sets(sets, page)
-    elif json:
-        print_json({**study.plain(), "report": str(page)})
-    else:
-        _print(study, page, details)
+        study = compare(recipe, vary, **asked, watch=watch)
+        page = study.report()
+    print_json({**study.plain(), "report": str(page)}) if json else _print(study, page, details)
 
 
 def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:

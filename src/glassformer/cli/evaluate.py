@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.console import out, print_json, remarks, watching
 from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import UsageError
+
+if TYPE_CHECKING:
+    from glassformer.evaluation.proportions import TwoCheckpoints
+    from glassformer.evaluation.results import Evaluation
 
 
 def command(
@@ -36,9 +40,30 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
-    from glassformer.objectives.texts import all_texts, texts_table
     from glassformer.run import load
 
+    _refuse_contradictions(split, data, text)
+    loaded = load(run, plugins=plugin or (), watch=remarks())
+    own_texts: dict[str, Evaluation] = {}
+    with watching() as watch:
+        how: dict[str, Any] = {"checkpoint": checkpoint, "allow_leaks": allow_leaks, "watch": watch}
+        if text:
+            results = loaded.evaluate_texts(text, predictions=predictions, **how)
+        else:
+            results = [loaded.evaluate(split, data=data, predictions=predictions, **how)]
+            if data is None:
+                own_texts = loaded.evaluate_own_texts(**how)
+    paired = None
+    if against is not None:
+        other = load(against, plugins=plugin or (), watch=remarks())
+        paired = loaded.against(other, split or "validation", allow_leaks=allow_leaks)
+    if json:
+        print_json(_document(results, results if text else list(own_texts.values()), paired))
+    else:
+        _print(results, own_texts, paired)
+
+
+def _refuse_contradictions(split: str | None, data: Path | None, text: list[str] | None) -> None:
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
     if split is not None and (data is not None or text):
@@ -47,32 +72,20 @@ def command(
         )
     if split is not None and split not in ("train", "validation", "test") and not split.startswith("test:"):
         raise UsageError(f"--split {split!r} is none of train, validation, test, test:NAME.")
-    loaded = load(run, plugins=plugin or (), watch=remarks())
-    own_texts = {}
-    with watching() as watch:
-        if text:
-            results = loaded.evaluate_texts(
-                text, checkpoint=checkpoint, predictions=predictions, allow_leaks=allow_leaks, watch=watch
-            )
-        else:
-            results = [
-                loaded.evaluate(
-                    split, data=data, checkpoint=checkpoint, predictions=predictions, allow_leaks=allow_leaks, watch=watch
-                )
-            ]
-            if data is None:
-                own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
-    paired = None
-    if against is not None:
-        paired = loaded.against(
-            load(against, plugins=plugin or (), watch=remarks()), split or "validation", allow_leaks=allow_leaks
-        )
-    if json:
-        document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
-        document |= {} if paired is None else {"against": paired.plain()}
-        texts = results if text else list(own_texts.values())
-        print_json({**document, "texts": [result.plain() for result in texts]} if texts else document)
-        return
+
+
+def _document(results: list[Evaluation], texts: list[Evaluation], paired: TwoCheckpoints | None) -> dict[str, Any]:
+    """The JSON of an evaluation; of several texts, all of them together and each on its own."""
+    from glassformer.objectives.texts import all_texts
+
+    document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
+    document |= {} if paired is None else {"against": paired.plain()}
+    return {**document, "texts": [result.plain() for result in texts]} if texts else document
+
+
+def _print(results: list[Evaluation], own_texts: dict[str, Evaluation], paired: TwoCheckpoints | None) -> None:
+    from glassformer.objectives.texts import texts_table
+
     for result in results:
         out().print(str(result), markup=False)
     if paired is not None:

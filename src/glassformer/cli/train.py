@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
 from glassformer.foundation.plugins import plugin_flags
+
+if TYPE_CHECKING:
+    from glassformer.recipe_cost import Plan
+    from glassformer.run import Run
 
 
 def command(
@@ -38,18 +42,13 @@ def command(
     """
     changes = changes_of(set_)
     if dry_run:
-        with watching() as watch:
-            from glassformer.recipe_cost import plan as plan_of
-
-            plan = plan_of(recipe, set=changes, seed=seed, plugins=plugin or (), timed=True, watch=watch)
-        print_json(plan.plain()) if json else _print_plan(plan)
+        _print_cost(recipe, changes, seed, plugin or [], json)
         return
     with watching() as watch:
         from glassformer.experiment import train
         from glassformer.foundation.stopwatch import Stopwatch
 
         clock = Stopwatch(from_process_start=True)
-
         run = train(
             recipe,
             set=changes,
@@ -64,12 +63,14 @@ def command(
             clock=clock,
             watch=watch,
         )
-    summary = run.summary()
     if timing:
         _print_timing(run.directory.timings()[-1])
-    if json:
-        print_json(summary)
-        return
+    print_json(run.summary()) if json else _print_result(run)
+
+
+def _print_result(run: Run) -> None:
+    """Where the run is, its last validation figure, and what one may do with it."""
+    summary = run.summary()
     metric = run.recipe.objective.metric(summary["metric"])
     value = summary[metric.recorded]
     out().print(f"Run: {run.folder}", markup=False)
@@ -88,10 +89,15 @@ def _print_timing(timing: dict[str, Any]) -> None:
     say(f"{'all':<12} {whole['seconds']:8.2f} s  {whole['cpu']:8.2f} s of the processor")
 
 
-def _print_plan(plan: object) -> None:
-    from glassformer.recipe_cost import Plan
+def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins: list[Path], json: bool) -> None:
+    with watching() as watch:
+        from glassformer.recipe_cost import plan as plan_of
 
-    assert isinstance(plan, Plan)
+        plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
+    print_json(plan.plain()) if json else _print_plan(plan)
+
+
+def _print_plan(plan: Plan) -> None:
     rows = [[part.name, str(part.copies), f"{part.parameters:,}", f"{part.forward_flops:,}"] for part in plan.cost.parts]
     rows.append(["all", "", f"{plan.cost.parameters:,}", f"{plan.cost.forward_flops:,}"])
     print_table("Cost by part", ["part", "copies", "parameters", "FLOPs forward, one step"], rows)

@@ -41,6 +41,9 @@ KNOWN_ANSWERED = 0.9
 """The share of known people that are still answered at the threshold of ``nowhere_abstained``."""
 
 
+FAMILIES = 8
+
+
 @dataclass(frozen=True)
 class Said:
     """The answers to some questions, in order. ``confidence`` is None for guessers, which have none."""
@@ -114,6 +117,7 @@ def _about_nowhere(
     if said.scores and nowhere.scores:
         judged = retrieved_or_made_up(said.scores, right_N, questions.ids, nowhere.scores, nobody.ids, answered=KNOWN_ANSWERED)
         if judged is not None:
+            judged["rule"] |= {"wordings": list(questions.wordings), "families": _families(questions)}
             details["retrieved"] = judged
             figures["retrieved_auc"] = Estimate.from_plain(judged["auc"]["together"])
             if judged["abstention"] is not None:
@@ -124,6 +128,11 @@ def _about_nowhere(
         details["sound"] = {name: one.plain() for name, one in sound.items()}
     details["answers"] = _table(nobody, nowhere, np.zeros(len(nobody)))
     return figures, details
+
+
+def _families(questions: Questions) -> list[str]:
+    """Last words of some people's names, for telling how well a line is read with another one."""
+    return list(dict.fromkeys(subject(one).split()[-1] for one in questions.questions))[:FAMILIES]
 
 
 def sound_of_answers(questions: Questions, answers: Sequence[str]) -> Mapping[str, Estimate]:

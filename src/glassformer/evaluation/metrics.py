@@ -87,7 +87,7 @@ def _about_unknown(losses: DocumentLosses) -> str | None:
 
 def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
     """The figures of ``LANGUAGE_METRICS``; intervals are drawn over documents (or blocks of the only document)."""
-    loss = ratio(documents.nats, documents.tokens)
+    loss = ratio(documents.nats, documents.tokens, blocks=documents.unit == "block")
     by_word = _nats_per(documents, documents.words, "the number of words of these texts is not known")
     by_character = _nats_per(documents, documents.characters, "the number of characters of these texts is not known")
     by_byte = _nats_per(documents, documents.bytes, _why_no_bytes(documents))
@@ -114,7 +114,7 @@ def document_perplexities(documents: DocumentLosses) -> np.ndarray:
 
 def _document_perplexity(documents: DocumentLosses) -> Estimate:
     if documents.documents <= 1:  # one document's perplexity is the perplexity; its blocks carry the interval
-        return _mapped(ratio(documents.nats, documents.tokens), math.exp)
+        return _mapped(ratio(documents.nats, documents.tokens, blocks=True), math.exp)
     found = mean(document_perplexities(documents)[documents.tokens > 0])
     if found.value is None or found.high is None:
         return found
@@ -131,7 +131,7 @@ def _nats_per(documents: DocumentLosses, sizes: np.ndarray, why_unknown: str) ->
     if np.isnan(sizes).any():
         return Estimate(None, reason=why_unknown)
     # a unit of marks alone has nats and no size: its nats are spread over all, so that the sum stays that of the text
-    return ratio(*_joined(documents.nats, sizes))
+    return ratio(*_joined(documents.nats, sizes), blocks=documents.unit == "block")
 
 
 def _joined(nats: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +142,7 @@ def _joined(nats: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _share(documents: DocumentLosses) -> Estimate:
-    share = ratio(documents.unknown, documents.tokens)
+    share = ratio(documents.unknown, documents.tokens, blocks=documents.unit == "block")
     if share.low is None or share.high is None:
         return share
     return replace(share, low=max(share.low, 0.0), high=min(share.high, 1.0))

@@ -6,6 +6,7 @@ A unit is what intervals are drawn over and what a study pairs: a document, a qu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -35,8 +36,9 @@ class Units:
 
     @property
     def value(self) -> float:
-        """The metric over the whole set."""
-        return float(self.values @ self.weights) / float(self.weights.sum())
+        """The metric over the whole set; NaN where no unit weighs anything."""
+        total = float(self.weights.sum())
+        return float(self.values @ self.weights) / total if total > 0.0 else math.nan
 
     def plain(self) -> dict[str, Any]:
         return {"sums": self.sums.tolist(), "weights": self.weights.tolist()}

@@ -233,7 +233,7 @@ def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes],
     if own.value is None:
         return f"The model gives no {word} ({own.reason}); the {best} baseline gives {known[best]:.4f} {metric.unit}."
     theirs, ours = baselines[best].units[metric.name], model.units[metric.name]
-    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights)
+    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit == "block")
     assert gain.value is not None
     beside, what = (
         f"{word} {own.value:.4f} against {known[best]:.4f}",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.calibration import first_half
 from glassformer.evaluation.coverage import abstention
 from glassformer.evaluation.ranking import auc, together
@@ -25,11 +26,13 @@ def retrieved_or_made_up(
     *,
     answered: float = 0.9,
 ) -> dict[str, Any] | None:
-    """AUC of each score alone and of all together, and what abstaining by all together gives; all on the other half."""
+    """AUC of each score alone and of all together, and what abstaining by all together gives; all on the other half.
+
+    ``rule``: that of the abstention, for new questions.
+    """
     names = list(known)
     scores = np.column_stack([np.concatenate([known[name], nowhere[name]]) for name in names])
     retrieved = np.concatenate([right_N > 0, np.zeros(len(nowhere_ids), dtype=bool)])
-    told = np.concatenate([np.ones(len(known_ids), dtype=bool), np.zeros(len(nowhere_ids), dtype=bool)])
     fitted = first_half([*known_ids, *nowhere_ids])
     other = ~fitted
     if not (retrieved[fitted].any() and (~retrieved)[fitted].any() and retrieved[other].any() and (~retrieved)[other].any()):
@@ -38,10 +41,15 @@ def retrieved_or_made_up(
     combined = together(scores[fitted], retrieved[fitted].astype(np.float64), scores)
     found["together"] = auc(combined[other & retrieved], combined[other & ~retrieved])
     # Told of or not is another question than right or wrong: whoever is nowhere should get no answer.
-    familiar = together(scores[fitted], told[fitted].astype(np.float64), scores)
-    at = len(known_ids)
+    known_half, nowhere_half = first_half(known_ids), first_half(nowhere_ids)
+    rule = AbstainRule.fit(_chosen(known, known_half), _chosen(nowhere, nowhere_half), answered=answered)
     return {
         "auc": {name: one.plain() for name, one in found.items()},
-        "abstention": abstention(familiar[:at], known_ids, familiar[at:], nowhere_ids, answered=answered),
+        "abstention": abstention(rule.score(known), known_ids, rule.score(nowhere), nowhere_ids, answered=answered),
+        "rule": rule.plain(),
         "tested_on": {"retrieved": int((other & retrieved).sum()), "made_up": int((other & ~retrieved).sum())},
     }
+
+
+def _chosen(scores: Mapping[str, np.ndarray], which_N: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: values[which_N] for name, values in scores.items()}

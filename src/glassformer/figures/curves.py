@@ -81,7 +81,7 @@ def learning_curves(
         axes.set(xlabel="step", ylabel=unit, title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(ncols=1 if alone else 2)
+            axes.legend(loc="upper right", ncols=1 if alone else 2)  # "best" is searched for, and slowly
         return figure
 
 
@@ -100,7 +100,7 @@ def loss_by_position(
         axes.set(xlabel="position in the window (tokens the model has seen)", ylabel=unit, title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         if len(means) > 1:
-            axes.legend()
+            axes.legend(loc="upper right")
         return figure
 
 

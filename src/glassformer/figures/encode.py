@@ -1,11 +1,10 @@
-"""A figure -> SVG text for a page, a PNG as a data address, or a file chosen by its suffix.
+"""A figure -> SVG text for a page, or a file chosen by its suffix.
 
 The same figure gives the same bytes: no date, no random names. Nothing refers to anything outside.
 """
 
 from __future__ import annotations
 
-import base64
 import html
 import io
 import re
@@ -53,11 +52,6 @@ def inline_svg(figure: Figure, *, label: str = "", prefix: str = "") -> str:
         text = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{prefix}", text)
     shown = f'role="img" aria-label="{html.escape(printable(label))}"' if label else 'aria-hidden="true"'
     return text.replace("<svg ", f"<svg {shown} ", 1).strip()
-
-
-def png_address(figure: Figure, *, dpi: int = 150) -> str:
-    """A ``data:`` address that an ``<img>`` shows without any file."""
-    return "data:image/png;base64," + base64.b64encode(to_bytes(figure, ".png", dpi=dpi)).decode()
 
 
 def save_figure(figure: Figure, file: str | Path, *, dpi: int = 150) -> Path:

@@ -6,7 +6,7 @@ to exactly the large batch. The head is applied in chunks of tokens: the full ta
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -22,14 +22,6 @@ if kernels.AVAILABLE:
 IGNORED = -100
 COLUMNS_UNIT = 64
 """A GPU makes a table of scores fast whose width is a whole number of these; 50,257 columns take nearly twice as long."""
-
-
-class HasFeatures(Protocol):
-    """What a loss asks of a model."""
-
-    head: nn.Module
-
-    def features(self, ids_BT: Tensor) -> Tensor: ...
 
 
 def summed_cross_entropy(logits_BTV: Tensor, targets_BT: Tensor, *, smoothing: float = 0.0) -> Tensor:

@@ -38,6 +38,8 @@ class Answer:
     confidence: float
     abstained: bool = False
     alternatives: tuple[tuple[str, float], ...] = ()
+    score: float | None = None
+    """The score that decided whether to abstain, where several were put together."""
 
     @property
     def said(self) -> str:
@@ -53,6 +55,7 @@ class Answer:
             "confidence": self.confidence,
             "abstained": self.abstained,
             "alternatives": others,
+            **({} if self.score is None else {"score": self.score}),
         }
 
     def __str__(self) -> str:

@@ -13,8 +13,9 @@ from torch import Tensor
 from glassformer.data.batches import Batch, shuffled
 from glassformer.data.questions import Questions
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.answer_baselines import ANSWER_BASELINES, OpenBookAnswer
-from glassformer.evaluation.answers import ANSWER_METRICS, answer_outcomes
+from glassformer.evaluation.answers import ANSWER_METRICS, Said, answer_outcomes
 from glassformer.evaluation.guessing import LONGEST_TEXT
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
@@ -128,9 +129,25 @@ class AnswersConfig(ObjectiveConfig):
         return [{"question": one.question, "answer": one.answer, "confidence": one.confidence} for one in answers]
 
     def ask(
-        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+        self,
+        network: Network,
+        items: Any,
+        tools: EvaluationTools,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        abstain_by: AbstainRule | None = None,
     ) -> list[Any]:
-        return answer_questions(network, tools.tokenizer, items, beams=beams, abstain_below=abstain_below)
+        answers = answer_questions(network, tools.tokenizer, items, beams=beams, abstain_below=abstain_below)
+        if abstain_by is None:
+            return answers
+        told = Said([one.answer for one in answers], np.array([one.confidence for one in answers]))
+        asked = replace(items, wordings=abstain_by.wordings)
+        scores = abstain_by.score(retrieval_scores(network, tools.tokenizer, asked, told, abstain_by.families))
+        return [
+            replace(one, score=float(score), abstained=bool(score < abstain_by.threshold))
+            for one, score in zip(answers, scores)
+        ]
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         part = data.part("questions")

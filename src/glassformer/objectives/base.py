@@ -14,6 +14,7 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import UsageError
@@ -101,9 +102,16 @@ class ObjectiveConfig(VariantConfig):
             )
 
     def ask(
-        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+        self,
+        network: Network,
+        items: Any,
+        tools: EvaluationTools,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        abstain_by: AbstainRule | None = None,
     ) -> list[Any]:
-        """Answers to questions, with their confidence."""
+        """Answers to questions, with their confidence. ``abstain_by``: the rule that an evaluation of the run fitted."""
         self.require_answers()
         raise NotImplementedError
 

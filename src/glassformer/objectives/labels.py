@@ -14,6 +14,7 @@ from glassformer.data.batches import Batch
 from glassformer.data.label_batches import IGNORED, EncodedTexts, LengthGroups, PaddedRows, encode_texts, in_order
 from glassformer.data.labels import LabelledTexts
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
 from glassformer.evaluation.labels import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
 from glassformer.evaluation.outcomes import Outcomes
@@ -86,9 +87,17 @@ class LabelsConfig(ObjectiveConfig):
         return rows
 
     def ask(
-        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+        self,
+        network: Network,
+        items: Any,
+        tools: EvaluationTools,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        abstain_by: AbstainRule | None = None,
     ) -> list[Answer]:
         """The label of each text with its probability; the other labels are the alternatives."""
+        assert abstain_by is None, "no evaluation of labels fits a rule"
         if abstain_below is not None and not 0 <= abstain_below <= 1:
             raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
         answers = []

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.answer_baselines import ANSWER_BASELINES
 from glassformer.evaluation.answers import ANSWER_METRICS
 from glassformer.evaluation.outcomes import Outcomes
@@ -155,9 +156,16 @@ class MixtureConfig(ObjectiveConfig):
         self.judge.require_answers()
 
     def ask(
-        self, network: Network, items: Any, tools: EvaluationTools, *, beams: int = 1, abstain_below: float | None = None
+        self,
+        network: Network,
+        items: Any,
+        tools: EvaluationTools,
+        *,
+        beams: int = 1,
+        abstain_below: float | None = None,
+        abstain_by: AbstainRule | None = None,
     ) -> list[Any]:
-        return self.judge.ask(network, items, tools, beams=beams, abstain_below=abstain_below)
+        return self.judge.ask(network, items, tools, beams=beams, abstain_below=abstain_below, abstain_by=abstain_by)
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         return self.judge.sample(network, data, tools)

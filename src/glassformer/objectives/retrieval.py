@@ -28,8 +28,13 @@ FAINTEST = -30.0
 """The least log probability that counts: what is impossible must not rule a mean."""
 
 
-def retrieval_scores(network: Any, tokenizer: Tokenizer, questions: Questions, said: Said) -> dict[str, np.ndarray]:
-    """Each score for each question, higher where the answer was more likely retrieved; float64 [N]."""
+def retrieval_scores(
+    network: Any, tokenizer: Tokenizer, questions: Questions, said: Said, families: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
+    """Each score for each question, higher where the answer was more likely retrieved; float64 [N].
+
+    ``families``: family names to compare each person's own with; those of the other questions unless given.
+    """
     assert said.confidence is not None
     scores = {"confidence": np.log(np.maximum(said.confidence, np.exp(FAINTEST)))}
     names = [subject(question) for question in questions.questions]
@@ -40,7 +45,7 @@ def retrieval_scores(network: Any, tokenizer: Tokenizer, questions: Questions, s
         found = [continuation_nats(network, prompts, told) for prompts in others]
         scores["agreement"] = np.mean([np.maximum(-nats, FAINTEST) for nats in found], axis=0)
     scores["familiarity"] = -continuation_nats(network, *_read(tokenizer, names))
-    scores["reading"] = _reading(network, tokenizer, names, said.answers)
+    scores["reading"] = _reading(network, tokenizer, names, said.answers, families)
     return scores
 
 
@@ -59,19 +64,33 @@ def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[
     return prompts
 
 
-def _reading(network: Any, tokenizer: Tokenizer, names: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+def _reading(
+    network: Any, tokenizer: Tokenizer, names: Sequence[str], answers: Sequence[str], families: Sequence[str]
+) -> np.ndarray:
     """log p(line) less the mean of lines whose name has another's last word."""
 
     def lines(about: Sequence[str]) -> list[str]:
         return [f"{STATEMENT.replace(SLOT, name)} {answer}." for name, answer in zip(about, answers)]
 
     own = -continuation_nats(network, *_read(tokenizer, lines(names)))
-    families = [name.split()[-1] for name in names]
+    others = _others(names, families)
     changed = np.zeros(len(names))
-    for shift in range(1, CHANGED + 1):
-        mixed = [" ".join([*name.split()[:-1], families[(at + shift) % len(names)]]) for at, name in enumerate(names)]
+    for which in range(CHANGED):
+        mixed = [" ".join([*name.split()[:-1], some[which]]) for name, some in zip(names, others)]
         changed -= continuation_nats(network, *_read(tokenizer, lines(mixed))) / CHANGED
     return own - changed
+
+
+def _others(names: Sequence[str], families: Sequence[str]) -> list[list[str]]:
+    """For each name ``CHANGED`` other family names: those of the next questions, or of the list given."""
+    own = [name.split()[-1] for name in names]
+    if not families:
+        return [[own[(at + shift) % len(names)] for shift in range(1, CHANGED + 1)] for at in range(len(names))]
+    found = []
+    for family in own:
+        usable = [one for one in families if one != family] or [family]
+        found.append([usable[which % len(usable)] for which in range(CHANGED)])
+    return found
 
 
 def _read(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError, UsageError
 from glassformer.foundation.files import read_json, room_on_disk, sha256_of_file, sync_folder, write_json
 from glassformer.runs.directory import RunDirectory
 
@@ -192,3 +192,15 @@ def sums_of(run: RunDirectory, step: int) -> dict[str, str]:
     """The sha256 of weights and optimizer state at ``step``: what two equal runs share."""
     sums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
     return {name: sums[name] for name in (MODEL, OPTIMIZER)}
+
+
+def step_named(run: RunDirectory, which: str | int, best: Callable[[], int | None]) -> int:
+    """The step that ``best`` or a number names; ``best`` gives the one that the run's newest checkpoint calls so."""
+    step, steps = (best() if which == "best" else which), run.steps()
+    if which == "best" and step not in steps:
+        raise RunError(f"{run.root} kept no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.")
+    if not str(step).isdigit():
+        raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
+    if int(str(step)) not in steps:
+        raise RunError(f"{run.root} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
+    return int(str(step))

@@ -6,7 +6,8 @@ Finds the folder and the place to run; ``finding`` finds the plan, and the condu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
+Baseline = Literal["auto", "paired", "bank"]
 
 
 def compare(
@@ -56,7 +58,7 @@ def compare(
     plugins: Sequence[Path | str] = (),
     store: bool = True,
     confirm: Path | str | None = None,
-    baseline: Literal["auto", "paired", "bank"] = "auto",
+    baseline: Baseline = "auto",
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and gives its verdicts.
@@ -69,31 +71,50 @@ def compare(
     ``confirm``: a study whose winner is run once more, on fresh seeds and on the test text.
     """
     load_plugins(plugins)
-    flags = {
-        "seeds": seeds,
-        "first_seed": first_seed,
-        "looks": None if looks is None else list(looks),
-        "max_seeds": max_seeds,
-        "metric": metric,
-        "margin": margin,
-        "planned_effect": planned_effect,
-        "match": match,
-        "tune": None if tune is None else dict(tune),
-        "budget_hours": budget_hours,
-        "allow_leaks": allow_leaks,
-    }
-    given = {name: value for name, value in flags.items() if value is not None}
+    given = _given(
+        {"seeds": seeds, "first_seed": first_seed, "looks": looks, "max_seeds": max_seeds, "metric": metric, "margin": margin}
+        | {"planned_effect": planned_effect, "match": match, "tune": tune, "budget_hours": budget_hours}
+        | {"allow_leaks": allow_leaks}
+    )
     if confirm is not None:
         _refuse_beside_confirm(recipe=source is not None or bool(vary), settings=bool(given or set or out is not None))
-        source, out = confirmation(Study.load(confirm))
-        baseline = "paired"
-    elif source is None:
-        raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
+    source, out, baseline = _study_asked_for(source, confirm, out, baseline)
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **given)
     on, more = _where(on)
-    notes = [*notes, *more]
     directory = StudyDirectory(Path(out)) if out is not None else _folder(source, plan, resolve)
     place = _place(on, directory, jobs=jobs, address=address, gpu_share=gpu_share, plan=plan, resolve=resolve)
+    kept = TrialStore() if store and on != "ray" else None
+    with _begun(directory, plan, resolve, [*notes, *more], watch) as plan:
+        named = out is not None
+        return Conductor(
+            plan, directory, resolve, place, plugins=plugins, watch=watch, named=named, store=kept, baseline=baseline
+        ).run()
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said of a plan's settings; what is None is as the plan says."""
+    plain = {key: list(value) if key == "looks" and value is not None else value for key, value in flags.items()}
+    plain["tune"] = None if plain["tune"] is None else dict(plain["tune"])
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def _study_asked_for(
+    source: Source | StudyPlan | None, confirm: Path | str | None, out: Path | str | None, baseline: Baseline
+) -> tuple[Source | StudyPlan, Path | str | None, Baseline]:
+    """The recipe or plan, the folder and the kind of baseline: as given, or those of a confirmation."""
+    if confirm is None:
+        if source is None:
+            raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
+        return source, out, baseline
+    plan, folder = confirmation(Study.load(confirm))
+    return plan, folder, "paired"
+
+
+@contextmanager
+def _begun(
+    directory: StudyDirectory, plan: StudyPlan, resolve: Resolve, notes: Sequence[str], watch: Watcher
+) -> Iterator[StudyPlan]:
+    """The plan as the folder holds it, which is this process's alone; a study that fails at its beginning leaves nothing."""
     with directory.alone():
         begins = not directory.exists()
         plan, more = directory.begin(plan, resolve)
@@ -101,17 +122,7 @@ def compare(
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.foresight()}")
         try:
-            return Conductor(
-                plan,
-                directory,
-                resolve,
-                place,
-                plugins=plugins,
-                watch=watch,
-                named=out is not None,
-                store=TrialStore() if store and on != "ray" else None,
-                baseline=baseline,
-            ).run()
+            yield plan
         except GlassformerError:
             if begins:
                 directory.forget_beginning()

@@ -6,7 +6,6 @@ The unit of a difference is the standard deviation over seeds of the paired diff
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -55,11 +54,6 @@ def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float 
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _power(middle, critical, seeds - 1) < power else (low, middle)
     return high / math.sqrt(seeds)
-
-
-def power_table(seeds: Sequence[int], changes: int = 1, alpha: float = ALPHA) -> list[dict[str, float]]:
-    """One row per number of seeds: what can be seen with a chance of 80 %."""
-    return [{"seeds": n, "changes": changes, "detectable_sd": detectable(n, changes, alpha)} for n in seeds]
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,8 @@ def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Fl
             if result.units is None:
                 continue
             sizes = units_of(result.units, metric).weights
+            if not sizes.sum() > 0.0:
+                raise ConfigError(f"{result.trial.label} was measured on nothing: all {len(sizes)} units weigh 0.")
             if first is None:
                 first = result, sizes
             elif not np.array_equal(sizes, first[1]):

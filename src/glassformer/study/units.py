@@ -5,14 +5,13 @@ Documents are weighed by their tokens. Blocks are neighbours, and neighbours are
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.evaluation.neighbours import block_variance, waves
 from glassformer.foundation.distributions import Floats
 
 
@@ -43,7 +42,7 @@ class Units:
         if m < 2:
             return np.full(spread.shape[:-1], np.inf)
         if self.blocks:
-            return np.asarray(m * ((spread @ (self.weights[:, None] * slow_waves(m))) ** 2).mean(axis=-1))
+            return block_variance(self.weights * spread)
         return np.asarray((m - 1) / m * (spread**2 @ (self.weights / (1.0 - self.weights)) ** 2))
 
     def rest(self, d: Floats, seed_means: Floats, spread: Floats) -> Floats:
@@ -67,18 +66,3 @@ def units_of(d: Floats, weights: npt.ArrayLike | None, blocks: bool) -> tuple[Fl
     assert w.shape == d.shape[-1:]
     assert np.all(w >= 0.0)
     return d[..., w > 0.0], Units(w[w > 0.0] / w.sum(), blocks)
-
-
-def waves(blocks: int) -> int:
-    """How many slow waves the variance along a text is taken from: few, so that neighbours that are alike do not fool it.
-
-    A quarter of blocks^(2/3), judged by simulation: 5 to 6 % false alarms for lag-1 correlations of 0, .3 and .6.
-    """
-    return max(1, round(0.25 * blocks ** (2.0 / 3.0)))
-
-
-@lru_cache(maxsize=64)
-def slow_waves(blocks: int) -> Floats:
-    """[block, wave]: the first cosines along the text, of length 1 each and orthogonal to a constant."""
-    place = (np.arange(blocks) + 0.5) / blocks
-    return np.asarray(math.sqrt(2.0 / blocks) * np.cos(np.pi * place[:, None] * np.arange(1, waves(blocks) + 1)))

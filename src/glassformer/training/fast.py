@@ -93,10 +93,10 @@ class GraphedStep:
         """The step that was recorded."""
         return self._step
 
-    def measure(self, batch: Batch) -> StepOutcome:
-        """The loss and the gradient norm of step 0 as it is replayed; weights and optimizer are put back; for checks."""
+    def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
+        """The loss and the gradient norm of a step as it is replayed; weights and optimizer are put back; for checks."""
         with self._as_before():
-            return self(batch, 0, 0.0)
+            return self(batch, step, 0.0)
 
     def _capture(self, batch: Batch) -> _Captured:
         """Captures one step on a copy of the batch; weights and optimizer are put back as they were."""

@@ -60,9 +60,9 @@ class TrainStep:
         self.optimizers.zero_grad()
         return StepOutcome(loss, grad_norm)
 
-    def measure(self, batch: Batch) -> StepOutcome:
-        """The loss and the gradient norm that step 0 would give, with nothing changed; for checks."""
-        self.prepare(0, 0.0)
+    def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
+        """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
+        self.prepare(step, 0.0)
         self.optimizers.zero_grad()
         loss = self._backward(batch, self.loss.count(batch))
         norm = self._norm()

@@ -25,7 +25,7 @@ def worked():
 
 
 def test_the_worked_example():
-    """SYSTEMS S1.1: scores 3, 1, 1, -3 and output (3, 2, -4)."""
+    """By hand: scores 3, 1, 1, -3 and output (3, 2, -4)."""
     numbers = argmax().numbers
     assert numbers["scores"] == [3, 1, 1, -3]
     assert numbers["output"] == [3, 2, -4]

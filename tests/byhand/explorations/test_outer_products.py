@@ -15,7 +15,7 @@ def basis():
 
 
 def test_queries_keys_and_values_by_hand(basis):
-    """SYSTEMS S2.6 e, worked out on paper for |u| = beta."""
+    """Worked out on paper for |u| = beta."""
     beta = 1.5
     a, b, c, d = u = beta * basis
     q_map, k_map, v_map = matrices(u, beta)

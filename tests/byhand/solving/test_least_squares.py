@@ -12,13 +12,13 @@ PUBLISHED = np.array(
 
 
 def test_gives_the_published_queries_to_every_printed_digit():
-    """SYSTEMS S0.1: select the first, and the identity, by target logits of 100."""
+    """The exercise: select the first, and the identity, by target logits of 100."""
     for place, row in enumerate(PUBLISHED):
         np.testing.assert_allclose(fit(worked_keys(), 100 * np.eye(4)[place], 1.0), row, rtol=0, atol=5.01e-5)
 
 
 def test_gives_the_published_poor_average():
-    """SYSTEMS S0.1: target logits (3, 3, -2, -3) give weights near (.549, .446, .004, .001)."""
+    """The exercise: target logits (3, 3, -2, -3) give weights near (.549, .446, .004, .001)."""
     found = least_squares(worked_keys(), np.array([0.5, 0.5, 0, 0]), 1.0, 1.0, np.array([3.0, 3, -2, -3]))
     np.testing.assert_allclose(found.own_weights, [0.549, 0.446, 0.004, 0.001], rtol=0, atol=5e-4)
 

@@ -14,7 +14,7 @@ from glassformer.foundation.errors import ConfigError
 
 @pytest.fixture(scope="module")
 def averaging_query() -> np.ndarray:
-    """The query of SYSTEMS S0.1 item 4, which the next two items keep."""
+    """The query of the exercise, which the next two questions keep."""
     answer = solve("worked", "average 1,2", bound=20)
     assert isinstance(answer, Answer)
     return answer.query

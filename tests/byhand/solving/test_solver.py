@@ -1,4 +1,4 @@
-"""SYSTEMS S0.1 item by item, and a thousand random problems against an independent linear program."""
+"""The exercise question by question, and a thousand random problems against an independent linear program."""
 
 from __future__ import annotations
 

@@ -68,6 +68,23 @@ def test_a_crash_is_an_entry_and_the_order_is_that_of_the_names(monkeypatch) -> 
     assert [line.split("/")[0] for line in said] == ["1", "2", "3"]
 
 
+def test_the_limit_is_on_seconds_of_one_core(monkeypatch) -> None:
+    """One computes without end, one waits longer than the limit and is done; what is known is not made again."""
+
+    def stand_in(name: str) -> dict:
+        while name == "Computes":
+            pass
+        time.sleep(1.5)
+        return {"class": name, "built": False, "error": "E"}
+
+    monkeypatch.setattr(run, "examine", stand_in)
+    monkeypatch.setattr(run, "PATIENCE", 500.0)  # however busy this machine is
+    known, made = {"Known": {"class": "Known", "built": False, "error": "K"}}, []
+    entries = run_zoo(["Computes", "Known", "Waits"], workers=2, limit=1.0, known=known, keep=made.append)
+    assert [entry["error"] for entry in entries] == ["not done within 1 s of one core", "K", "E"]
+    assert {entry["class"] for entry in made} == {"Computes", "Waits"}
+
+
 class Tiny(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -115,9 +132,10 @@ def test_the_verdict_in_words(entry: dict, words: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["prophetnet", "bamba", "mamba", "rwkv", "cpmant"])
+@pytest.mark.parametrize("script", ["prophetnet", "bamba", "blt", "mamba", "deepseek_v4", "rwkv", "cpmant"])
 def test_a_fault_is_shown_without_us(script: str) -> None:
     program = [sys.executable, "-W", "ignore", str(DOCS / "found" / f"{script}.py")]
     shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
-    assert "change by" in shown
-    assert "change by 0.0e+00" not in shown
+    released = [line for line in shown.splitlines() if "change by" in line and not line.startswith("mended")]
+    assert released
+    assert not any("change by 0.0e+00" in line for line in released)

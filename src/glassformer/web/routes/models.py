@@ -85,6 +85,7 @@ class Question(Config):
     questions: list[str]
     beams: int = 5
     abstain_below: float | None = None
+    abstain: bool = False
     checkpoint: str | int = "last"
 
 
@@ -96,7 +97,8 @@ async def ask(request: Request) -> Response:
     def answer() -> dict[str, Any]:
         run = desk.workshop.run(directory)
         items = run.question_texts(wanted.questions)
-        found = run.ask(items, beams=wanted.beams, abstain_below=wanted.abstain_below, checkpoint=wanted.checkpoint)
+        below, by_rule = wanted.abstain_below, wanted.abstain
+        found = run.ask(items, beams=wanted.beams, abstain_below=below, abstain=by_rule, checkpoint=wanted.checkpoint)
         return {"answers": [one.plain() for one in found]}
 
     return reply(await desk.workshop.do(answer))

@@ -1,0 +1,43 @@
+"""README: its pictures are there, small and drawn from real output; the first screen shows a terminal, a map, the verdicts."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FIRST_SCREEN = README.split("## What it does")[0]
+PICTURES = re.findall(r"!\[(.+?)\]\((docs/\S+?)\)", README)
+
+
+def make_readme():
+    spec = importlib.util.spec_from_file_location("make_readme", ROOT / "docs" / "make_readme.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pictures_are_there_and_small() -> None:
+    for _, file in PICTURES:
+        assert 1000 < (ROOT / file).stat().st_size < 150_000, file
+
+
+def test_the_first_screen_shows_a_terminal_a_map_and_the_verdicts() -> None:
+    shown = [file for _, file in PICTURES if file in FIRST_SCREEN]
+    assert [Path(file).stem for file in shown] == ["readme-evaluate", "readme-attention", "readme-verdicts"]
+    texts = {file: " ".join(ElementTree.parse(ROOT / file).getroot().itertext()) for file in shown}
+    terminal, _, verdicts = texts.values()
+    assert "$ glassformer evaluate runs/mine" in terminal
+    assert "bigram" in terminal
+    for word in ("better", "same", "not decided", "invalid"):
+        assert word in verdicts
+
+
+def test_a_terminal_loses_nothing() -> None:
+    lines = ["a < b & c", "", "x" * 130, "[better] it is"]
+    drawn = make_readme().terminal("glassformer demo", "\n".join(lines), most=100)
+    rows = [text.text or "" for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert rows == ["$ glassformer demo", "a < b & c", "", "x" * 100, "x" * 30, "[better] it is"]
