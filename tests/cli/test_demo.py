@@ -35,15 +35,9 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     assert 'src="http' not in page
     other = cli("demo", "--out", tmp_path / "other", *words[3:], "--json")  # from kept trials: nothing is trained
     assert other.code == 0, other.err
-<<<<<<< HEAD
     taken = re.search(r"(\d+) of (\d+) trials are taken from earlier studies", other.err)
     assert taken is not None
     assert taken[1] == taken[2], other.err
-=======
-    trained = len(list((tmp_path / "demo" / "trials").glob("*/seed-*")))
-    assert f"{trained} of 32 trials are taken from earlier studies" in other.err
-    assert len(list((tmp_path / "other" / "trials").glob("*/seed-*"))) == trained
->>>>>>> verdicts
     assert other.json["verdicts"] == document["verdicts"]
     answer = cli(*words)  # again: nothing is left to do
     assert answer.code == 0
