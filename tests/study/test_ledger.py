@@ -137,7 +137,7 @@ def false_alarms(groups: int, stream: int) -> float:
 
 
 def test_quick_five_studies_of_a_change_that_does_nothing():
-    assert false_alarms(400, 1) <= 0.06 + 3 * math.sqrt(0.06 * 0.94 / 400)
+    assert false_alarms(200, 1) <= 0.06 + 3 * math.sqrt(0.06 * 0.94 / 200)
 
 
 @pytest.mark.slow

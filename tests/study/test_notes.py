@@ -45,3 +45,10 @@ def test_few_tuning_seeds_are_named(made_up, tmp_path):
     tune = {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 2}
     study = made_up.study(tmp_path / "study", LOSSES, tune=tune)
     assert any("Tuned on 2 seeds only" in note for note in study.notes)
+
+
+def test_a_confirmation_says_whether_it_holds(made_up, tmp_path):
+    held = made_up.study(tmp_path / "held", LOSSES, confirms="studies/first")
+    assert held.notes[0] == "alibi of studies/first is confirmed, on fresh seeds and on the validation text."
+    lost = made_up.study(tmp_path / "lost", {"base": GOOD, "alibi": [one + 0.5 for one in GOOD]}, confirms="studies/first")
+    assert "alibi of studies/first is not confirmed (worse)" in lost.notes[0]

@@ -34,7 +34,7 @@ def compare_sets(
     """The same changes of several base recipes: a study on each, in a folder of its own, and verdicts over all of them."""
     if len(sources) < 2:
         raise UsageError("Several sets are two recipes or more; for one give it alone.")
-    names = [Path(source).stem if isinstance(source, str | Path) else f"set-{at + 1}" for at, source in enumerate(sources)]
+    names = [_name(source, at) for at, source in enumerate(sources)]
     if len(set(names)) < len(names):
         names = [f"{name}-{at + 1}" for at, name in enumerate(names)]
     load_plugins(more.get("plugins", ()))
@@ -45,6 +45,12 @@ def compare_sets(
     found = SetStudy(folder, studies)
     found.write()
     return found
+
+
+def _name(source: Source | StudyPlan, at: int) -> str:
+    """The set's folder: that of the recipe's file or name, else its number."""
+    base = source.get("base") if isinstance(source, Mapping) else source
+    return Path(base).stem if isinstance(base, str | Path) else f"set-{at + 1}"
 
 
 def _same_question(sources: Mapping[str, Source | StudyPlan], vary: Any, more: Mapping[str, Any]) -> None:

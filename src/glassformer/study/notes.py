@@ -25,7 +25,7 @@ OVERLAP = "also occur in train"
 def notes_of(study: Study) -> list[str]:
     """Every note, once."""
     book = study.book.variants
-    notes = [note for facts in book.values() for note in facts.notes]
+    notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
     for name, facts in book.items():
         if BASE in book and facts.tokens != book[BASE].tokens:
             notes.append(f"{name} is trained on {facts.tokens:,} tokens and the baseline on {book[BASE].tokens:,}.")
@@ -35,6 +35,17 @@ def notes_of(study: Study) -> list[str]:
         notes += [f"{one.trial.label}: {one.reason}" for one in rows if one.reason]
     every = [*notes, *data_notes(study), *early_ends(study), *_few_tuning_seeds(study), *_below_bigram(study), *_unlike(study)]
     return list(dict.fromkeys(every))
+
+
+def _confirmation(study: Study) -> list[str]:
+    """What a confirmation is about, and whether it holds."""
+    if study.plan.confirms is None:
+        return []
+    told = []
+    for one in study.verdicts:
+        word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
+        told.append(f"{one.variant} of {study.plan.confirms} is {word}, on fresh seeds and on the {study.plan.split} text.")
+    return told
 
 
 def remarks_of(study: Study) -> tuple[str, ...]:
