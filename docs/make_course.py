@@ -36,7 +36,8 @@ def run(name: str, folder: Path) -> str:
     print(f"== {name}: {time.monotonic() - began:.0f} s\n{done.stdout}", flush=True)
     if done.returncode:
         raise SystemExit(f"{name} ended with {done.returncode}.")
-    return done.stdout
+    caches = os.environ.get("GLASSFORMER_CACHE", "")
+    return done.stdout.replace(str(folder.resolve()), "FOLDER").replace(caches or str(Path.home()), "CACHE")
 
 
 def keep(lesson: str, printed: dict[str, str], folder: Path) -> None:

@@ -64,9 +64,6 @@ def verdict_picture(folder: Path) -> None:
 def main(run: Path, study: Path, look_run: Path) -> None:
     output = printed("evaluate", f"runs/{run.name}", folder=run.parents[1])
     (PICTURES / "readme-evaluate.svg").write_text(terminal(f"glassformer evaluate runs/{run.name}", output), encoding="utf-8")
-    (PICTURES / "readme-demo.svg").write_text(
-        terminal("glassformer demo", "\n".join(Study.load(study).sentences())), encoding="utf-8"
-    )
     verdict_picture(study)
     look = gf.load(look_run).look("kxqzvbmkxqzvbmkxqzvbm")
     best = max(look.head_table(), key=lambda row: row["induction"])

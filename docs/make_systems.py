@@ -143,7 +143,7 @@ def found(row: dict[str, Any]) -> str:
 
 
 def table(name: str) -> str:
-    """Figures of a study's variants by text, over seeds; written by bench/study_table.py."""
+    """Figures of a study's variants by text, over seeds: of bench/study_table.py, or of a study that was only begun."""
     file = MEASUREMENTS / f"table-{name}.json"
     if not file.is_file():
         return f"Perplexity of each variant by text: not measured yet (`python bench/study_table.py studies/{name}`)."

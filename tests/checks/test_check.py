@@ -108,6 +108,7 @@ class TestHonestModels:
         assert all(parameter.grad is None for parameter in model.parameters())
         assert torch.get_default_dtype() == torch.float32
 
+    @pytest.mark.slow
     def test_thorough_check_tries_every_cut(self) -> None:
         model = build_model(ModelConfig.parse({**TINY, "context": 40}), VOCABULARY, seed=1)
         quick, thorough = check_model(model), check_model(model, quick=False)

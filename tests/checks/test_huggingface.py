@@ -52,7 +52,10 @@ def decoders() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral", "gpt_neox"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", pytest.param("mistral", marks=SLOW), pytest.param("gpt_neox", marks=SLOW)])
 def test_decoders_pass_every_law_in_pure_float64(name: str) -> None:
     report = check_model(decoders()[name])
     assert report.passed, str(report)
@@ -120,6 +123,7 @@ def test_folder_is_loaded_from_safetensors_alone(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
+@pytest.mark.slow
 def test_context_of_a_model_that_states_none_is_found_by_trying() -> None:
     torch.manual_seed(0)
     config = transformers.MambaConfig(vocab_size=50, hidden_size=12, state_size=5, num_hidden_layers=2, pad_token_id=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,13 +11,14 @@ from glassformer.cli.demo import open_in_page
 FEW = [
     word
     for setting in (
-        "training.steps=3",
+        "training.steps=60",  # enough to beat the baselines
+        "training.lr=0.03",
         "model.width=8",
         "model.heads=2",
         "model.layers=1",
         "model.context=16",
         "training.batch_size=2",
-        "evaluation.every=3",
+        "evaluation.every=60",
     )
     for word in ("--set", setting)
 ]
@@ -34,14 +36,23 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     assert 'src="http' not in page
     other = cli("demo", "--out", tmp_path / "other", *words[3:], "--json")  # from kept trials: nothing is trained
     assert other.code == 0, other.err
-    trained = len(list((tmp_path / "demo" / "trials").glob("*/seed-*")))
-    assert f"{trained} of 32 trials are taken from earlier studies" in other.err
-    assert len(list((tmp_path / "other" / "trials").glob("*/seed-*"))) == trained
+    taken = re.search(r"(\d+) of (\d+) trials are taken from earlier studies", other.err)
+    assert taken is not None
+    assert taken[1] == taken[2], other.err
     assert other.json["verdicts"] == document["verdicts"]
     answer = cli(*words)  # again: nothing is left to do
     assert answer.code == 0
     assert f"Report: {document['report']}" in answer.out
     assert answer.out.splitlines()[-1].endswith(f"glassformer serve {tmp_path / 'demo'}")  # opens the study in the page
+
+
+def test_a_baseline_that_learned_nothing_ends_the_study_from_kept_trials_too(cli, tmp_path, tiny_text) -> None:
+    words = ["demo", "--jobs", 1, *[word.replace("lr=0.03", "lr=1e-7") for word in FEW], "--set", f"data.path={tiny_text}"]
+    for folder in ("first", "second"):
+        answer = cli(*words, "--out", tmp_path / folder)
+        assert answer.code == 0, answer.err
+        assert "24 trials of changes are not begun" in answer.err
+        assert [place.name for place in (tmp_path / folder / "trials").iterdir()] == ["base"]
 
 
 def test_the_line_can_be_typed_where_the_program_is_not_on_the_path(monkeypatch, tmp_path) -> None:

@@ -286,7 +286,7 @@ class TestOnTheWayIn:
         assert table[1].endswith(",1,the first one")
         assert table[2].endswith(',2,"deeper, a bit"')
         records = cli("runs", runs, "--csv", "--metrics").out.splitlines()
-        assert records[0].startswith("run,step,loss,gradient,lr")
+        assert records[0].startswith("run,step,loss,grad_norm,lr")
         assert len(records) == 1 + 2 * (6 + 2)
         assert "the first one" in cli("runs", runs).out
 

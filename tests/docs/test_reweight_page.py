@@ -65,6 +65,7 @@ def test_the_check_says_what_the_page_shows(merge: str) -> None:
         assert line.split("It enters at")[1:] == told.split("It enters at")[1:]
 
 
+@pytest.mark.slow
 def test_the_snippet_runs_shortened(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(DOCS.parent / "src"), "PYTHONWARNINGS": "error"}
     words = [sys.executable, str(DOCS / "snippets" / "reweight.py"), "1", "3", "32"]

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,13 @@ def test_code_in_pages_comes_from_files() -> None:
     assert loose == []
 
 
-def runnable() -> list[str]:
-    return sorted(file.name for file in SNIPPETS.iterdir() if file.is_file() and not RUN_ELSEWHERE.match(file.name))
+TAKE_LONG = ("huggingface.sh", "look.sh", "compare_command.sh", "labels.sh")
+"""Shell snippets of many commands, each of which imports torch anew."""
+
+
+def runnable() -> list[Any]:
+    names = sorted(file.name for file in SNIPPETS.iterdir() if file.is_file() and not RUN_ELSEWHERE.match(file.name))
+    return [pytest.param(name, marks=pytest.mark.slow) if name in TAKE_LONG else name for name in names]
 
 
 @pytest.mark.parametrize("name", runnable())

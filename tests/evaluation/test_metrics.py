@@ -183,12 +183,14 @@ def covered(texts: Iterator[EvaluatedText], truth: dict[str, float]) -> dict[str
     return {name: float(np.mean(found)) for name, found in hits.items()}
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth() -> None:
     rng = np.random.default_rng(2024)
     found = covered((drawn_text(80, rng) for _ in range(500)), the_truth())
     assert all(0.93 <= share <= 0.97 for share in found.values()), found
 
 
+@pytest.mark.slow
 def test_blocks_of_one_document_cover_the_truth() -> None:
     rng = np.random.default_rng(2025)
     per_token = KINDS @ WORDS_OF_KIND

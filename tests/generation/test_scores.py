@@ -1,4 +1,4 @@
-"""Scores of the next token by the decoder that generates: those of the definition, a row for each prompt."""
+"""Scores of the next token by the decoder that generates: those of the reference implementation, a row for each prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glassformer.generation.scores import scores_by_reference, scores_in_generat
 PROMPTS = [[3], [1, 2, 3, 4, 5], [7] * 18, list(range(20))]  # the last is longer than the window
 
 
-def test_the_decoder_gives_the_scores_of_the_definition(model) -> None:
+def test_the_decoder_gives_the_scores_of_the_reference(model) -> None:
     expected = scores_by_reference(model, PROMPTS)
     assert expected.shape == (len(PROMPTS), model.dims.vocabulary)
     torch.testing.assert_close(scores_in_generation(model, PROMPTS), expected, rtol=1e-4, atol=1e-5)

@@ -27,7 +27,13 @@ RECIPE = {
     "checkpoint": {"every": 5},
 }
 # The command runs in another folder, where a PYTHONPATH that says "src" would find nothing.
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(glassformer.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+
+def environment() -> dict[str, str]:
+    """Read when a test runs: by then the cache is the tests' own."""
+    return os.environ | {"PYTHONPATH": str(Path(glassformer.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+
 TRIALS = 18  # of the baseline and two changes with 6 seeds each; the third leaks and is not trained
 VARY = ("--vary", "model.mixer=none", "--vary", "model.merge=reweight", "--vary", "training.lr=1e-7")
 
@@ -44,7 +50,20 @@ def story(lines: int = 60) -> str:
 
 
 def command(folder: Path, out: str, *more: str) -> list[str]:
-    words = ["compare", "mine.yaml", *VARY, "--seeds", "6", "--jobs", "2", "--out", out, "--json", *more]
+    words = [
+        "compare",
+        "mine.yaml",
+        *VARY,
+        "--seeds",
+        "6",
+        "--jobs",
+        "2",
+        "--out",
+        out,
+        "--json",
+        "--no-store",
+        *more,
+    ]  # each trains its own
     return [sys.executable, "-m", "glassformer", *words]
 
 
@@ -57,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, out: str, *more: str) -> dict[str, Any]:
     words = command(folder, out, *more)
-    done = subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=570, check=False)
+    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=570, check=False)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -82,7 +101,7 @@ def finished_in(folder: Path) -> int:
 def killed(folder: Path, out: str, trials: int, pause: float) -> int:
     """Starts the study, kills its driver with -9 a moment after ``trials`` trials are done; gives how many were done."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    driver = subprocess.Popen(command(folder, out), cwd=folder, env=ENVIRONMENT, **silent)
+    driver = subprocess.Popen(command(folder, out), cwd=folder, env=environment(), **silent)
     deadline = time.monotonic() + 300
     try:
         while finished_in(folder / out) < trials or not (folder / out / "trials").exists():
@@ -131,7 +150,7 @@ def two_nodes() -> Iterator[str]:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'glassformer[ray]'")
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        for name, value in {**ENVIRONMENT, "RAY_USAGE_STATS_ENABLED": "0"}.items():
+        for name, value in {**environment(), "RAY_USAGE_STATS_ENABLED": "0"}.items():
             patch.setenv(name, value)
         from ray.cluster_utils import Cluster
 
@@ -161,7 +180,7 @@ def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
     """SIGTERM to the driver alone: workers finish their step and save, nothing is left running, exit code 143."""
     words = command(folder, "stopped")
     heard = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    driver = subprocess.Popen(words, cwd=folder, env=ENVIRONMENT, **heard)
+    driver = subprocess.Popen(words, cwd=folder, env=environment(), **heard)
     assert driver.stderr is not None
     deadline = time.monotonic() + 300
     while (

@@ -14,7 +14,13 @@ import pytest
 import glassformer
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(glassformer.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+
+def environment() -> dict[str, str]:
+    """Read when a test runs: by then the cache is the tests' own."""
+    return os.environ | {"PYTHONPATH": str(Path(glassformer.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+
 SMALL = ["--set", "training.steps=30", "--set", "evaluation.every=15", "--set", "checkpoint.every=15"]
 
 
@@ -31,7 +37,9 @@ def say(tmp_path: Path):
 
     def call(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "glassformer", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=570, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=570, check=False
+        )
         assert done.returncode == code, done.stderr
         return done
 
@@ -61,7 +69,13 @@ def test_the_student(say, tmp_path) -> None:
         "import glassformer as gf; run = gf.load('runs/mine'); print(run.evaluate().loss, run.token_losses('the cat').shape)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.endswith("(6,)\n")
 

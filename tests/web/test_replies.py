@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+
+from starlette.responses import Response
 
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.web.place import NotFound
-from glassformer.web.replies import dumped, error_reply
+from glassformer.web.replies import answered, dumped, error_reply, reply
 
 
 def test_no_nan_leaves_the_server() -> None:
@@ -31,3 +34,17 @@ def test_bodies_are_bounded(client) -> None:
 def test_words_of_the_address(client) -> None:
     assert client.get("/api/run").json()["error"] == "run is missing in the address."
     assert "not a number" in client.get("/api/run/curves", params={"run": "one", "low": "nan"}).json()["error"]
+
+
+def test_a_server_that_is_stopped_answers_what_it_has_begun() -> None:
+    async def journey() -> int:
+        async def slow(request: object) -> Response:
+            await asyncio.sleep(60)
+            return reply({})
+
+        task = asyncio.create_task(answered(slow)(None))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        task.cancel()
+        return (await task).status_code
+
+    assert asyncio.run(journey()) == 503

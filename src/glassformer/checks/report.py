@@ -73,7 +73,7 @@ class Finding:
                 )
                 what += " do not belong to one distribution, and miss it"
             case "path":
-                what = f"another path: the {measured} at {self.to_position} differ from those of the plain one"
+                what = f"another path: from {self.from_position} on, the {measured} at {self.to_position} differ from the plain"
             case "cache":
                 what = (
                     f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "

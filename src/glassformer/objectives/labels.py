@@ -166,9 +166,8 @@ def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None)
     """Scores of the labels [B, C]; a network that tells the first text from the second is told which is which."""
     key_padding_mask_BS = batch["hidden"]
     more = {"types_BT": batch["types"]} if "types" in batch.tensors and getattr(network, "takes_types", False) else {}
-    scores: Tensor = network.head(
-        network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, noise=noise, **more), key_padding_mask_BS
-    )
+    features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, noise=noise, **more)
+    scores = network.read_out(features_BTD, key_padding_mask_BS)
     if scores.ndim != 2:
         raise ConfigError(
             f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "

@@ -7,7 +7,7 @@ the order of things; executors do the work, and the statistics judge it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -249,21 +249,22 @@ class Conductor:
         left = [trial for trial in trials if not results[trial.label].done]
         taken = self._keeper.take(left) if self._keeper else []
         results.update({trial.label: self._read(trial, repair=True) for trial in taken})
-        left = self._worth_running([trial for trial in left if not results[trial.label].done], results.values())
+        left = self._worth_running([trial for trial in left if not results[trial.label].done], list(results.values()))
         if left:
             self._spent = self._spent_before()
             self._run(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
         return [self._with_failure(self._read(trial)) for trial in trials]
 
-    def _worth_running(self, left: list[Trial], results: Iterable[TrialResult]) -> list[Trial]:
-        """Without the changes, where a run of the baseline that is here already cannot be used."""
-        bad = [
-            one.trial for one in results if one.trial.variant == BASE and one.trial.area == "trials" and one.problem is not None
-        ]
-        changes = [trial for trial in left if trial.variant != BASE and trial.area == "trials"] if bad else []
-        if changes:
-            self.watch.say(f"The baseline cannot be used ({bad[0].label}), so {len(changes)} trials of changes are not begun.")
-        return [trial for trial in left if trial not in changes]
+    def _worth_running(self, left: list[Trial], results: Sequence[TrialResult]) -> list[Trial]:
+        """Where a run of the baseline that was kept is bad, the changes are not begun: see ``_give_up_on_changes``."""
+        spoilt = (one for one in results if one.done and one.problem is not None)
+        bad = next((one.trial for one in spoilt if one.trial.variant == BASE and one.trial.area == "trials"), None)
+        worth = [trial for trial in left if bad is None or trial.variant == BASE or trial.area != "trials"]
+        if bad is not None and len(worth) < len(left):
+            self.watch.say(
+                f"The baseline cannot be used ({bad.label}), so {len(left) - len(worth)} trials of changes are not begun."
+            )
+        return worth
 
     def _with_failure(self, result: TrialResult) -> TrialResult:
         reason = self.failures.get((result.trial.variant, result.trial.seed))

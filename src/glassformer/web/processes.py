@@ -79,7 +79,7 @@ class Processes:
             raise RunError(f"{name} is not running.")
         os.kill(record["pid"], signal.SIGTERM)
 
-    def wait(self, name: str, seconds: float = 10.0) -> None:
+    def wait(self, name: str, seconds: float = 60.0) -> None:
         """Waits a little for a process that is ending; one that goes on is left to go on."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and (self.find(name) or {}).get("alive"):

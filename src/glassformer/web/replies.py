@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -104,6 +105,8 @@ def answered(handler: Handler) -> Handler:
             return await handler(request)
         except HTTPException:
             raise
+        except asyncio.CancelledError:  # the server is stopped while a job runs: no traceback for whoever pressed Ctrl-C
+            return reply({"error": "The server was stopped."}, 503)
         except Exception as error:
             return error_reply(error)
 

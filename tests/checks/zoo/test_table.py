@@ -81,7 +81,7 @@ def test_what_is_written_is_the_document(tmp_path) -> None:
 def test_what_was_found_before_a_stop_is_kept_for_the_same_code(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "new"
     assert kept(folder) == {}
-    for one in ENTRIES[:2]:
+    for one in (*ENTRIES[:2], {"class": "Busy", "built": True, "error": "not done within 100 s on the wall"}):
         keep(one, folder)
     with (folder / "zoo.jsonl").open("a") as stream:
         stream.write('{"build": ["cut o')

@@ -65,6 +65,7 @@ def test_a_study_on_two_nodes_gives_the_numbers_of_one_process(cluster, recipe, 
     assert not ray.is_initialized()  # the connection was ours, and is ended
 
 
+@pytest.mark.slow
 def test_lost_processes_are_tried_again_and_both_nodes_work(cluster, tmp_path):
     deadly, count = tmp_path / "deadly.py", tmp_path / "count"
     deadly.write_text(

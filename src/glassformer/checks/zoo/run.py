@@ -31,6 +31,7 @@ LIMIT_SECONDS = 60.0
 """Of one core, for building a class and checking it."""
 PATIENCE = 20.0
 """How many times the limit the clock on the wall may show: for what waits and does not compute, and for busy machines."""
+ON_THE_WALL = "on the wall"
 
 
 @dataclass
@@ -98,7 +99,7 @@ def _answer(job: _Job, limit: float) -> dict[str, Any] | None:
         return None
     job.process.kill()
     job.process.join()
-    return {"class": job.name, "built": True, "error": f"not done within {PATIENCE * limit:.0f} s on the wall"}
+    return {"class": job.name, "built": True, "error": f"not done within {PATIENCE * limit:.0f} s {ON_THE_WALL}"}
 
 
 def _child(name: str, end: Connection, limit: float) -> None:

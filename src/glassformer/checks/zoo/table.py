@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checks.zoo.build import causal_classes
-from glassformer.checks.zoo.run import in_words
+from glassformer.checks.zoo.run import ON_THE_WALL, in_words
 from glassformer.foundation.build import code_sha256
 
 LAWS = ("causality", "batch", "state", "padding", "cache")
@@ -129,12 +129,13 @@ def _css(cell: str) -> str:
 
 
 def kept(folder: Path) -> dict[str, dict[str, Any]]:
-    """The entries that a broken-off run of the same code and libraries left in the folder, by class."""
+    """The entries that a broken-off run of the same code and libraries left in the folder, by class; not those of classes
+    that only a busy machine kept from being done."""
     file, found = folder / KEPT, dict[str, dict[str, Any]]()
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         with suppress(ValueError, KeyError):  # a line that was cut off
             document = json.loads(line)
-            if document["build"] == _build():
+            if document["build"] == _build() and not document["entry"].get("error", "").endswith(ON_THE_WALL):
                 found[document["entry"]["class"]] = document["entry"]
     return found
 

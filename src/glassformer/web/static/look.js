@@ -93,7 +93,7 @@ function nextTable(found, without, name) {
     h("tbody", {}, found.next.map((one) => {
       const by = before.has(one.id) ? one.probability - before.get(one.id) : null;
       return h("tr", {}, h("td", {}, h("code", {}, visible(one.token))), found.before && h("td", { class: "number" }, before.has(one.id) ? percent(before.get(one.id)) : "–"),
-        h("td", { class: "number" }, percent(one.probability)), found.before && h("td", { class: `number ${by > 0 ? "up" : "down"}` }, by === null ? "–" : `${by >= 0 ? "+" : "−"}${(100 * Math.abs(by)).toFixed(1)}`),
+        h("td", { class: "number" }, percent(one.probability)), found.before && h("td", { class: `number ${by === null || Math.abs(by) < 0.0005 ? "" : by > 0 ? "up" : "down"}` }, by === null ? "–" : `${by >= 0 ? "+" : "−"}${(100 * Math.abs(by)).toFixed(1)}`),
         h("td", {}, h("meter", { min: 0, max: 1, value: one.probability, "aria-hidden": true })));
     }))));
 }
