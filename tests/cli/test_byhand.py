@@ -128,7 +128,7 @@ def _printed_by(snippet: Path) -> str:
 def test_the_docs_show_what_their_snippets_print(page: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
-    assert len(blocks) >= 2
+    assert len(blocks) >= (0 if page.stem == "questions" else 2)  # those are answered on paper
     for (_, name, code), (kind, _, shown) in zip(blocks[::2], blocks[1::2], strict=True):
         assert kind == "text"
         assert code == (DOCS.parent / name).read_text(encoding="utf-8"), f"{page.name} and {name} differ"
