@@ -93,18 +93,24 @@ class TestEveryLesson:
         for figure in re.findall(r"(?<![\d.])\d+\.\d+(?![\d.])", prose):
             assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", told), figure
 
-    def test_its_cells_run_shortened(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        names: dict[str, Any] = {}
-        for code in code_cells(name):
-            for pattern, instead in SHORTER:
-                code = re.sub(pattern, instead, code)
-            if code.startswith("%%bash\n"):
-                run_commands(code.removeprefix("%%bash\n"))
-            elif code.startswith("from IPython.display"):
-                assert Path(re.search(r"runs/\w+\.svg", code)[0]).stat().st_size > 1000  # type: ignore[index]
-            else:
-                exec(compile(code, name, "exec"), names)
+
+SLOW = ("3-gpt", "4-positions", "6-knowledge")
+"""Lessons that evaluate a whole split or start a study: too long for every run of the tests."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LESSONS])
+def test_its_cells_run_shortened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in code_cells(name):
+        for pattern, instead in SHORTER:
+            code = re.sub(pattern, instead, code)
+        if code.startswith("%%bash\n"):
+            run_commands(code.removeprefix("%%bash\n"))
+        elif code.startswith("from IPython.display"):
+            assert Path(re.search(r"runs/\w+\.svg", code)[0]).stat().st_size > 1000  # type: ignore[index]
+        else:
+            exec(compile(code, name, "exec"), names)
 
 
 def run_commands(code: str) -> None:
