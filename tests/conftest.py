@@ -37,6 +37,22 @@ def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["GLASSFORMER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _own_plugins() -> Iterator[None]:
+    """Plugins that a module's tests loaded into this process are gone for the next module."""
+    from glassformer.foundation import plugins
+    from glassformer.foundation.registry import Slot
+
+    before = dict(plugins._loaded)
+    yield
+    plugins._loaded.clear()
+    plugins._loaded.update(before)
+    for slot in Slot.every.values():
+        foreign = [name for name, variant in slot._variants.items() if variant.__module__.startswith("glassformer_plugin_")]
+        for name in foreign:
+            del slot._variants[name]
+
+
 @pytest.fixture
 def real_data() -> Path:
     """The folder of real data sets; skips with the reason when it is not there."""

@@ -32,6 +32,7 @@ def test_the_ratio_is_of_sums(bench, monkeypatch):
     assert result["ratio"] == pytest.approx(0.44)
 
 
+@pytest.mark.slow
 def test_a_single_run_really_trains_and_measures(bench, tmp_path):
     whole, training = bench.alone(2, 7, tmp_path / "run")
     assert 0 < training < whole

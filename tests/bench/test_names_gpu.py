@@ -43,6 +43,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_settings_seeds_and_answers_go_through(bench: ModuleType, folder: Path) -> None:
     tried = bench.main(["try", "--only", "recipe", "--only", "title", "--out", str(folder / "try.json"), *TINY])
     assert set(tried) == {"recipe", "title"}

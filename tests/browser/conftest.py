@@ -20,8 +20,9 @@ PICTURES = os.environ.get("GLASSFORMER_PICTURES")
 """A folder: the journeys keep their screenshots there, for the docs."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """Closed with its module: an open Playwright keeps an event loop running, and tests of asyncio need their own."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("there is no chromium on this machine")

@@ -23,7 +23,7 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
     page.goto(server.at("run/letters"))
     page.get_by_role("link", name="New from this").click()
     page.get_by_label("Name of its folder").fill("mine")
-    page.locator('[data-key="training.steps"]').fill("200")
+    page.locator('[data-key="training.steps"]').fill("300")
     page.get_by_text("The recipe is accepted").wait_for()
     page.get_by_text("FLOPs in all").wait_for()
     picture(page, "new")
@@ -38,13 +38,13 @@ def test_train_from_the_page_to_the_end_and_see_the_curve_grow(open_page, server
         seen.add(int(plot.get_attribute("data-points") or 0))
         time.sleep(0.1)
     assert len(seen) > 2, "the curve did not grow while it trained"
-    page.get_by_text(re.compile(r"loss: [\d.]+ at step 200")).first.wait_for()
+    page.get_by_text(re.compile(r"loss: [\d.]+ at step 300")).first.wait_for()
     assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
     page.get_by_role("button", name="Measure").click()
     page.get_by_text("bigram").first.wait_for()
     picture(page, "run")
     page.get_by_role("heading", name="What it writes").scroll_into_view_if_needed()
-    page.get_by_text("at step 200", exact=True).wait_for()
+    page.get_by_text("at step 300", exact=True).wait_for()
     assert page.locator(".samples pre").inner_text().strip()
 
 

@@ -85,7 +85,11 @@ LEAKS: dict[str, tuple[float, Callable[[Any, Tensor], bool]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LEAKS)
+SLOW = ("only in training mode", "only in the fused path", "of a millionth")
+"""Faults that a harder one beside them includes."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LEAKS])
 def test_leak_is_found_and_placed(name: str) -> None:
     finding = check_model(leaking(large(), *LEAKS[name])).findings[0]
     assert (finding.law, finding.where) == ("causality", "blocks.1.attention.mixer")

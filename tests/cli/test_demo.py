@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from glassformer.cli.demo import open_in_page
 
 FEW = [
@@ -46,6 +48,7 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     assert answer.out.splitlines()[-1].endswith(f"glassformer serve {tmp_path / 'demo'}")  # opens the study in the page
 
 
+@pytest.mark.slow
 def test_a_baseline_that_learned_nothing_ends_the_study_from_kept_trials_too(cli, tmp_path, tiny_text) -> None:
     words = ["demo", "--jobs", 1, *[word.replace("lr=0.03", "lr=1e-7") for word in FEW], "--set", f"data.path={tiny_text}"]
     for folder in ("first", "second"):

@@ -176,6 +176,7 @@ def test_here_on_two_nodes_and_killed_ten_times_the_numbers_are_the_same(folder:
     print("finished at each kill:", finished, "verdicts:", [verdict["sentence"] for verdict in here["verdicts"]])
 
 
+@pytest.mark.slow
 def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
     """SIGTERM to the driver alone: workers finish their step and save, nothing is left running, exit code 143."""
     words = command(folder, "stopped")
