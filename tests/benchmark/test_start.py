@@ -15,7 +15,7 @@ from glassformer.foundation.errors import GlassformerError
 def test_seconds_of_the_wall_and_of_the_processor_differ(tmp_path) -> None:
     wall, processor = seconds_of([sys.executable, "-c", "import time; time.sleep(0.4)"], tmp_path)
     assert wall >= 0.4
-    assert 0.0 < processor < wall
+    assert 0.0 <= processor < wall  # os.times counts hundredths of a second
     _, busy = seconds_of([sys.executable, "-c", "import time\nwhile time.process_time() < 0.4: pass"], tmp_path)
     assert busy >= 0.4
 
