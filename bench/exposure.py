@@ -64,7 +64,7 @@ def by_quarter(counts: np.ndarray, right: np.ndarray) -> list[dict[str, Any]]:
     for number in np.unique(group):
         inside = group == number
         share = wilson(int(right[inside].sum()), int(inside.sum()))
-        rows.append({"low": float(counts[inside].min()), "high": float(counts[inside].max()), "right": share.plain()})
+        rows.append({"low": float(counts[inside].min()), "high": float(counts[inside].max()), "right": share.to_dict()})
     return rows
 
 

@@ -208,9 +208,9 @@ def _paths_checked(
     work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport, known: bool, allow_leaks: bool, watch: Watcher
 ) -> CheckReport:
     """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
-    recipe, data, training = work.recipe, work.data, work.recipe.training.plain()
+    recipe, data, training = work.recipe, work.data, work.recipe.training.to_dict()
     settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"recorded": isinstance(step, GraphedStep)}
-    paths = {"training": settings, "objective": recipe.objective.plain()}
+    paths = {"training": settings, "objective": recipe.objective.to_dict()}
     return require_path_checks(
         report,
         step,
@@ -311,13 +311,13 @@ def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) ->
             "weight_decay": work.optimizers.decay_list(),
         }
         facts |= {
-            "metric": chosen_metric(recipe).plain(),
+            "metric": chosen_metric(recipe).to_dict(),
             "outputs": recipe.objective.outputs(data),
             "ancestry": [] if parent is None else parent.ancestry(),
         }
-        checks = {"checks": report.plain(), "tainted": taint_of(report)}
+        checks = {"checks": report.to_dict(), "tainted": taint_of(report)}
         folder.write_environment({**environment(work.runtime), **facts, **checks})
-    folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
+    folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=work.steps)
 
 
@@ -362,11 +362,11 @@ def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: in
 def _save(work: _Assembled, state: TrainingState) -> Path:
     work.log.sync()
     tensors, kept = saved_tensors(work.network), work.recipe.checkpoint
-    place = save_checkpoint(work.folder, Checkpoint(state.step, tensors, work.optimizers.tensors(), state.plain()))
+    place = save_checkpoint(work.folder, Checkpoint(state.step, tensors, work.optimizers.tensors(), state.to_dict()))
     best = {state.best_step} if kept.best and state.best_step is not None else set[int]()
     prune(work.folder, keep=kept.keep, also=best)
     return place
 
 
 def _state(beginning: Checkpoint | None) -> TrainingState:
-    return TrainingState() if beginning is None else TrainingState.from_plain(beginning.step, beginning.state)
+    return TrainingState() if beginning is None else TrainingState.from_dict(beginning.step, beginning.state)

@@ -64,7 +64,7 @@ def test_without_pairs_a_change_is_set_against_all_runs_of_the_baseline():
     assert float(found.mean) == pytest.approx(change.values[:4].mean() - base.values.mean())
     evidence = gather(yardstick, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
     assert (evidence.base_runs, evidence.flips, evidence.correlation) == (N, None, None)
-    assert evidence.plain()["design"] == "bank"
+    assert evidence.to_dict()["design"] == "bank"
 
 
 def test_a_leak_or_a_lost_file_is_not_instability():
@@ -119,7 +119,7 @@ def test_gathered_numbers_by_hand():
     assert evidence.any_look is not None
     assert evidence.any_look.high - means.mean() == pytest.approx(float(found.half_width(0.993)))
     assert evidence.p == max(evidence.p_seed, evidence.p_crossed)
-    plain = evidence.plain()
+    plain = evidence.to_dict()
     assert list(plain)[:5] == ["difference", "p", "p_corrected", "seeds", "seeds_needed"]
     assert plain["seeds_needed"] == {"value": 12, "low": 8, "high": 30}
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -58,7 +58,7 @@ def test_seeds_needed_by_hand():
     high = 0.0004 * 7 / stats.chi2.ppf(0.1, 7) / (0.0001 / 7.84888) + 1.9207
     assert (needed.low, needed.high) == (math.ceil(low), math.ceil(high))
     assert str(needed) == f"about 43 seeds ({needed.low} to {needed.high})"
-    assert needed.plain() == {"value": 43, "low": needed.low, "high": needed.high}
+    assert needed.to_dict() == {"value": 43, "low": needed.low, "high": needed.high}
 
 
 @pytest.mark.parametrize(("n", "low", "high"), [(3, 0.43, 9.5), (5, 0.51, 3.8), (6, 0.54, 3.1), (8, 0.58, 2.5)])
@@ -91,7 +91,7 @@ def test_when_documents_are_the_noise_no_number_of_seeds_helps():
     needed = seeds_needed(two_way_effects(differences(8, document_sd=1.0)), 0.01)
     assert needed.value is None
     assert needed.reason == MORE_DOCUMENTS
-    assert needed.plain() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
+    assert needed.to_dict() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
     assert str(needed) == MORE_DOCUMENTS
 
 

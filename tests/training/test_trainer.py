@@ -58,7 +58,7 @@ class Scene:
 
     def save(self, state: TrainingState) -> None:
         self.saved.append(state.step)
-        self.states.append(state.plain())
+        self.states.append(state.to_dict())
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
@@ -135,7 +135,7 @@ def test_patience(scene) -> None:
     assert (state.step, state.best_step, state.stale) == (5, 2, 3)
     assert around.saved == [5]
     again = scene(steps=100, losses=[9.0], evaluation={"every": 1, "patience": 3})
-    again.trainer.run(TrainingState.from_plain(5, around.states[-1]))
+    again.trainer.run(TrainingState.from_dict(5, around.states[-1]))
     assert again.batches.asked == []  # a run that ended by itself does not go on by itself
 
 
@@ -214,7 +214,7 @@ def test_a_stop_in_an_evaluation_leaves_it_for_later(scene, last: bool) -> None:
     assert around.saved == [4]
     assert around.evaluated_at == []
     resumed = scene(losses=lambda s: 2.0, **settings)
-    state = resumed.trainer.run(TrainingState.from_plain(4, around.states[-1]))
+    state = resumed.trainer.run(TrainingState.from_dict(4, around.states[-1]))
     assert resumed.evaluated_at == ([4] if last else [4, 8])
     assert state.best_step == 4
 
@@ -346,7 +346,7 @@ def test_other_faults_are_not_taken_for_missing_memory(scene) -> None:
 
 def test_the_state_there_and_back() -> None:
     state = TrainingState(7, best_step=5, best_value=1.5, stale=2, evaluated_step=7, seconds=3.5)
-    assert TrainingState.from_plain(7, {"schema": 1, "step": 7, **state.plain()}) == state
+    assert TrainingState.from_dict(7, {"schema": 1, "step": 7, **state.to_dict()}) == state
     assert (
-        TrainingState.from_plain(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).best_value == 1.5
+        TrainingState.from_dict(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).best_value == 1.5
     )  # as older versions wrote it

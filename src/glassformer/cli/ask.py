@@ -50,7 +50,7 @@ def command(
         write_atomically(predictions, "".join(f"{one.said}\n" for one in answers))
         say(f"{len(answers)} answers are written to {predictions}.")
     if json:
-        print_json({"answers": [one.plain() for one in answers], **_right(items, answers)})
+        print_json({"answers": [one.to_dict() for one in answers], **_right(items, answers)})
         return
     for one in answers if predictions is None else []:
         out().print(f"{one.question} {one}", markup=False)

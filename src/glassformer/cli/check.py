@@ -64,7 +64,7 @@ def command(
         watch=remarks(),
     )
     if json:
-        print_json(report.plain())
+        print_json(report.to_dict())
     else:
         out().print(str(report), markup=False)
     if report.broken:

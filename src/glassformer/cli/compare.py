@@ -143,7 +143,7 @@ def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any
 
         sets = compare_sets(bases, vary, **asked, watch=watch)
         page = sets.report()
-    print_json({**sets.plain(), "report": str(page)}) if json else _print_sets(sets, page)
+    print_json({**sets.to_dict(), "report": str(page)}) if json else _print_sets(sets, page)
 
 
 def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool, details: bool) -> None:
@@ -152,7 +152,7 @@ def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, An
 
         study = compare(recipe, vary, **asked, watch=watch)
         page = study.report()
-    print_json({**study.plain(), "report": str(page)}) if json else _print(study, page, details)
+    print_json({**study.to_dict(), "report": str(page)}) if json else _print(study, page, details)
 
 
 def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:
@@ -162,7 +162,7 @@ def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: An
         from glassformer.study.dry_run import foresee
 
         found = foresee(recipe, vary, **words)
-    print_json(found.plain()) if json else out().print(str(found), markup=False)
+    print_json(found.to_dict()) if json else out().print(str(found), markup=False)
 
 
 def _print_sets(sets: SetStudy, page: Path) -> None:

@@ -94,7 +94,7 @@ def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins:
         from glassformer.recipe_cost import plan as plan_of
 
         plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
-    print_json(plan.plain()) if json else _print_plan(plan)
+    print_json(plan.to_dict()) if json else _print_plan(plan)
 
 
 def _print_plan(plan: Plan) -> None:

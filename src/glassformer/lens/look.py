@@ -216,7 +216,7 @@ class Look:
         chosen = [layer] if layer is not None else list(range(len(self.attention)))
         return draw_grid(self.attention[chosen], layers=chosen, title=f"{title}{len(self.tokens)} tokens")
 
-    def plain(self, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
+    def to_dict(self, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
         """Plain values: tokens, attention [layer][head][query][key], and the readouts."""
         if layer is not None:
             require_head(self.places, layer, head)

@@ -115,23 +115,23 @@ class Evidence:
     def seeds(self) -> int:
         return len(self.seed_labels)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The numbers for JSON; the keys of the contract first."""
         return {
-            "difference": self.difference.plain(),
+            "difference": self.difference.to_dict(),
             "p": self.p,
             "p_corrected": self.p_corrected,
             "seeds": self.seeds,
-            "seeds_needed": self.seeds_needed.plain(),
-            "seeds_needed_in_a_further_study": self.seeds_next.plain(),
+            "seeds_needed": self.seeds_needed.to_dict(),
+            "seeds_needed_in_a_further_study": self.seeds_next.to_dict(),
             "metric": self.metric.name,
             "unit": self.metric.unit,
             "margin": self.margin,
             "baseline": self.base_value,
             "value": self.value,
-            "on_this_set": self.on_this_set.plain(),
-            "same_interval": self.same_interval.plain(),
-            "any_look": None if self.any_look is None else self.any_look.plain(),
+            "on_this_set": self.on_this_set.to_dict(),
+            "same_interval": self.same_interval.to_dict(),
+            "any_look": None if self.any_look is None else self.any_look.to_dict(),
             "p_seed": self.p_seed,
             "p_crossed": self.p_crossed,
             "p_same": self.p_same,

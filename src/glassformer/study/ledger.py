@@ -133,11 +133,11 @@ class Earlier:
             )
         return told
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {key: [asdict(one) for one in getattr(self, key)] for key in ("others", "same_runs", "overlapping")}
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> Earlier:
+    def from_dict(cls, document: Mapping[str, Any]) -> Earlier:
         return cls(**{key: tuple(Attempt(**one) for one in rows) for key, rows in document.items()})
 
 

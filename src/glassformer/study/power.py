@@ -65,7 +65,7 @@ class SeedsNeeded:
     high: int | None = None
     reason: str | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         document: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
         return document if self.reason is None else {**document, "reason": self.reason}
 

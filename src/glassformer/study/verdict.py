@@ -83,10 +83,10 @@ class Verdict:
         before = wording.EXPLORATORY if marked else ""
         return before, self.sentence.removeprefix(before).lstrip().removeprefix(self.variant).lstrip()
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The JSON form of the contract, and more."""
-        nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).plain()}
-        numbers = self.evidence.plain() if self.evidence else {"difference": self.difference.plain(), **nothing}
+        nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).to_dict()}
+        numbers = self.evidence.to_dict() if self.evidence else {"difference": self.difference.to_dict(), **nothing}
         return {
             "variant": self.variant,
             "verdict": self.verdict,
@@ -98,7 +98,7 @@ class Verdict:
             "exploratory": self.exploratory,
             "decided_alone_by": {str(seed): word for seed, word in (self.decided_alone_by or {}).items()},
             "failed_seeds": list(self.failed_seeds),
-            "failure_rates": {name: rate.plain() for name, rate in (self.rates or {}).items()},
+            "failure_rates": {name: rate.to_dict() for name, rate in (self.rates or {}).items()},
         }
 
 

@@ -57,15 +57,15 @@ class TrainingState:
     seconds: float = 0.0
     """Time spent so far, in all the processes that worked on the run."""
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "step"}
 
     @classmethod
-    def from_plain(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
-        """What ``plain`` gave, at ``step``; keys that are no part of it are passed over."""
+    def from_dict(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
+        """What ``to_dict`` gave, at ``step``; keys that are no part of it are passed over."""
         if "best_loss" in values:  # checkpoints of versions that knew no other metric
             values = {"best_value": values["best_loss"], **values}
-        return cls(step, **{key: values[key] for key in cls().plain() if key in values})
+        return cls(step, **{key: values[key] for key in cls().to_dict() if key in values})
 
 
 @dataclass(frozen=True)

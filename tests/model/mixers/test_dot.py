@@ -183,4 +183,4 @@ def test_a_masked_position_beyond_the_context_is_refused() -> None:
     objection = DotConfig(masked=[2, 9]).objection(DIMS)
     assert objection is not None
     assert "position 9 is not in the context; positions go from 0 to 6" in objection
-    assert DotConfig().plain() == {"kind": "dot", "fused": True}  # old recipes read as before
+    assert DotConfig().to_dict() == {"kind": "dot", "fused": True}  # old recipes read as before
