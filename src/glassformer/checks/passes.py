@@ -61,12 +61,11 @@ class Passes:
         subject: Subject,
         *,
         around: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        kernel: Callable[[Tensor], Tensor] | None = None,
         trained_precision: str = "float32",
         seed: int = 0,
     ) -> None:
-        """``around``: what a training step's forward pass runs in. ``kernel``: that pass, where it is not the model's own."""
-        self.subject, self.around, self.kernel, self.seed = subject, around, kernel, seed
+        """``around``: what a training step's forward pass runs in."""
+        self.subject, self.around, self.seed = subject, around, seed
         self.trained_precision = trained_precision
         self.eps = {"float64": torch.finfo(torch.float64).eps, "as trained": torch.finfo(torch.float32).eps}
         self.noise = {"float64": 0.0, "as trained": 0.0}
@@ -228,8 +227,6 @@ class Passes:
         if setting.masked:
             hiding = self.subject.paddings.get("anywhere") or self.subject.paddings["right"]
             return hiding(ids_BT, torch.zeros(ids_BT.shape, dtype=torch.bool, device=ids_BT.device))
-        if setting.precision == "as trained" and setting.mode == "training" and self.kernel is not None:
-            return self.kernel(ids_BT)
         return self.subject.scores(ids_BT)
 
     def said(self, setting: Setting) -> dict[str, str]:

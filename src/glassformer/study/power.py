@@ -20,12 +20,6 @@ POWER = 0.8
 FEWEST_SEEDS = 6  # below this no verdict is given: with 5 seeds even 5 of 5 has a sign-flip p of .0625
 
 
-def power_of(difference_in_sd: float, seeds: int, changes: int = 1, alpha: float = ALPHA) -> float:
-    """The chance that one true difference is found among ``changes`` planned ones (Holm's first step), noise from seeds."""
-    critical = float(t_upper(alpha / (2 * changes), seeds - 1))
-    return _power(difference_in_sd * math.sqrt(seeds), critical, seeds - 1)
-
-
 def _power(shift: float, critical: float, df: int) -> float:
     """P(|t| >= critical) when the mean lies ``shift`` standard errors off: given the estimated sd, the mean is normal."""
     spread, weight = _spreads(df)
