@@ -22,11 +22,10 @@ from glassformer.assembly import (
     tokenizer_for,
     tools_for,
 )
-from glassformer.check_cache import check_key
+from glassformer.check_fast_paths import require_path_checks
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
-from glassformer.fast_paths import require_path_checks
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
@@ -44,6 +43,7 @@ from glassformer.lifecycle import (
 )
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.remembered_checks import check_key
 from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
@@ -209,7 +209,7 @@ def _paths_checked(
 ) -> CheckReport:
     """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
     recipe, data, training = work.recipe, work.data, work.recipe.training.to_dict()
-    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"recorded": isinstance(step, GraphedStep)}
+    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"captured": isinstance(step, GraphedStep)}
     paths = {"training": settings, "objective": recipe.objective.to_dict()}
     return require_path_checks(
         report,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import nn
 
-from glassformer.check_cache import cache_check, cached_check
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
+from glassformer.remembered_checks import cache_check, cached_check
 
 
 def require_checks(

@@ -155,12 +155,12 @@ def _point(
             torch.nn.init.normal_(tensor, std=0.02, generator=generator)
     mixer = mixer.to(device).train()
     x_BTD = torch.randn(1, length, width, generator=generator).to(device).requires_grad_()
-    context, positions = AttentionContext(causal=True), Positions()
+    attention_context, positions = AttentionContext(causal=True), Positions()
 
     def step() -> None:
         mixer.zero_grad(set_to_none=True)
         x_BTD.grad = None
-        mixer(x_BTD, context, positions, None).sum().backward()
+        mixer(x_BTD, attention_context, positions, None).sum().backward()
 
     flops = config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
     return _seconds(step, repeats, device), _bytes(step, device), flops

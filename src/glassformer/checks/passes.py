@@ -91,7 +91,7 @@ class Passes:
 
     def scores(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """Scores of whole rows."""
-        return self.run(setting, lambda: self.plain(setting, ids_BT))
+        return self.run(setting, lambda: self.forward(setting, ids_BT))
 
     def run(self, setting: Setting, call: Callable[[], Tensor], *, restore: bool = True) -> Tensor:
         """What ``call`` gives in this setting; what it left behind is put back, unless that is the question."""
@@ -117,7 +117,7 @@ class Passes:
                         stack.callback(module.register_forward_hook(lay_open).remove)
                     if getattr(module, "gradient_checkpointing", False) is True:  # recomputed parts would not be in float64
                         module.gradient_checkpointing = False  # type: ignore[assignment]  # put back with the rest
-                scores = self.plain(setting, ids_BT)
+                scores = self.forward(setting, ids_BT)
                 if not double.vectors or not scores.requires_grad:
                     return None
                 value = loss(scores)
@@ -203,7 +203,7 @@ class Passes:
 
     def _reseeded(self, ids_BT: Tensor) -> Tensor:
         self.reseed(step=1)
-        return self.plain(Setting(), ids_BT)
+        return self.forward(Setting(), ids_BT)
 
     @property
     def why_unsure(self) -> str | None:
@@ -222,7 +222,7 @@ class Passes:
         except Exception:
             self.ungraded = True
 
-    def plain(self, setting: Setting, ids_BT: Tensor) -> Tensor:
+    def forward(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """The call itself, for ``run``: whole rows by the path the setting names."""
         if setting.masked:
             hiding = self.subject.paddings.get("anywhere") or self.subject.paddings["right"]

@@ -19,7 +19,7 @@ ABOUT: dict[Law, str] = {
     "state": "no score depends on what an earlier call read",
     "padding": "no score depends on padding or on a hidden token",
     "labels": "no score depends on the target it is measured by",
-    "path": "a compiled, recorded or low-precision path gives what the plain one gives",
+    "path": "a compiled, captured or low-precision path gives what the plain one gives",
     "cache": "reading in pieces with a cache gives what reading at once gives",
 }
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.model.attention import causal_mask
-from glassformer.model.dropout import Noise
+from glassformer.model.dropout import DropoutMasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +22,11 @@ class AttentionContext:
     causal: bool
     position_ids_BT: Tensor | None = None
     key_padding_mask_BS: Tensor | None = None
-    noise: Noise | None = None
+    dropout_masks: DropoutMasks | None = None
     """Where the blocks' dropout draws its masks from; None: torch's generator."""
 
     @property
-    def plain(self) -> bool:
+    def has_no_extra_mask(self) -> bool:
         """Whole rows with nothing further hidden: the case that fused kernels know by themselves."""
         return self.position_ids_BT is None and self.key_padding_mask_BS is None
 

@@ -80,7 +80,7 @@ class Mixer(nn.Module, ABC):
     """Moves information between positions: the only place in the model where tokens meet."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+    def forward(self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
         """Per-head outputs [B, H, T, E], not yet merged. ``cache``: None, or what ``new_cache`` made for this layer."""
 
     def new_cache(self, placement: CachePlacement) -> LayerCache:
@@ -139,7 +139,9 @@ class Block(nn.Module, ABC):
     """One layer: attention and feed-forward around the residual stream."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor: ...
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
+    ) -> Tensor: ...
 
 
 class BlockConfig(PartConfig):

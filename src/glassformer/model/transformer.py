@@ -17,7 +17,7 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.model.dropout import Dropout, Noise
+from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.lookup import Lookup
 from glassformer.model.network import Network
@@ -35,8 +35,10 @@ class Attention(nn.Module):
         self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)
         self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
-        z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
+    ) -> Tensor:
+        z_BHTE = self.heads(self.mixer(x_BTD, attention_context, positions, cache))
         return self.output(self.merged(self.merge(z_BHTE)))
 
 
@@ -108,15 +110,20 @@ class Transformer(Network):
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
-        masks = None if noise is None else Noise(noise)
-        context = AttentionContext(
-            causal=self.dims.causal, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, noise=masks
+        masks = None if noise is None else DropoutMasks(noise)
+        attention_context = AttentionContext(
+            causal=self.dims.causal,
+            position_ids_BT=position_ids_BT,
+            key_padding_mask_BS=key_padding_mask_BS,
+            dropout_masks=masks,
         )
-        x_BTD = self.positions.embed(self.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
+        x_BTD = self.positions.embed(
+            self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
+        )
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, context, self.positions, None if cache is None else cache.layers[layer])
+            x_BTD = block(x_BTD, attention_context, self.positions, None if cache is None else cache.layers[layer])
         return self.final(self.final_norm(x_BTD))
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:

@@ -23,7 +23,7 @@ from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
-from glassformer.training.step import StepOutcome
+from glassformer.training.step import StepOutcome, TrainStep
 
 
 class BatchSource(Protocol):
@@ -114,7 +114,7 @@ class Trainer:
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
-        self._phase = "compile" if getattr(step, "fused", False) else "first step"
+        self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
 
     def run(self, state: TrainingState) -> TrainingState:

@@ -69,12 +69,14 @@ class Dot(SoftmaxMixer):
         self.register_buffer("hidden_S", hidden_S, persistent=False)
 
     @property
-    def is_plain(self) -> bool:
+    def has_usual_scores(self) -> bool:
         """Whether scores are scaled as usual and nothing is masked: what kernels of their own know."""
         return self.scale is None and self.hidden_S is None
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
-        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
         q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
         k_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT))
@@ -83,7 +85,7 @@ class Dot(SoftmaxMixer):
             k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
         bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
         if self.hidden_S is not None:
-            context = context.without_keys(self.hidden_S)
+            attention_context = attention_context.without_keys(self.hidden_S)
         if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale=self.scale)
-        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=self.scale), v_BHSE, context, bias_BHTS)
+            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale=self.scale)
+        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=self.scale), v_BHSE, attention_context, bias_BHTS)
