@@ -107,9 +107,8 @@ def cache_misleads(model: Transformer) -> bool:
 
 def rows_that_fit(model: Transformer, capacity: int) -> int:
     """How many rows of keys and values the cache may hold; how many sequences run at once changes none of them."""
-    weight, dims = model.embedding.weight, model.dims
-    row_bytes = 2 * dims.layers * capacity * dims.width * weight.element_size()
-    return max(1, CACHE_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
+    room = CACHE_BYTES.get(model.embedding.weight.device.type, 2 << 30)
+    return max(1, room // max(1, model.cache_bytes(rows=1, capacity=capacity)))
 
 
 @contextmanager

@@ -98,6 +98,10 @@ class MixerConfig(PartConfig):
     def build(self, dims: Dims) -> Mixer:
         raise NotImplementedError
 
+    def cache_width(self, dims: Dims) -> int:
+        """Numbers that generation keeps of each token in one layer, at most: a key and a value of every head."""
+        return 2 * dims.attention_width
+
 
 class Merge(nn.Module, ABC):
     """Per-head outputs -> one vector per token, before the output projection."""

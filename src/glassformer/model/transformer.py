@@ -150,6 +150,11 @@ class Transformer(Network):
         mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
         return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
 
+    def cache_bytes(self, *, rows: int, capacity: int) -> int:
+        """The most that the KV cache of so many rows and positions takes."""
+        numbers = rows * capacity * self.dims.layers * self.config.mixer.cache_width(self.dims)
+        return numbers * self.embedding.weight.element_size()
+
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:
     """The residual stream is kept as the products are made: in bf16 it moves half the bytes (norms still sum in float32)."""

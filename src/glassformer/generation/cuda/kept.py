@@ -36,10 +36,9 @@ class KeptDecoder:
         else:
             decoder = CUDADecoder(self.model, self.sampling, rows=self.rows, capacity=self.capacity)
         decoder.run(sequences)
-        weight, dims = self.model.embedding.weight, self.model.dims
-        cache_bytes = 2 * self.rows * self.capacity * dims.layers * dims.width * weight.element_size()
+        small = self.model.cache_bytes(rows=self.rows, capacity=self.capacity) <= KEPT_BYTES
         # Under autocast a CUDA graph reads copies of the weights that are freed when the context ends.
-        if cache_bytes <= KEPT_BYTES and not torch.is_autocast_enabled(weight.device.type):
+        if small and not torch.is_autocast_enabled(self.model.embedding.weight.device.type):
             _KEPT[self.model] = made_for, decoder
 
     def _captured_with(self) -> tuple[Any, ...]:

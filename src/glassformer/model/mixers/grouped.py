@@ -49,8 +49,11 @@ class GroupedConfig(MixerConfig):
         projections = matmul_flops(batch * length, dims.width, self._rows(dims))
         return projections + 2 * matmul_flops(batch, length, length, dims.attention_width)
 
+    def cache_width(self, dims: Dims) -> int:
+        return 2 * self.kv_heads * dims.head_width
+
     def _rows(self, dims: Dims) -> int:
-        return dims.attention_width + 2 * self.kv_heads * dims.head_width
+        return dims.attention_width + self.cache_width(dims)
 
 
 @final
