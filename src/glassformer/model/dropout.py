@@ -1,4 +1,4 @@
-"""Dropout: numbers are zeroed in training, by torch's generator or, in fused kernels, by arithmetic.
+"""Dropout: numbers are zeroed in training, by torch's generator or, in compiled steps, by masks computed from a seed.
 
 Compiled, torch's own dropout draws a Philox number per element, again in the backward pass: on an H200 that, not memory, is
 what a residual sum with its norm waits for. ``DropoutMasks`` makes the same kind of mask from one random number a step by a few

@@ -1,7 +1,7 @@
-"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values, plain or fused.
+"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values.
 
 Not a variant: the files in model/mixers say where the scores come from. The reference implementation (``mix``)
-forms scores and pattern, which can be looked at; the fused kernel never does, so a hook on either runs the reference.
+forms scores and pattern, which can be looked at; the fused kernel never does, so a look at either runs the reference.
 """
 
 from __future__ import annotations
@@ -32,8 +32,23 @@ class SoftmaxMixer(Mixer):
     def takes_fast_path(self) -> bool:
         return self.fused and not (self.scores.in_use or self.pattern.in_use)
 
+    def attend(
+        self,
+        q_BHTE: Tensor,
+        k_BHSE: Tensor,
+        v_BHSE: Tensor,
+        attention_context: AttentionContext,
+        bias_BHTS: Tensor | None,
+        *,
+        scale: float | None = None,
+    ) -> Tensor:
+        """Dot-product attention: by torch's fused kernel, or by the equations where that is asked for or somebody looks."""
+        if self.takes_fast_path:
+            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale=scale)
+        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, attention_context, bias_BHTS)
+
     def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, attention_context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
-        """The reference implementation: softmax over the visible keys, then the weighted mean of the values."""
+        """The reference implementation: ``attention.attend`` from its scores on, with taps, a bias and dropout."""
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
         mask = attention_context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)

@@ -1,7 +1,7 @@
 """The one way to build a model: choices and a vocabulary size -> a Transformer, initialised from a seed.
 
-Used by the trainer, the checks, the page and the tests alike. Attention itself is one hop away: model/attention.py has
-the mathematics, model/mixers/ the variants.
+Used by the trainer, the checks, the page and the tests alike. Attention: model/attention.py has the mathematics,
+model/mixers/ the variants, model/mixers/dot.py first of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Attention(nn.Module):
     def __init__(self, dims: Dims, mixer: Mixer, merge: Merge) -> None:
         super().__init__()
         self.mixer, self.merge = mixer, merge
-        self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)
+        self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)  # taps have the names that a user looks at: "heads" is no number
         self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
 
     def forward(
@@ -104,9 +104,9 @@ class Transformer(Network):
         """The vectors the head reads, [B, T, D].
 
         ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
-        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: a number from which
-        dropout makes its masks, for fused kernels; without it torch's generator draws them. ``segments_BT``: the
-        segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: the seed of the dropout
+        masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
+        ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")

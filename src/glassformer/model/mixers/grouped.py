@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.model.attention import attention_scores, split_heads
+from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
@@ -78,6 +78,4 @@ class Grouped(SoftmaxMixer):
         group = self.heads // self.kv_heads
         k_BHSE, v_BHSE = (shared.repeat_interleave(group, dim=1) for shared in (k_BGSE, v_BGSE))
         bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
-        if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS)
-        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, attention_context, bias_BHTS)
+        return self.attend(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS)
