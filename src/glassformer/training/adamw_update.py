@@ -1,4 +1,4 @@
-"""AdamW's step: torch's own function on our groups of weights, fused into one kernel where torch has one."""
+"""AdamW's step: torch's own function on our groups of weights, by torch's ``fused=True`` kernel where there is one."""
 
 from __future__ import annotations
 

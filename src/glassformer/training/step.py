@@ -1,7 +1,8 @@
 """One training step: a batch in, changed weights out, with the loss and the gradient norm.
 
-The result depends on the weights, the batch and (seed, step) alone. Cutting the batch into micro-batches changes memory,
-not the result: sums of losses are divided by the number of targets of the whole batch.
+The result depends on the weights, the optimizer's state, the batch and (seed, step) alone. Cutting the batch into micro-batches
+saves memory: sums of losses are divided by the number of targets of the whole batch, so the gradient is the same up to
+rounding. With dropout each micro-batch draws masks of its own, and the gradient is another sample.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class TrainStep:
         self.loss_module, self.optimizers, self.config, self.runtime, self.seed = loss, optimizers, config, runtime, seed
         self.accumulate = config.accumulate
         self.compiled = False
-        """Whether ``compute_loss`` was compiled: then dropout is arithmetic, a part of the kernels."""
+        """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
 
     def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome:
@@ -79,7 +80,7 @@ class TrainStep:
         return total
 
     def _dropout_seed(self) -> Tensor | None:
-        """A random number for this micro-batch, drawn from what ``prepare`` seeded."""
+        """The seed of this micro-batch's dropout masks in a compiled step, drawn from what ``prepare`` seeded."""
         return torch.randint(1 << 31, (), device=self.runtime.device) if self.compiled else None
 
     def _clip(self) -> Tensor:

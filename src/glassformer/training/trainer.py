@@ -1,7 +1,7 @@
 """Batches and a model -> a trained model, step by step; evaluates, records, saves and stops when it should.
 
 Takes everything from above as arguments: how to evaluate, where records go, how to save. What happens at step n depends
-only on the weights and (seed, n), so a run that was killed goes on as if nothing had happened.
+only on the weights, the optimizer's state and (seed, n), so a run that was killed goes on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Trainer:
         more = next((n for n in range(2 * micro_batches, batch_size + 1) if batch_size % n == 0), None)
         if self.training.out_of_memory != "halve" or more is None:
             cut = (
-                f"Cut the batch into more micro-batches with --set training.accumulate={more} (same result, less memory), let "
+                f"Cut the batch into more micro-batches with --set training.accumulate={more} (less memory), let "
                 "it happen by itself with --set training.out_of_memory=halve, or make"
             )
             raise OutOfMemory(

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from glassformer.generation.batch import rounds_as_float32
+from glassformer.generation.batch import modules_of, rounds_as_float32
 from glassformer.generation.cuda.decoder import CUDADecoder
-from glassformer.generation.cuda.graphs import modules_of
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import TokenSequence
 from glassformer.model.transformer import Transformer
