@@ -120,7 +120,7 @@ class CheckReport:
         return frozenset(finding.law for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form of the contract, and a little more."""
+        """The JSON form, as ``check --json`` prints it."""
         return {
             "passed": self.passed,
             "judged": dict(self.judged),

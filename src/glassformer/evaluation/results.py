@@ -96,7 +96,7 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the contract: metrics, baselines, tainted, and what they were measured on."""
+        """The JSON form: metrics, baselines, tainted, and what they were measured on."""
         document: dict[str, Any] = {
             "name": self.name,
             "step": self.step,

@@ -22,7 +22,7 @@ class Estimate:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form of the contract: value, low, high, n (and the reason when there is one)."""
+        """The JSON form: value, low, high, n (and the reason when there is one)."""
         document: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
         if self.reason is not None:
             document["reason"] = self.reason

@@ -47,7 +47,7 @@ class Answer:
         return DO_NOT_KNOW if self.abstained else self.answer
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the contract; an abstention has no answer, but still says how sure it would have been."""
+        """The JSON form; an abstention has no answer, but still says how sure it would have been."""
         others = [{"answer": text, "confidence": confidence} for text, confidence in self.alternatives]
         return {
             "question": self.question,

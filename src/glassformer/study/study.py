@@ -229,7 +229,7 @@ class Study:
         return notes_of(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the contract: verdicts, and what they rest on."""
+        """The JSON form: verdicts, and what they rest on."""
         return {
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "study": str(self.folder),

@@ -1,4 +1,4 @@
-"""Evidence -> plain English: the reason, the short sentence of a verdict, what bites, and the details behind it.
+"""Evidence -> plain English: the reason, the short sentence of a verdict, its caveats, and the details behind it.
 
 Says better or worse, so that nobody needs the sign of a difference. Computes no statistics; decides nothing.
 """
