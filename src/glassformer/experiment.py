@@ -85,7 +85,7 @@ def train(
 ) -> Run:
     """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
 
-    ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and said), or with ``resume`` a
+    ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and printed), or with ``resume`` a
     run's folder. ``resume="or begin"``: a folder that is not there yet is no mistake. ``on_step`` and ``on_evaluation`` get
     each record as it is written (``{"step": 7, "loss": ...}``), ``on_save`` the folder of each checkpoint. ``watch``: who is
     told how far it is; unless given, a notebook or a terminal. ``samples``: tokens to generate at every evaluation. ``note``:

@@ -26,7 +26,10 @@ def command(
         float | None, typer.Option("--abstain-below", metavar="P", help='Say "I don\'t know" below this confidence.')
     ] = None,
     abstain: Annotated[
-        bool, typer.Option("--abstain", help="... where the run's evaluation says that the person was not read about.")
+        bool,
+        typer.Option(
+            "--abstain", help="Say \"I don't know\" where the run's evaluation says that the person was not read about."
+        ),
     ] = False,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers here, one per line.")

@@ -49,7 +49,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Look inside: attention maps, what each layer would say, losses by token, what each head does."""
+    """Look inside: attention maps, the logit lens, losses by token, what each head does."""
     from glassformer.run import load
 
     if film and compare is not None:

@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Train a model from a recipe, or from a text file of yours. The folder can be resumed, evaluated and talked to.
 
-    RECIPE: a recipe file, a built-in name, a text file (a small recipe is chosen and said), or with --resume a run's folder.
+    RECIPE: a recipe file, a built-in name, a text file (a small recipe is chosen and printed), or with --resume a run's folder.
     """
     changes = changes_of(set_)
     if dry_run:

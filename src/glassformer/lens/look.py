@@ -1,4 +1,4 @@
-"""A network and a text -> a Look: tokens, attention, what each layer would say, losses, head scores; draws itself.
+"""A network and a text -> a Look: tokens, attention, the logit lens, losses, head scores; draws itself.
 
 look = run.look("the cat sat on the mat")
 look.attention[1, 3]        # layer 1, head 3: [query, key]
