@@ -120,6 +120,18 @@ def test_what_reads_results_does_not_import_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_recipe_is_read_without_matplotlib() -> None:
+    program = (
+        "import sys\n"
+        "import glassformer.experiment\n"
+        "from glassformer.recipe import load_recipe\n"
+        "load_recipe('docstrings-char')\n"
+        "sys.exit('training imports matplotlib' if 'matplotlib' in sys.modules else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def small_house(tree, tmp_path):
     """A package with one module to judge."""

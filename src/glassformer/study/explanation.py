@@ -201,7 +201,8 @@ class Explanation:
     def caveats(self) -> list[str]:
         e, sentences = self.evidence, []
         if e.blocks:
-            sentences.append(f"Measured on {e.documents} blocks of one text, so it holds for other stretches of this text.")
+            blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
+            sentences.append(f"Measured on {blocks} of one text, so it holds for other stretches of this text.")
         told = self._only_here() or (self.word == "not decided" and e.seeds_needed.value is None)
         if e.document_share > MUCH_FROM_DOCUMENTS and not told:
             sentences.append(
