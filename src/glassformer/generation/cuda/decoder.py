@@ -314,12 +314,7 @@ class CUDADecoder:
 
     def _choose(self, rows: int) -> None:
         """From the scores to the next ids, and the state one step on; a row at its window's end waits there to be read anew."""
-        last_B, position_B, index_B, seeds_B = (
-            self.last_B[:rows],
-            self.position_B[:rows],
-            self.index_B[:rows],
-            self.seeds_B[:rows],
-        )
+        last_B, position_B, index_B, seeds_B = self.ends_4B[:, :rows]
         seen_BV, scores_BV = None if self.seen_BV is None else self.seen_BV[:rows], self.scores_BV[:rows]
         choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, seeds_B=seeds_B, index_B=index_B, slack=self.slack)
         recompute_B = ~choice.sure_B if self.recompute_unsure else scores_BV.isnan().any(dim=-1)
@@ -335,9 +330,8 @@ class CUDADecoder:
 
     def _accept(self, output_tokens_BN: Tensor) -> None:
         """Takes the rows' tokens; not of a row whose sequence went another way in the meantime."""
-        recompute_B = (output_tokens_BN.numpy() == NEEDS_RECOMPUTATION).any(
-            axis=1
-        )  # faster than each row's list, and it wakes no threads
+        # numpy: faster than each row's list, and it wakes no threads
+        recompute_B = (output_tokens_BN.numpy() == NEEDS_RECOMPUTATION).any(axis=1)
         for row, (one, tokens, recompute) in enumerate(zip(self.rows, output_tokens_BN.tolist(), recompute_B.tolist())):
             if not one.synced:
                 continue
@@ -357,9 +351,8 @@ class CUDADecoder:
         one.sequence.accept_all(taken[: taken.index(NEEDS_RECOMPUTATION)])
         if not one.ended:
             scores_1V = next_scores(self.model, one.sequence) if reference_1V is None else reference_1V
-            if (
-                self.recompute_unsure and taken.index(NEEDS_RECOMPUTATION) == len(tokens) - 1
-            ):  # the scores of the last step are still there
+            of_last_step = taken.index(NEEDS_RECOMPUTATION) == len(tokens) - 1  # whose scores are still there
+            if self.recompute_unsure and of_last_step:
                 learn_rounding(self.slack, scores_1V, self.scores_BV[row])
             one.sequence.accept(choose_next(scores_1V, one.sequence, self.sampling))
             one.synced = False
