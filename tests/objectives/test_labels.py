@@ -184,7 +184,9 @@ def test_the_second_text_has_the_second_segment(tmp_path: Path, segments: int) -
     config = DataConfig(path=str(tmp_path / "pairs.jsonl"), pair_column="pair")
     data = Data(load_labels(config, TOKENIZERS.parse({"kind": "word", "min_count": 1})))
     batch = LabelsConfig().batches(data, context=13, batch_size=5, seed=1).batch(0)  # type: ignore[arg-type]
-    model = build_model(ModelConfig.parse({**MODEL, "context": 13, "segments": segments}), data.tokenizer.size, outputs=2, seed=1)
+    model = build_model(
+        ModelConfig.parse({**MODEL, "context": 13, "segments": segments}), data.tokenizer.size, outputs=2, seed=1
+    )
     found = label_scores(model.eval(), batch)
     by_hand = model(batch["ids"], key_padding_mask_BS=batch["hidden"], **({"segments_BT": batch["types"]} if segments else {}))
     torch.testing.assert_close(found, by_hand, rtol=0, atol=0)
