@@ -232,10 +232,19 @@ class Run:
                 return result
         return Evaluation.from_dict(read_json(file))
 
-    def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
-        """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
+    def against(
+        self,
+        other: Run,
+        split: str | None = None,
+        *,
+        data: Path | str | None = None,
+        checkpoint: str | int = "last",
+        allow_leaks: bool = False,
+    ) -> TwoCheckpoints:
+        """This run against another on the same items, for metrics of right and wrong (McNemar); both at ``checkpoint``."""
         metric = assembly.chosen_metric(self.recipe)
-        first, second = (lambda run=run: run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        how: dict[str, Any] = {"data": data, "checkpoint": checkpoint, "allow_leaks": allow_leaks}
+        first, second = (lambda run=run: run.evaluate(split, **how).outcomes for run in (self, other))
         return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
     def evaluate_texts(

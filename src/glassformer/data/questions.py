@@ -21,6 +21,7 @@ from glassformer.data.sources import at_places, find_parts, sha256_of, size_of
 from glassformer.data.subjects import SLOT, invented_names, subject, wordings
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.worlds import World
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 
 ANSWERED = ("train", "validation", "test")
@@ -58,6 +59,11 @@ class Questions:
             ids.append(f"{question} (line {line})" if question in seen else question)
             seen.add(question)
         return ids
+
+    @property
+    def fingerprint(self) -> str:
+        """A sum of the questions and their answers."""
+        return fingerprint([self.questions, self.answers])
 
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
         answers = None if self.answers is None else tuple(self.answers[at] for at in places)
