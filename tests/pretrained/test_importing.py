@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,26 @@ def test_training_goes_on_from_it(folder_of: Callable[..., Path], tiny: dict[str
     assert tuned.status == "finished"
     before = gf.load(tmp_path / "run").checkpoint().model
     assert any(not torch.equal(tensor, before[name]) for name, tensor in tuned.checkpoint().model.items())
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_an_encoder_guesses_its_own_mask(
+    name: str, folder_of: Callable[..., Path], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """The mask is the folder's [MASK] or <mask>: no row is added, so it is evaluated and trained on with its own weights."""
+    folder = tmp_path / "folder"
+    shutil.copytree(folder_of(name), folder)
+    if name == "roberta":
+        file = folder / "tokenizer.json"
+        file.write_text(file.read_text(encoding="utf-8").replace("[MASK]", "<mask>"), encoding="utf-8")
+    import_run(folder, tmp_path / "run")
+    run = gf.load(tmp_path / "run")
+    assert run.tokenizer.mark_id("<mask>") == 4
+    assert run.evaluate_texts("the cat sat on a mat, a hen sat on the mat")[0].metrics["loss"].value > 0
+    changes = {"data.path": tiny["data"]["path"], "init_from": str(tmp_path / "run"), "training.steps": 1}
+    base = gf.load_recipe(tmp_path / "run" / "recipe.yaml")
+    tuned = gf.train(base, set={**changes, "training.batch_size": 2, "training.device": "cpu"}, out=tmp_path / "tuned")
+    assert (tuned.tokenizer.size, tuned.tokenizer.marks) == (run.tokenizer.size, ())
 
 
 def test_a_folder_is_opened_once_for_the_same_bytes(folder_of: Callable[..., Path]) -> None:
