@@ -414,6 +414,7 @@ class Run:
             repetition_penalty=repetition_penalty,
             seed=seed,
             stop=[stop] if isinstance(stop, str) else stop,
+            stop_ids=self.directory.eos_token_ids,
             on_text=on_text,
         )
 

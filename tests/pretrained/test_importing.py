@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +166,25 @@ def test_an_encoder_guesses_its_own_mask(
     base = gf.load_recipe(tmp_path / "run" / "recipe.yaml")
     tuned = gf.train(base, set={**changes, "training.batch_size": 2, "training.device": "cpu"}, out=tmp_path / "tuned")
     assert (tuned.tokenizer.size, tuned.tokenizer.marks) == (run.tokenizer.size, ())
+
+
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+def test_it_stops_where_the_folder_says(file: str, folder_of: Callable[..., Path], tmp_path: Path) -> None:
+    """At the ids of eos_token_id, whatever their tokens are called (<|eot_id|>); an export names the same ids."""
+    folder = tmp_path / "folder"
+    shutil.copytree(folder_of("llama"), folder)
+    plain = gf.load(folder).generate("the cat", max_new_tokens=6, temperature=0.0)[0]
+    end = plain.ids[3]
+    settings = json.loads((folder / file).read_text(encoding="utf-8"))
+    (folder / file).write_text(json.dumps({**settings, "eos_token_id": [299, end]}), encoding="utf-8")
+    run = gf.load(folder)
+    found = run.generate("the cat", max_new_tokens=6, temperature=0.0)[0]
+    assert found.ids == plain.ids[: plain.ids.index(end)]
+    run.save_pretrained(tmp_path / "again")
+    assert json.loads((tmp_path / "again" / "config.json").read_text(encoding="utf-8"))["eos_token_id"] == [299, end]
+    (folder / file).write_text(json.dumps({**settings, "eos_token_id": "end"}), encoding="utf-8")
+    with pytest.raises(DataError, match="eos_token_id='end' must be a token id of the vocabulary, or a list of them"):
+        read_pretrained(folder)
 
 
 def test_a_folder_is_opened_once_for_the_same_bytes(folder_of: Callable[..., Path]) -> None:
