@@ -29,6 +29,7 @@ from glassformer.data.parts import PreparedData
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
+from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.generation.texts import generate_texts
@@ -224,6 +225,9 @@ def _paths_checked(
 
 
 def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None) -> str | None:
+    """None too where a part is a class of a notebook or script: it may have been edited since, and no sum would tell."""
+    if unrecorded_parts(recipe):
+        return None
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
     return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
 

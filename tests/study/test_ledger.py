@@ -50,7 +50,7 @@ class TestEarlier:
     def test_more_of_the_same_seeds_are_an_attempt_and_marked(self):
         more = Earlier.of(replace(FIRST, plan="plan c", seeds=16, rules="other"), [FIRST])
         assert more.others == more.overlapping == (FIRST,)
-        assert more.remarks(0.01)[1] == "Some of these runs were judged before in studies/a."
+        assert more.remarks(0.01)[1] == "Runs with some of these seeds were seen before in studies/a."
 
     def test_the_parts_of_the_error_add_up_however_many_studies_there_are(self):
         assert [1 / share_of(number) for number in (1, 2, 3, 4, 5)] == pytest.approx([1, 10, 30, 60, 100])

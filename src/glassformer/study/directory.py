@@ -21,6 +21,8 @@ from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 from glassformer.study.ledger import Earlier
 from glassformer.study.plan import Resolve, StudyPlan, Trial, compared
 
+TAKEN = ".taken"
+
 
 @final
 @dataclass(frozen=True)
@@ -107,6 +109,13 @@ class StudyDirectory:
     def trial(self, trial: Trial) -> Path:
         """The run folder of one trial."""
         return self.root / trial.area / trial.folder
+
+    def mark_taken(self, trial: Trial) -> None:
+        """Notes that a trial was taken from the store, and not trained here."""
+        (self.trial(trial) / TAKEN).touch()
+
+    def was_taken(self, trial: Trial) -> bool:
+        return (self.trial(trial) / TAKEN).is_file()
 
     def exists(self) -> bool:
         return self.plan_file.is_file()

@@ -55,6 +55,8 @@ class Trials:
     luck: float = 0.0
     earlier: Earlier = field(default_factory=Earlier)
     remarks: tuple[str, ...] = ()
+    leaks_once_trained: bool = False
+    """Fresh it passed its check, and the leak was found in a trained model."""
 
     @property
     def seeds(self) -> int:

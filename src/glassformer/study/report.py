@@ -242,7 +242,8 @@ def _shown(value: Any) -> Cell:
 
 def _again(study: Study) -> list[Block]:
     environment = _environment(study)
-    command = shlex.join(["glassformer", "compare", str(study.directory.plan_file), "--out", f"{study.folder}-again"])
+    words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
+    command = shlex.join(words)
     data = environment.get("data", {})
     facts = {key: environment.get(key) for key in ("glassformer", "python", "torch", "device_name", "precision", "platform")}
     facts |= {"data": data.get("source"), "sha256 of the data": data.get("sha256")}

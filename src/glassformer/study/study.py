@@ -94,13 +94,14 @@ class Study:
         if self._without_trials:
             trials, weights, _ = read_values(self.directory.values_file)
             return trials, weights
-        leaks = {
-            name: self.plan.all_looks[0]
-            for name, facts in self.book.variants.items()
-            if facts.leak is not None and not self.plan.allow_leaks
-        }
+        leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
         return gathered(self.results, self.metric, leaks=leaks, exploratory=exploratory)
+
+    def withheld(self, variant: str) -> bool:
+        """Whether no figure of a variant is given, because a check found a leak and nobody asked to see it all the same."""
+        facts = self.book.variants.get(variant)
+        return facts is not None and facts.leak is not None and not self.plan.allow_leaks
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -124,6 +125,7 @@ class Study:
         return replace(
             trials,
             leak=facts.cheats.rstrip(".") if facts else "",
+            leaks_once_trained=facts is not None and facts.leaks_once_trained,
             luck=self._luck(trials.name),
             earlier=self.earlier.get(trials.name, Earlier()),
         )
@@ -175,8 +177,12 @@ class Study:
         """The command for a study of the same changes on seeds that this one did not use."""
         first = self.plan.seed_numbers[-1] + 1
         name = re.sub(r"-seeds-\d+$", "", str(self.folder))
-        words = ["glassformer", "compare", str(self.directory.plan_file), "--first-seed", str(first)]
+        words = ["glassformer", "compare", str(self.directory.plan_file), *self.plugin_words(), "--first-seed", str(first)]
         return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
+
+    def plugin_words(self) -> list[str]:
+        """``--plugin FILE`` for each plugin of the study: a command without them would not know its variants."""
+        return [word for plugin in self.book.plugins for word in ("--plugin", plugin["file"])]
 
     def verdict(self, variant: str) -> Verdict:
         for verdict in self.verdicts:
@@ -196,7 +202,9 @@ class Study:
         return [result for result in self.results[variant] if result.status == "finished"]
 
     def seed_values(self, variant: str) -> Floats:
-        """The metric of each finished trial, over the whole set."""
+        """The metric of each finished trial, over the whole set; none for a variant whose trained model was found to leak."""
+        if self.withheld(variant):
+            return np.array([])
         return np.array([metric_of(one.units, self.metric) for one in self.finished(variant) if one.units is not None])
 
     @cached_property
@@ -214,7 +222,7 @@ class Study:
                     "verdict": words[name],
                     "seeds": len(self.finished(name)),
                     "failed": sum(one.problem is not None for one in self.results[name]),
-                    self.metric.name: over_seeds(self.seed_values(name)).to_dict(),
+                    self.metric.name: self._reached(name).to_dict(),
                     "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
                     **_cost(facts, share_spent(self, name)),
                     "tokens_per_second": rate,
@@ -222,6 +230,11 @@ class Study:
                 }
             )
         return rows
+
+    def _reached(self, variant: str) -> Estimate:
+        return (
+            Estimate(None, reason="a check found a leak") if self.withheld(variant) else over_seeds(self.seed_values(variant))
+        )
 
     @cached_property
     def notes(self) -> list[str]:

@@ -22,7 +22,8 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
 from glassformer.study.matching import match, size_of
-from glassformer.study.plan import BASE, Resolve, StudyPlan, compared
+from glassformer.study.plan import BASE, Resolve, StudyPlan, asked, compared
+from glassformer.study.store import parent_sum
 from glassformer.study.variants import Facts
 
 
@@ -35,7 +36,11 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     _refuse_other_text(plan, data)
     facts = {
         name: Facts(
-            recipe=compared(recipe.to_dict()), data=str(data[name].record["sha256"]), documents=_items(data[name], plan.split)
+            recipe=compared(recipe.to_dict()),
+            data=str(data[name].record["sha256"]),
+            documents=_items(data[name], plan.split),
+            parent=parent_sum(recipe.init_from) or "",
+            asked=asked(recipe.to_dict()),
         )
         for name, recipe in recipes.items()
     }
@@ -46,8 +51,9 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             found = match(name, recipes[name], data[name].tokenizer.size, plan.match, wanted)
             if found.settings:
                 resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
+                own = resolved.to_dict()
                 facts[name] = replace(
-                    facts[name], recipe=compared(resolved.to_dict()), matched=found.settings, notes=(found.sentence,)
+                    facts[name], recipe=compared(own), asked=asked(own), matched=found.settings, notes=(found.sentence,)
                 )
     return facts
 
