@@ -7,6 +7,7 @@ import pytest
 from glassformer.foundation.errors import ConfigError
 from glassformer.recipe import load_recipe
 from glassformer.study.plan import StudyPlan
+from glassformer.study.store import parent_sum
 from glassformer.study.variant_data import prepared_facts
 
 
@@ -22,6 +23,16 @@ def test_variants_with_the_same_data_agree(recipe):
     assert (base.data, base.documents) == (change.data, change.documents)
     assert base.recipe != change.recipe
     assert base.check is None
+
+
+def test_the_weights_it_starts_from_are_known_by_their_sum(recipe, made_up, tmp_path):
+    run = made_up.run(tmp_path / "parent", recipe)
+    (run.checkpoint(24) / "weights").write_bytes(b"one")
+    first = parent_sum(run.root)
+    (run.checkpoint(24) / "weights").write_bytes(b"two")
+    assert parent_sum(None) == ""
+    assert first != parent_sum(run.root) != ""
+    assert facts_of(recipe, {"model.positions": "none"})["base"].parent == ""
 
 
 def test_another_text_to_measure_on_is_refused(recipe, tmp_path):
