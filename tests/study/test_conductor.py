@@ -402,6 +402,14 @@ class TestStops:
         assert stopped.value.code == 130
 
 
+def test_a_parent_that_was_replaced_on_the_way_is_refused(conduct, monkeypatch):
+    monkeypatch.setattr("glassformer.study.variant_data.parent_sum", lambda init_from: "weights")
+    conduct(effects(), seeds=2)
+    monkeypatch.setattr("glassformer.study.variant_data.parent_sum", lambda init_from: "other weights")
+    with pytest.raises(ConfigError, match="has other weights than when the study began"):
+        conduct(effects(), "alibi", "rotary", "none", seeds=2)
+
+
 def test_data_that_changed_on_the_way_are_refused(conduct, recipe, text_file, tmp_path):
     copy = tmp_path / "copy.txt"
     copy.write_text(text_file.read_text())

@@ -73,6 +73,9 @@ class TestEarlier:
         second = replace(NOW, verdict="better", p=0.04)
         again = Earlier.of(replace(second, plan="plan c", margin=0.02), [FIRST, second])
         assert again.corrected(0.004) == pytest.approx(0.04)
+        assert again.remarks(0.01)[0].endswith(
+            "after studies/a (not decided): p is at least the 0.04 that these runs had before."
+        )
         undecided = Earlier.of(replace(second, plan="plan c"), [FIRST, replace(second, verdict="not decided", p=0.2)])
         assert undecided.corrected(0.004) == pytest.approx(0.2)  # the floor, not ten times it
         assert undecided.corrected(0.03) == pytest.approx(0.3)

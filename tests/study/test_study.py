@@ -11,8 +11,11 @@ import pytest
 
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.files import read_json
+from glassformer.report.page import Listing
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.report import study_page
 from glassformer.study.study import Study, over_seeds
+from glassformer.study.variants import VariantBook
 
 BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]
 BETTER = [value - 0.2 + 0.001 * at for at, value in enumerate(BASE)]
@@ -69,6 +72,18 @@ def test_text_and_html_hold_every_verdict(study):
         assert "rotary is the same within" in shown
     assert repr(study).endswith("alibi: better, rotary: same)")
     assert "<script" not in study._repr_html_()
+
+
+def test_commands_name_the_plugins_of_the_study(made_up, tmp_path):
+    wide = made_up.study(
+        tmp_path / "study", {"base": BASE, "alibi": [value + 0.1 * (-1) ** at for at, value in enumerate(BASE)]}
+    )
+    book = VariantBook(wide.book.variants, ({"file": "my part.py", "sha256": "ab"},))
+    book.write(wide.directory.variants_file)
+    study = Study.load(wide.folder)
+    assert "--plugin 'my part.py' --first-seed 6" in study.verdicts[0].sentence
+    again = next(block for block in study_page(study).sections if isinstance(block, Listing))
+    assert "--plugin 'my part.py'" in again.text
 
 
 def test_a_study_on_its_way(made_up, tmp_path):

@@ -144,7 +144,9 @@ class Earlier:
         if self.others:
             number = len(self.others) + 1
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
-            times = "p stands as it is" if self.share() == 1.0 else f"p counts {1.0 / self.share():.0f} times"
+            times = f"p counts {1.0 / self.share():.0f} times" if self.share() < 1.0 else "p stands as it is"
+            if self.share() == 1.0 and self.floor > 0.0:
+                times = f"p is at least the {self.floor:.2g} that these runs had before"
             told.append(f"{_ordinal(number)} study of this change on this text, after {names}: {times}.")
         again = [one for one in self.overlapping if one in self.others]
         if again:
