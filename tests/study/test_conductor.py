@@ -208,7 +208,8 @@ class TestChecksFirst:
         assert words(study) == {"alibi": "invalid", "rotary": "same"}
         assert words(Study.load(study.folder))["alibi"] == "invalid"
         assert "alibi, seed 1" not in executor.done
-        assert "alibi leaks once it is trained, so 5 trials of it are not begun." in said
+        assert "alibi leaks once it is trained: 5 trials of it not begun." in said
+        assert [line.name for line in Ledger.beside(study.folder).attempts()] == ["rotary"]  # nobody saw a figure of alibi
         assert study.verdict("alibi").sentence.startswith("alibi is invalid: it cheats once it is trained: sees the future")
 
     def test_of_a_model_that_leaks_once_trained_no_figure_is_given_and_nothing_is_kept(self, conduct, store):

@@ -67,7 +67,7 @@ class Conductor:
         self._open = executor
         self._executor: Executor | None = None
         self._keeper: Keeper | None = None
-        self._stop = StopSignal()
+        self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}
         self._spent = 0.0
 
@@ -84,13 +84,16 @@ class Conductor:
                     if not going or not self._look(seeds, going):
                         break
             except GlassformerError:
-                self._take_back_unseen()
+                if self._in_ledger:
+                    done = {trial.variant for trial in self.plan.trials(adapted=self._adapted()) if self._read(trial).done}
+                    self._take_back([name for name in self.facts if name not in done])
                 raise
             finally:
                 if self._executor is not None:
                     self._executor.close()
         study = self.study()
         study.write()
+        self._take_back([name for name in self.facts if not self._trained(name)])
         return study
 
     def study(self) -> Study:
@@ -135,7 +138,7 @@ class Conductor:
 
     def _know_what_came_before(self) -> None:
         """Other studies of the same changes are counted, once, before anything is trained."""
-        begun = self.directory.earlier_file.is_file()
+        begun, self._in_ledger = self.directory.earlier_file.is_file(), True
         earlier = note_earlier(self.plan, self._book(), self.directory)
         if not begun and not self.named:
             refuse_same_runs(self.plan, earlier, self.plan.same_within)
@@ -143,10 +146,9 @@ class Conductor:
             for remark in one.remarks(self.plan.same_within):
                 self.watch.say(f"{name}: {remark}")
 
-    def _take_back_unseen(self) -> None:
-        """A study that ends before any run of a change is done has shown nothing of it, and was no attempt at it."""
-        done = {trial.variant for trial in self.plan.trials(adapted=self._adapted()) if self._read(trial).done}
-        take_back(self.plan, self._book(), self.directory, [name for name in self.facts if name not in done])
+    def _take_back(self, unseen: Sequence[str]) -> None:
+        """A study that shows nothing of a change was no attempt at it: it ended before a run of it was done, or it leaks."""
+        take_back(self.plan, self._book(), self.directory, unseen)
 
     def _book(self) -> VariantBook:
         return VariantBook(self.facts, tuple(loaded_plugins()))
@@ -352,7 +354,8 @@ class Conductor:
             labels = {trial.label for trial in own}
             taken = self._executor.withdraw(unless=lambda task: task.label not in labels)
             if taken:
-                self.watch.say(f"{variant} leaks once it is trained, so {len(taken)} trials of it are not begun.")
+                several = "1 trial" if len(taken) == 1 else f"{len(taken)} trials"
+                self.watch.say(f"{variant} leaks once it is trained: {several} of it not begun.")
 
     def _give_up_on_changes(self, trial: Trial) -> None:
         """A bad run of the baseline makes the study invalid: its other seeds are run to say how often, the rest is saved."""

@@ -136,8 +136,9 @@ class Study:
         return self.directory.read_earlier()
 
     def attempts(self) -> list[Attempt]:
-        """What this study adds to the ledger; nothing for what was not run."""
-        return attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+        """What this study adds to the ledger; nothing for what was not run or leaks: nobody saw a figure of it."""
+        found = attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+        return [one for one in found if not self.withheld(one.name)]
 
     def _luck(self, variant: str) -> float:
         """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
