@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
 import pytest
 
@@ -196,3 +197,25 @@ def test_a_parent_reads_the_world_that_the_child_is_asked_about():
     assert parent_recipe(child).to_dict()["data"]["set"] == child.to_dict()["data"]["set"]
     other = load_recipe("world-finetune", {"data.path": "mine.txt"})  # any other data stay the parent's own
     assert parent_recipe(other).to_dict()["data"]["set"]["sound"] == 0.5
+
+
+class TestTheTokenizerOfAPretrainedEncoder:
+    """A recipe says which tokenizer is really used: that of the folder."""
+
+    FOLDER = "models/bert"
+    OWN: ClassVar = {"kind": "file", "file": "models/bert/tokenizer.json"}
+
+    def recipe(self, **more: object) -> Recipe:
+        model = {"kind": "pretrained", "folder": self.FOLDER}
+        return load_recipe({**SMALLEST, "objective": "labels", "model": model, **more})
+
+    def test_is_written_down(self) -> None:
+        assert self.recipe().to_dict()["tokenizer"] == self.OWN
+        assert load_recipe("sst2-minilm").to_dict()["tokenizer"]["file"].endswith("all-MiniLM-L6-v2/tokenizer.json")
+
+    def test_is_what_a_recipe_that_says_char_means(self) -> None:
+        assert self.recipe(tokenizer="char") == self.recipe(tokenizer=self.OWN) == self.recipe()
+
+    def test_no_other_can_be_chosen(self) -> None:
+        with pytest.raises(ConfigError, match=r"tokenizer=word is not that of model.folder=models/bert.*leave tokenizer out"):
+            self.recipe(tokenizer={"kind": "word", "min_count": 2})

@@ -46,6 +46,15 @@ class Recipe(Config):
     seed: int = Field(default=0, ge=0)
     """Decides the first weights, the order of the batches and dropout."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _tokenizer_of_the_model(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or not isinstance(values.get("model"), Mapping | NetworkConfig):
+            return values
+        model, given = MODELS.parse(values["model"]), values.get("tokenizer")
+        setting = model.tokenizer_setting(given)
+        return {**values, "model": model} | ({} if setting is None else {"tokenizer": setting})
+
     @model_validator(mode="after")
     def _known_metric(self) -> Self:
         self.objective.metric(self.evaluation.by)  # an unknown name is refused here, with the nearest

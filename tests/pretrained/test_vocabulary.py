@@ -99,6 +99,24 @@ def test_transformers_reads_them(kind: str, tmp_path: Path, transformers: Any) -
     assert tokenizer_in(tmp_path).encode(TEXTS[0]) == ours.encode(TEXTS[0])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_marks_of_an_objective_are_special_tokens_after_all_others(kind: str) -> None:
+    ours = trained(kind).with_marks(["<mask>", "<end>"])
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(document_of(ours)))
+    for text in TEXTS:
+        assert theirs.encode(text, add_special_tokens=False).ids == ours.encode(text)
+    assert theirs.get_vocab_size() == ours.size
+    ids = [ours.mark_id("<mask>"), ours.mark_id("<end>")]
+    assert [theirs.token_to_id(mark) for mark in ours.marks] == ids
+    assert theirs.encode("<mask><end>", add_special_tokens=False).ids == ids  # here a text never becomes a mark
+
+
+def test_a_mark_that_the_text_has_already_is_refused() -> None:
+    plain = TOKENIZERS.parse({"kind": "bpe", "vocab": 280, "special": ["<mask>"]}).train(lambda: TEXTS)
+    with pytest.raises(ConfigError, match="The mark <mask> is a token of the text's own tokenizer"):
+        document_of(plain.with_marks(["<mask>"]))
+
+
 def test_lowercase_words_come_first() -> None:
     ours = TOKENIZERS.parse({"kind": "word", "min_count": 1, "lowercase": True}).train(lambda: TEXTS)
     theirs = tokenizers.Tokenizer.from_str(json.dumps(document_of(ours)))

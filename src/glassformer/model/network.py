@@ -56,6 +56,10 @@ class NetworkConfig(VariantConfig):
         """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""
         return None
 
+    def tokenizer_setting(self, given: Any) -> Any:
+        """What the recipe says of its tokenizer, from what was ``given`` there: a network that has its own names that one."""
+        return given
+
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         """Parameters, FLOPs and bytes of one training step of ``batch`` rows, by part, from formulas."""
         raise NotImplementedError

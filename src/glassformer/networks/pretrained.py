@@ -14,7 +14,8 @@ import torch
 from pydantic import BeforeValidator, Field, SerializeAsAny
 from torch import Tensor, nn
 
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
+from glassformer.data.tokenizers.files import FOLDER_FILE
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
@@ -45,6 +46,17 @@ class PretrainedConfig(NetworkConfig):
     def tokenizer(self) -> Tokenizer:
         """That of the folder: no other one has the ids its embedding knows."""
         return folder_tokenizer(self.folder)
+
+    def tokenizer_setting(self, given: Any) -> Any:
+        """The file of the folder. A recipe that names another is refused; ``char`` counts as unsaid (older runs wrote it)."""
+        own = {"kind": "file", "file": f"{self.folder.rstrip('/')}/{FOLDER_FILE}"}
+        if given is None or TOKENIZERS.parse(given) in (TOKENIZERS.parse(own), TOKENIZERS.parse("char")):
+            return own
+        kind = TOKENIZERS.parse(given).kind
+        raise ConfigError(
+            f"tokenizer={kind} is not that of model.folder={self.folder}: its weights know the ids of their own alone; leave "
+            f"tokenizer out, or give tokenizer={{file: {own['file']}}}."
+        )
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> PretrainedNetwork:
         if outputs is None:
@@ -173,7 +185,7 @@ class PretrainedNetwork(Network):
         if folder.exists() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty; give a new folder.")
         plain = merge or self.config.tuning.kind in ("full", "head")
-        (save_merged if plain else save_adapter)(self, folder, label_names=label_names)
+        written = (save_merged if plain else save_adapter)(self, folder, label_names=label_names)
         notes = (
             ()
             if self.config.pool == "own"
@@ -182,7 +194,7 @@ class PretrainedNetwork(Network):
                 "for it; model.pool: own trains the head that it has.",
             )
         )
-        return Exported(folder, type(self.encoder).__name__ if plain else f"peft {self.config.tuning.kind}", notes)
+        return Exported(folder, written, notes)
 
     def trainable(self) -> int:
         """Numbers that are trained, counted one by one."""

@@ -39,8 +39,11 @@ _CLASSES = {
 }
 
 
-def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> None:
-    """What was trained, as peft saves it: lora, prompt and prefix. The base stays where it is and is named in the config."""
+def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
+    """What was trained, as peft saves it: lora, prompt and prefix. The base stays where it is and is named in the config.
+
+    Gives what the folder is, in words.
+    """
     tuning: TuningConfig = network.config.tuning
     own = network.config.pool == "own"
     tensors, settings = _adapter(network.encoder, network.reader, tuning, network.sizes, own=own)
@@ -59,13 +62,15 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> N
     }
     _save(tensors, folder / ADAPTER)
     write_json(folder / ADAPTER_CONFIG, {**common, **settings})
+    return f"peft {tuning.kind}"
 
 
-def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> None:
-    """One plain folder that transformers opens without peft. A prompt or a prefix cannot be merged into weights."""
+def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
+    """One plain folder that transformers opens without peft; gives its class. A prompt or a prefix cannot be merged."""
     if isinstance(network.reader, Prompt | Prefix):
         raise UsageError(
-            f"model.tuning={network.config.tuning.kind} adds inputs, which no plain folder can hold; export it as an adapter."
+            f"model.tuning={network.config.tuning.kind} adds inputs, which no plain folder can hold; export it as an adapter "
+            "(without --merge)."
         )
     own = network.config.pool == "own"
     tensors = merged_tensors(network.encoder)
@@ -78,10 +83,8 @@ def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> No
             tensors |= {f"{base}.pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
         tensors |= _head_tensors(network.head)
     folder.mkdir(parents=True, exist_ok=True)
-    document = {
-        **settings.to_dict(),
-        "architectures": [_CLASSES[settings.model_type] if own else type(network.encoder).__name__],
-    }
+    class_name = _CLASSES[settings.model_type] if own else type(network.encoder).__name__
+    document = {**settings.to_dict(), "architectures": [class_name]}
     document |= {"id2label": {str(at): name for at, name in enumerate(label_names)}}
     document |= {"label2id": {name: at for at, name in enumerate(label_names)}, "num_labels": len(label_names)}
     write_json(folder / "config.json", document)
@@ -91,6 +94,7 @@ def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> No
     for name in TOKENIZER_FILES:
         if (network.folder / name).is_file():
             shutil.copyfile(network.folder / name, folder / name)
+    return class_name
 
 
 def merged_tensors(encoder: nn.Module) -> dict[str, Tensor]:

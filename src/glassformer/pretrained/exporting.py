@@ -122,6 +122,9 @@ def _notes(config: ModelConfig, tokenizer: Tokenizer, class_name: str) -> tuple[
     notes = []
     if not config.causal and config.head.kind != "masked":
         notes.append(f"{class_name} gives vectors and no scores of the vocabulary, so model.head={config.head.kind} ends here.")
+    if tokenizer.marks:
+        notes.append(f"The marks {', '.join(tokenizer.marks)} are special tokens there: a text that spells one out becomes it.")
+    tokenizer = getattr(tokenizer, "inner", tokenizer)  # without the marks
     if tokenizer.settings().get("lowercase"):
         notes.append("The tokenizer lowercases before it cuts words there, and after it here: 'St.' may be cut differently.")
     if tokenizer.kind == "word":

@@ -13,6 +13,7 @@ from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.char import UNKNOWN_TEXT, CharTokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer, HuggingFaceTokenizer
+from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.data.tokenizers.treebank import hugging_face_cuts
 from glassformer.data.tokenizers.word import PAD, START, STOP, UNK, WordTokenizer
 from glassformer.foundation.errors import ConfigError, DataError
@@ -86,6 +87,8 @@ def _of_pieces(folder: Path) -> Tokenizer:
 
 def document_of(tokenizer: Tokenizer) -> dict[str, Any]:
     """The tokenizer.json that gives the ids of ``tokenizer.encode`` everywhere."""
+    if isinstance(tokenizer, MarkedTokenizer):
+        return _marked_document(tokenizer)
     if isinstance(tokenizer, FastTokenizer):
         return dict(tokenizer.document)
     if isinstance(tokenizer, ByteTokenizer):
@@ -145,6 +148,19 @@ def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
             "special_tokens": {START: {"id": START, "ids": [tokenizer.start_id], "tokens": [START]}},
         }
     return document
+
+
+def _marked_document(tokenizer: MarkedTokenizer) -> dict[str, Any]:
+    """The inner one's, with the marks as special tokens; there a text that spells one out is read as the mark."""
+    inner = document_of(tokenizer.inner)
+    marks = _document({}, tokenizer.marks, {mark: tokenizer.mark_id(mark) for mark in tokenizer.marks})["added_tokens"]
+    taken = [token["content"] for token in inner.get("added_tokens") or [] if token["content"] in tokenizer.marks]
+    if taken:
+        raise ConfigError(
+            f"The mark {taken[0]} is a token of the text's own tokenizer, too, and a tokenizer.json can hold it once; train "
+            "with a tokenizer that does not have it."
+        )
+    return {**inner, "added_tokens": [*(inner.get("added_tokens") or []), *marks]}
 
 
 def _split(pattern: str, behavior: str) -> dict[str, Any]:
