@@ -64,12 +64,17 @@ class MakesUp(Executor):
             return {"seconds": 1.0, **found}
         many = type(self.made_up)(np.resize(self.made_up.tokens, 600))
         wave = np.sin(np.arange(600.0) * (1 + task.values["recipe"]["seed"]))
-        made = many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave)
+        tainted = "it leaks" if isinstance(found, Tainted) else None
+        made = many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave, tainted=tainted)
         (made.checkpoint(24) / "weights").write_bytes(b"made up")
         return {"status": "finished", "seconds": self.seconds, "notes": []}
 
     def close(self) -> None:
         self.closed = True
+
+
+class Tainted(float):
+    """A loss of a model in which a check found a leak, measured all the same."""
 
 
 class Said(list):
@@ -228,6 +233,19 @@ class TestChecksFirst:
         assert len(store.entries()) == 8  # the baseline's
         (row,) = [row for row in study.table if row["variant"] == "alibi"]
         assert row["loss"]["value"] is None
+
+    def test_where_leaks_are_allowed_nothing_of_it_is_kept_either(self, conduct, store):
+        """Only the first seed is checked after training, so only its figures are marked by themselves."""
+
+        def loss(variant: str, seed: int, recipe: Any) -> float:
+            own = effects()(variant, seed, recipe)
+            return Tainted(own) if (variant, seed) == ("alibi", 0) else own
+
+        study, executor, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True, store=store)
+        assert len(executor.done) == 2 + 4
+        assert words(study) == {"alibi": "invalid"}
+        assert [one["seed"] for one in store.entries()] == [0, 1]  # the baseline's
+        assert study.book.variants["alibi"].leak == "it leaks"
 
     def test_the_seed_that_is_checked_after_training_is_taken_only_from_what_was_checked(self, conduct, store):
         def dies(variant: str, seed: int, recipe: Any) -> Any:

@@ -331,7 +331,7 @@ class Conductor:
             self.failures.pop((trial.variant, trial.seed), None)
             result = self._read(trial)
             if result.problem is Problem.LEAK and self.facts[trial.variant].leak is None and result.evaluation is not None:
-                self._found_leak(trial.variant, f"a check of the trained model: {result.evaluation.tainted}")
+                self._found_leak(trial.variant, str(result.evaluation.tainted))
             return result.problem is None
         reason = str(answer.get("lost") or answer["reason"])
         self.watch.say(f"{trial.label}: {reason}")
