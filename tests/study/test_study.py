@@ -127,6 +127,9 @@ def test_notes_say_what_is_unlike(made_up, tmp_path):
     assert Study.load(study.folder).notes == [
         "Not all trials were made alike: torch is '9.9' for base, seed 0 and '8.8' for alibi, seed 4."
     ]
+    plugin = {"file": "mine.py", "sha256": "0123456789"}  # edited while the study ran
+    environment.write_environment({**environment.read_environment(), "torch": "9.9", "plugins": [plugin]})
+    assert "the code of plugins is '' for base, seed 0 and '01234567' for alibi, seed 4" in Study.load(study.folder).notes[0]
 
 
 def test_who_is_not_above_a_bigram_is_told(made_up, tmp_path):

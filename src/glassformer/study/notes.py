@@ -11,6 +11,7 @@ import numpy as np
 
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
+from glassformer.foundation.plugins import plugin_sums
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE
 from glassformer.study.store import MACHINE
@@ -121,7 +122,8 @@ def _unlike(study: Study) -> list[str]:
         for one in rows:
             if one.status == "finished":
                 environment = _environment(study, one.trial)
-                seen[one.trial.label] = {key: environment.get(key) for key in MACHINE}
+                sums = ", ".join(digest[:8] for digest in plugin_sums(environment.get("plugins", ())))
+                seen[one.trial.label] = {**{key: environment.get(key) for key in MACHINE}, "the code of plugins": sums}
     first = next(iter(seen.items()), None)
     for label, environment in seen.items():
         differing = diff(first[1], environment) if first else {}

@@ -34,12 +34,13 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
         refuse_metric(plan.judged, recipe.objective, name)
     data = _all_data(recipes, watch)
     _refuse_other_text(plan, data)
+    parents = {init_from: parent_sum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
     facts = {
         name: Facts(
             recipe=compared(recipe.to_dict()),
             data=str(data[name].record["sha256"]),
             documents=_items(data[name], plan.split),
-            parent=parent_sum(recipe.init_from) or "",
+            parent=parents[recipe.init_from],
             asked=asked(recipe.to_dict()),
         )
         for name, recipe in recipes.items()
