@@ -99,6 +99,7 @@ def conduct(made_up, recipe, tmp_path):
         seconds: float = 3600.0,
         out: str = "study",
         store: TrialStore | None = None,
+        baseline: str = "paired",
         **plan: Any,
     ) -> tuple[Study, MakesUp, Said]:
         named = [{"name": name, "set": {"model.positions": name}} for name in changes or ("alibi", "rotary")]
@@ -111,7 +112,9 @@ def conduct(made_up, recipe, tmp_path):
         planned, _ = directory.begin(planned, resolve)
         executor, said = MakesUp(made_up, loss, leaks, seconds), Said()
         try:
-            study = Conductor(planned, directory, resolve, lambda: executor, plugins=(), watch=said, store=store).run()
+            study = Conductor(
+                planned, directory, resolve, lambda: executor, plugins=(), watch=said, store=store, baseline=baseline
+            ).run()
         finally:
             conduct.executor, conduct.said = executor, said
         return study, executor, said
@@ -259,6 +262,15 @@ class TestChecksFirst:
         _, executor, said = conduct(effects(), "alibi", seeds=2, first_seed=1, out="third", store=store)
         assert executor.done[2:] == []
         assert any(sentence.startswith("4 of 4 trials are taken") for sentence in said)
+
+    def test_of_a_bank_too_one_run_is_known_to_have_been_checked(self, conduct, store):
+        def dies(variant: str, seed: int, recipe: Any) -> Any:
+            return {"status": "failed", "reason": "no room"} if seed == 0 else effects()(variant, seed, recipe)
+
+        conduct(dies, "alibi", seeds=7, store=store)  # the baseline's seeds 1 to 6 are kept, and none was checked
+        study, executor, _ = conduct(effects(), "alibi", seeds=2, first_seed=9, out="second", store=store, baseline="bank")
+        assert study.plan.bank == (1, 2, 3, 4, 5, 6)
+        assert executor.done[2:] == ["base, seed 1", "alibi, seed 9", "alibi, seed 10"]
 
     def test_the_other_changes_go_on_to_their_next_look(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> Any:

@@ -90,7 +90,7 @@ def test_bad_runs_of_the_baseline_and_those_of_tuning_are_known(keeper, made_up)
         trial = Trial("base", seed, {}, f"base/seed-{seed}")
         run = made_up.run(keeper.directory.trial(trial), recipe, loss, status=status)
         (run.checkpoint(24) / "weights").write_bytes(b"made up")
-        keeper.keep(trial, TrialResult(trial, "finished"))
+        keeper.keep(trial, TrialResult(trial, status))
     assert keeper.seeds("base", recipe) == [0, 1, 2]
     assert keeper.bad([0, 1, 2], recipe) == [1, 2]
     assert keeper.bad([FIRST_TUNING_SEED], recipe) == []
@@ -123,3 +123,12 @@ def test_the_same_runs_are_not_judged_again_by_other_rules(ask):
     study, said = ask("studies/second", "alibi", margin=0.2)
     assert any("margin of 0.01, which stands" in sentence for sentence in said.sentences)
     assert study.earlier["model.positions=alibi"].margin == 0.01
+
+
+def test_a_run_that_diverged_was_not_checked_after_training(keeper, made_up):
+    keeper, recipe = keeper
+    trial = Trial("base", 0, {}, "base/seed-0")
+    made_up.run(keeper.directory.trial(trial), recipe, status="diverged")
+    keeper.keep(trial, TrialResult(trial, "diverged"))
+    assert keeper.seeds("base", recipe) == [0]
+    assert not TrialStore().checked(keeper.origin("base", recipe))

@@ -130,6 +130,7 @@ class Conductor:
         if not self.directory.begun():
             kept = self._keeper.seeds(BASE, self._recipe(BASE))
             self.plan, why = choose_design(self.plan, kept, self.baseline, self._keeper.bad(kept, self._recipe(BASE)))
+            self._keeper.plan = self.plan
             self.directory.settle(self.plan)
             self.watch.say(why)
         foreseen = self._keeper.foreseen(self.plan, self._recipe(BASE))

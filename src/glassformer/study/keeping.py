@@ -106,7 +106,8 @@ class Keeper:
         made = RunDirectory(folder).read_environment()
         same_code = plugin_sums(made.get("plugins", ())) == plugin_sums(loaded_plugins())  # no plugin was edited meanwhile
         if origin is not None and same_code and machine_of(made) == self.facts[trial.variant].machine:
-            self.store.keep(origin, trial.seed, folder, checked=self.plan.checks_trained(trial))
+            checked = self.plan.checks_trained(trial) and result.status == "finished"
+            self.store.keep(origin, trial.seed, folder, checked=checked)
 
     def drop(self, trials: Sequence[Trial]) -> None:
         """Takes what is kept of a variant out of the store, tuning too: a trained model of it was found to leak."""
