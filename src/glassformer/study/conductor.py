@@ -35,6 +35,7 @@ from glassformer.study.progress import ProgressTracker
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
+from glassformer.study.tuning import best_setting
 from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.training.signals import StopSignal
@@ -175,7 +176,7 @@ class Conductor:
         results = self._finish(trials)
         for name in self.plan.variants:
             if self._trained(name) and not self.facts[name].tuned:
-                chosen, note = _best(name, self.plan, [one for one in results if one.trial.variant == name])
+                chosen, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
                 self.facts[name] = replace(self.facts[name], tuned=chosen, notes=(*self.facts[name].notes, note))
                 self.watch.say(note)
         self._write_book()
@@ -433,19 +434,3 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
     return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
-
-
-def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
-    """The point with the best mean; one with a failed trial cannot be chosen."""
-    means: dict[int, float] = {}
-    for number in range(len(plan.tuning_points(name))):
-        own = [one for one in results if one.trial.point == number]
-        if own and all(one.problem is None and one.units is not None for one in own):
-            values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
-            means[number] = sum(values) / len(values)
-    if not means:
-        raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
-    chosen = plan.judged.best(means)
-    point = plan.tuning_points(name)[chosen]
-    said = ", ".join(f"{key}={value}" for key, value in point.items())
-    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."
