@@ -4,7 +4,8 @@
 
 The bags are those that the runs keep: fitted on the very texts the runs trained on, asked about the very same texts. Each
 set is judged whole, and apart by whether a text stands word for word in the training texts. A difference has the interval of
-seeds crossed with texts; McNemar is given for each seed (two checkpoints say little about other seeds).
+seeds crossed with texts, and its p is Holm's over the bags; McNemar is given for each seed (two checkpoints say little about
+other seeds).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import glassformer as gf
 from glassformer.assembly import tools_for
 from glassformer.data.parts import part_kind
 from glassformer.evaluation.proportions import TwoCheckpoints, wilson
-from glassformer.study.two_way import two_way_effects
+from glassformer.study.statistics import holm
+from glassformer.study.two_way import TwoWayEffects, two_way_effects
 
 BAGS = ("bag of words", "word pairs")
 MARGIN = 0.01
@@ -45,10 +47,9 @@ def right_by(runs: list[Any], place: str) -> tuple[np.ndarray, dict[str, np.ndar
     return np.stack(model), {name: np.stack(rows) for name, rows in bags.items()}, seen_N
 
 
-def verdict(model_SN: np.ndarray, bag_SN: np.ndarray) -> dict[str, Any]:
-    """The model against one bag. Fewer than 6 seeds decide nothing."""
-    effects = two_way_effects(model_SN - bag_SN)
-    difference, p = effects.estimate(), float(effects.p)
+def verdict(model_SN: np.ndarray, bag_SN: np.ndarray, effects: TwoWayEffects, p: float) -> dict[str, Any]:
+    """The model against one bag; ``p`` is corrected for the other bags. Fewer than 6 seeds decide nothing."""
+    difference = effects.estimate()
     enough = len(model_SN) >= 6
     same = enough and float(effects.p_same(MARGIN, answers=True)) <= 0.05
     word = "same" if same else ("better" if difference.value > 0 else "worse") if enough and p <= 0.05 else "not decided"
@@ -68,7 +69,9 @@ def judged(name: str, model_SN: np.ndarray, bags: dict[str, np.ndarray], chosen_
     own = model_SN[:, chosen_N]
     mean = two_way_effects(own).estimate()
     one = [wilson(int(row.sum()), len(row)).value for row in own]
-    found = {bag: verdict(own, right[:, chosen_N]) for bag, right in bags.items()}
+    effects = {bag: two_way_effects(own - right[:, chosen_N]) for bag, right in bags.items()}
+    corrected = holm([float(one.p) for one in effects.values()])
+    found = {bag: verdict(own, bags[bag][:, chosen_N], effects[bag], float(p)) for bag, p in zip(bags, corrected)}
     return {
         "texts": name,
         "n": int(chosen_N.sum()),
@@ -89,7 +92,7 @@ def main() -> None:
     for place in given.on:
         model_SN, bags, seen_N = right_by(runs, place)
         for name, chosen in (("all", np.ones_like(seen_N)), ("trained on", seen_N), ("not trained on", ~seen_N)):
-            if chosen.any():
+            if chosen.any() and (name == "all" or not chosen.all()):
                 rows.append(judged(f"{Path(place).name}, {name}", model_SN, bags, chosen))
     if given.json:
         json.dump(rows, sys.stdout, indent=1)
