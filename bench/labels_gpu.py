@@ -32,7 +32,7 @@ RATES = {"1e-4": (1e-4, 4), "1e-3": (1e-3, 9), "5e-4": (5e-4, 7), ".0125": (0.01
 
 def figures(result: Any) -> dict[str, Any]:
     """An evaluation as plain values, with what was said about it."""
-    plain = result.plain()
+    plain = result.to_dict()
     return {key: plain[key] for key in ("metrics", "baselines", "notes", "confusion")}
 
 
@@ -77,7 +77,9 @@ def study(name: str, out: Path, encoder: str, jobs: int) -> dict[str, Any]:
     file = out / f"plan-{name}.yaml"
     file.write_text(yaml.safe_dump(plan), encoding="utf-8")
     compared = gf.compare(str(file), out=out / "studies" / name, jobs=jobs)
-    return compared.plain() if hasattr(compared, "plain") else {"verdicts": [vars(verdict) for verdict in compared.verdicts]}
+    return (
+        compared.to_dict() if hasattr(compared, "to_dict") else {"verdicts": [vars(verdict) for verdict in compared.verdicts]}
+    )
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def try_settings(
         found[name] = {
             "seconds": time.monotonic() - started,
             "parameters": sum(tensor.numel() for tensor in run.model.parameters()),
-            "metrics": {metric: one.plain() for metric, one in evaluation.metrics.items()},
+            "metrics": {metric: one.to_dict() for metric, one in evaluation.metrics.items()},
             "curve": {r["step"]: r["validation_exact_match"] for r in run.metrics() if "validation_exact_match" in r},
         }
         print(f"{name}: {evaluation.metrics['exact_match']} in {found[name]['seconds']:.0f} s", flush=True)
@@ -105,9 +105,9 @@ def run_seeds(name: str, changes: Mapping[str, Any], seeds: Sequence[int], runs:
         write_atomically(out.with_name(f"predictions-{name}-{seed}.txt"), "".join(f"{one.answer}\n" for one in answers))
         evaluation = run.evaluate("test:dev")
         found["seeds"][seed] = {
-            "dev": evaluation.metrics["exact_match"].plain(),
-            "metrics": {metric: one.plain() for metric, one in evaluation.metrics.items()},
-            "baselines": {b: f["exact_match"].plain() for b, f in evaluation.baselines.items() if "exact_match" in f},
+            "dev": evaluation.metrics["exact_match"].to_dict(),
+            "metrics": {metric: one.to_dict() for metric, one in evaluation.metrics.items()},
+            "baselines": {b: f["exact_match"].to_dict() for b, f in evaluation.baselines.items() if "exact_match" in f},
             "seconds": seconds,
             "parameters": sum(tensor.numel() for tensor in run.model.parameters()),
         }

@@ -95,7 +95,7 @@ def browsing() -> Iterator[Any]:
 
 
 def many_runs(folder: Path, count: int = 500) -> dict[str, Any]:
-    recipe = load_recipe("docstrings-char").plain()
+    recipe = load_recipe("docstrings-char").to_dict()
     line = json.dumps({"step": 1000, "loss": 1.5}) + "\n"
     for number in range(count):
         run = RunDirectory(folder / f"run-{number:03}")
@@ -129,7 +129,7 @@ PAN = """async (name) => {
 
 def long_curve(folder: Path, count: int = 1_000_000) -> dict[str, Any]:
     run = RunDirectory(folder / "long")
-    run.write_recipe({**load_recipe("docstrings-char").plain()})
+    run.write_recipe({**load_recipe("docstrings-char").to_dict()})
     run.write_state("finished", step=count, steps=count)
     with run.metrics_file.open("w") as stream:
         stream.writelines(f'{{"step": {step}, "loss": {3 + step % 97 / 100}, "lr": 0.001}}\n' for step in range(count))
@@ -198,7 +198,7 @@ def _untrained(run: RunDirectory, tokens: int) -> None:
     tokenizer = ByteTokenizer()
     tokenizer.save(run.tokenizer_file)
     run.write_environment({"threads": 1, "outputs": None})
-    run.write_recipe(recipe.plain())
+    run.write_recipe(recipe.to_dict())
     run.write_state("finished", step=1, steps=1)
     save_checkpoint(run, Checkpoint(1, saved_tensors(build_model(recipe.model, tokenizer.size, seed=1))))
 

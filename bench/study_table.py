@@ -79,7 +79,8 @@ def table_of(study: Study, splits: Sequence[str], documents: int) -> dict[str, A
         "what": f"Perplexity by token (train: its first {documents} documents), mean over seeds",
         "train_documents": documents,
         "rows": {
-            name: {column: mean(np.array(ones)).plain() for column, ones in columns.items()} for name, columns in values.items()
+            name: {column: mean(np.array(ones)).to_dict() for column, ones in columns.items()}
+            for name, columns in values.items()
         },
     }
 

@@ -49,7 +49,7 @@ def measure(recipe: str, change: Mapping[str, Any], given: Mapping[str, Any], se
         return {
             "change": dict(change),
             "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-            "perplexity": result.metrics["perplexity"].plain(),
+            "perplexity": result.metrics["perplexity"].to_dict(),
             "untrained": result.baselines["untrained"]["perplexity"].value,
             "bigram": result.baselines["bigram"]["perplexity"].value,
             "tainted": run.tainted is not None,

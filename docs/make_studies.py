@@ -55,13 +55,13 @@ def compact(study: Study) -> dict[str, Any]:
         "base": {"seeds": table[BASE]["seeds"], "value": table[BASE][study.metric.name]},
         "verdicts": [
             {
-                **{key: value for key, value in one.plain().items() if key in KEPT},
+                **{key: value for key, value in one.to_dict().items() if key in KEPT},
                 "value": table[one.variant][study.metric.name],
             }
             for one in study.verdicts
         ],
         "notes": study.notes,
-        "plan": study.plan.plain(),
+        "plan": study.plan.to_dict(),
     }
 
 
@@ -92,7 +92,7 @@ def table(document: dict[str, Any]) -> str:
 
 def shown(estimate: dict[str, Any] | None) -> str:
     """A number with its interval, in as many digits as the interval justifies."""
-    return "" if estimate is None or estimate["value"] is None else str(Estimate.from_plain(estimate))
+    return "" if estimate is None or estimate["value"] is None else str(Estimate.from_dict(estimate))
 
 
 def page(text: str, documents: dict[str, dict[str, Any]]) -> str:

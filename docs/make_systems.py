@@ -150,7 +150,7 @@ def table(name: str) -> str:
     document = read_json(file)
     rows = []
     for variant, columns in document["rows"].items():
-        figures = ", ".join(f"{column} {shown(Estimate.from_plain(value), percent=False)}" for column, value in columns.items())
+        figures = ", ".join(f"{column} {shown(Estimate.from_dict(value), percent=False)}" for column, value in columns.items())
         rows.append(f"{variant}: {figures}")
     text = f"{document['what']}: {'; '.join(rows)}."
     differences = document.get("loss_minus_base", {})
@@ -217,7 +217,7 @@ def measure() -> None:
         for name, problem in row.get("problems", {}).items():
             request, folder = request_from_words(str(problem["words"]).split())
             result = answer({**request, **problem.get("more", {})}, folder=folder)
-            kept[name] = short(result.plain())
+            kept[name] = short(result.to_dict())
             if f"byhand-{name}.svg" in row.get("pictures", ()):
                 save_figure(result.figure(), PICTURES / f"byhand-{name}.svg")
     write_json(BY_HAND, kept)
@@ -239,7 +239,7 @@ def spans(rows: int = 10_000, context: int = 128) -> dict[str, Any]:
         "rows": rows,
         "shortest": int(drawn.length.min()),
         "longest": int(drawn.length.max()),
-        "share": short(found.plain()),
+        "share": short(found.to_dict()),
     }
 
 

@@ -116,7 +116,7 @@ class TestFromARecipe:
         assert both.parent is not None
         assert (both.steps, both.parent.steps) == (2, 6)
         assert both.flops == alone.flops * 8 // 6
-        assert both.plain()["parent"]["flops"] == alone.flops
+        assert both.to_dict()["parent"]["flops"] == alone.flops
         assert dict(both.facts())["trained before it"].endswith(": 6 steps")
 
     @pytest.mark.parametrize("also", [[], ["tokenizer.json"], ["tokenizer.json", "environment.json"]])

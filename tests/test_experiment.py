@@ -310,7 +310,7 @@ class TestAnotherFolder:
         home.mkdir()
         (home / "text.txt").write_bytes(tiny_text.read_bytes())
         monkeypatch.chdir(home)
-        values = {**load_recipe(tiny).plain(), "data": {**load_recipe(tiny).plain()["data"], "path": "text.txt"}}
+        values = {**load_recipe(tiny).to_dict(), "data": {**load_recipe(tiny).to_dict()["data"], "path": "text.txt"}}
         train(values, out=tmp_path / "run")
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
@@ -351,6 +351,6 @@ def test_a_film_keeps_weights_and_changes_nothing_else(tiny, tmp_path) -> None:
 
 
 def test_a_recipe_without_a_film_does_not_mention_it(tiny) -> None:
-    assert "film" not in load_recipe(tiny).plain()["checkpoint"]
+    assert "film" not in load_recipe(tiny).to_dict()["checkpoint"]
     filmed = load_recipe(tiny, {"checkpoint.film": 4})
-    assert filmed.plain()["checkpoint"]["film"] == 4
+    assert filmed.to_dict()["checkpoint"]["film"] == 4

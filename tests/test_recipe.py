@@ -30,7 +30,7 @@ def test_the_smallest_recipe() -> None:
     assert recipe.model.mixer.kind == "dot"
     assert recipe.objective.kind == "next-token"
     assert recipe.seed == 0
-    assert load_recipe(recipe.plain()) == recipe
+    assert load_recipe(recipe.to_dict()) == recipe
 
 
 @pytest.mark.parametrize("as_text", [True, False])
@@ -42,7 +42,7 @@ def test_from_a_file(tiny, tiny_file, as_text: bool) -> None:
 
 def test_what_is_written_is_read_back(tiny, tmp_path) -> None:
     recipe = load_recipe(tiny)
-    (tmp_path / "again.yaml").write_text("schema: 1\n" + dump_yaml(recipe.plain()))  # as a run writes it
+    (tmp_path / "again.yaml").write_text("schema: 1\n" + dump_yaml(recipe.to_dict()))  # as a run writes it
     assert load_recipe(tmp_path / "again.yaml") == recipe
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_may_not_be_read(tiny_file) -> None:
 def test_every_built_in_recipe_is_sound(name: str) -> None:
     recipe = load_recipe(name)
     assert recipe.about, "a recipe says what it is"
-    assert load_recipe(recipe.plain()) == recipe
+    assert load_recipe(recipe.to_dict()) == recipe
 
 
 def test_lists() -> None:
@@ -177,13 +177,13 @@ def test_a_recipe_cannot_ask_for_code() -> None:
 
 def test_a_plain_recipe_is_written_as_earlier_versions_wrote_it(tiny) -> None:
     """The fingerprint of a begun study must not change because a later version knows more keys."""
-    plain = load_recipe(tiny).plain()
+    plain = load_recipe(tiny).to_dict()
     sizes = "width layers heads context dropout bias causal"
     assert set(plain["model"]) == set(f"{sizes} positions mixer merge norm feedforward block head".split())
     assert plain["model"]["positions"] == {"kind": "learned"}
     assert sorted(plain["evaluation"]) == ["batch_size", "every", "patience", "texts"]
     assert sorted(plain["checkpoint"]) == ["best", "every", "keep"]
-    assert "by" in load_recipe(tiny, {"evaluation.by": "bits_per_byte"}).plain()["evaluation"]
+    assert "by" in load_recipe(tiny, {"evaluation.by": "bits_per_byte"}).to_dict()["evaluation"]
 
 
 def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
@@ -194,9 +194,9 @@ def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
 
 def test_a_parent_reads_the_world_that_the_child_is_asked_about():
     child = load_recipe("world-finetune", {"data.set": {"kind": "world", "people": 70, "sound": 1.0}})
-    assert parent_recipe(child).plain()["data"]["set"] == child.plain()["data"]["set"]
+    assert parent_recipe(child).to_dict()["data"]["set"] == child.to_dict()["data"]["set"]
     other = load_recipe("world-finetune", {"data.path": "mine.txt"})  # any other data stay the parent's own
-    assert parent_recipe(other).plain()["data"]["set"]["sound"] == 0.5
+    assert parent_recipe(other).to_dict()["data"]["set"]["sound"] == 0.5
 
 
 class TestTheTokenizerOfAPretrainedEncoder:
@@ -210,8 +210,8 @@ class TestTheTokenizerOfAPretrainedEncoder:
         return load_recipe({**SMALLEST, "objective": "labels", "model": model, **more})
 
     def test_is_written_down(self) -> None:
-        assert self.recipe().plain()["tokenizer"] == self.OWN
-        assert load_recipe("sst2-minilm").plain()["tokenizer"]["file"].endswith("all-MiniLM-L6-v2/tokenizer.json")
+        assert self.recipe().to_dict()["tokenizer"] == self.OWN
+        assert load_recipe("sst2-minilm").to_dict()["tokenizer"]["file"].endswith("all-MiniLM-L6-v2/tokenizer.json")
 
     def test_is_what_a_recipe_that_says_char_means(self) -> None:
         assert self.recipe(tokenizer="char") == self.recipe(tokenizer=self.OWN) == self.recipe()

@@ -29,12 +29,12 @@ def test_a_plan_is_what_training_then_takes(tiny, tmp_path, unchecked, optimizer
 def test_the_activations_are_those_of_one_piece(tiny) -> None:
     whole, pieces = (plan(tiny, set={"training.accumulate": n}) for n in (1, 4))
     assert pieces.cost.activation_bytes < whole.cost.activation_bytes
-    assert pieces.plain()["step_flops"] == whole.plain()["step_flops"]  # the same work, less memory
+    assert pieces.to_dict()["step_flops"] == whole.to_dict()["step_flops"]  # the same work, less memory
     assert whole.step_tokens == pieces.step_tokens == 4 * 16
 
 
 def test_the_document(tiny) -> None:
-    document = plan(tiny, seed=11).plain()
+    document = plan(tiny, seed=11).to_dict()
     assert json.loads(json.dumps(document)) == document
     assert document["recipe"]["seed"] == 11
     assert document["parameters"] == sum(part["parameters"] for part in document["parts"])

@@ -138,7 +138,7 @@ def test_the_model_is_the_one_that_was_saved(trained) -> None:
 def test_figures_beside_the_baselines(trained) -> None:
     run = gf.load(trained)
     result = run.evaluate()
-    document = result.plain()
+    document = result.to_dict()
     assert {"loss", "perplexity", "document_perplexity", "bits_per_byte"} <= set(document["metrics"])
     assert {"uniform", "unigram"} <= set(document["baselines"])
     assert document["tainted"] is False
@@ -168,11 +168,11 @@ def test_a_file_and_single_texts(trained, tmp_path, tiny_text) -> None:
     run = gf.load(trained)
     other = tmp_path / "other.txt"
     other.write_text("\n".join(tiny_text.read_text().splitlines()[:30]) + "\n")
-    assert run.evaluate(data=other).plain()["metrics"]["loss"]["n"] == 30
+    assert run.evaluate(data=other).to_dict()["metrics"]["loss"]["n"] == 30
     first, second = run.evaluate_texts(["the cat sat on a mat", "xxxxxxxxxx hen hen"])
-    assert first.plain()["metrics"]["loss"]["value"] < second.plain()["metrics"]["loss"]["value"]
+    assert first.to_dict()["metrics"]["loss"]["value"] < second.to_dict()["metrics"]["loss"]["value"]
     alone = run.evaluate_texts(["the cat sat on a mat"])[0]
-    assert alone.plain()["metrics"]["loss"]["value"] == pytest.approx(first.plain()["metrics"]["loss"]["value"])
+    assert alone.to_dict()["metrics"]["loss"]["value"] == pytest.approx(first.to_dict()["metrics"]["loss"]["value"])
 
 
 def test_predictions_are_written_token_by_token(trained, tmp_path) -> None:
@@ -182,7 +182,7 @@ def test_predictions_are_written_token_by_token(trained, tmp_path) -> None:
     assert lines[0].split("\t") == ["position", "id", "token", "nats"]
     assert len(lines) == run.data.split("validation").num_tokens  # a title, and every token but the first
     mean = sum(float(line.split("\t")[3]) for line in lines[1:]) / (len(lines) - 1)
-    assert mean == pytest.approx(run.evaluate().plain()["metrics"]["loss"]["value"], rel=1e-3)
+    assert mean == pytest.approx(run.evaluate().to_dict()["metrics"]["loss"]["value"], rel=1e-3)
 
 
 def test_an_evaluation_is_measured_once_and_kept(copy, monkeypatch) -> None:
@@ -190,7 +190,7 @@ def test_an_evaluation_is_measured_once_and_kept(copy, monkeypatch) -> None:
     first = run.evaluation()
     monkeypatch.setattr(type(run), "evaluate", lambda *a, **o: pytest.fail("measured again"))
     again = gf.load(copy).evaluation()
-    assert again.plain()["metrics"] == first.plain()["metrics"]
+    assert again.to_dict()["metrics"] == first.to_dict()["metrics"]
     assert again.units is not None
 
 

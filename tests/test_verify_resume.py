@@ -36,7 +36,7 @@ def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
     assert saved[-1] > 0
     assert all(step % 7 == 0 for step in saved)
     assert list(tmp_path.iterdir()) == []  # nothing stays behind
-    assert json.loads(json.dumps(proof.plain())) == proof.plain()
+    assert json.loads(json.dumps(proof.to_dict())) == proof.to_dict()
 
 
 def pretend(monkeypatch, sums: list[dict[str, str]]) -> list[str]:

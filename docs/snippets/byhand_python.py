@@ -5,7 +5,7 @@ from glassformer.byhand import explore, replace_key, solve
 keys = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
 answer = solve(keys, "average 1,2", values=np.eye(3), bound=5)
 print(answer.reachable, answer.query.round(3), answer.weights.round(3), answer.output.round(3))
-print({bound: round(size, 3) for bound, size in answer.plain()["margin"].items()})
+print({bound: round(size, 3) for bound, size in answer.to_dict()["margin"].items()})
 
 never = solve([[0, 0], [1, 0], [-1, 0]], "select 1")
 print(never.reachable, never.reach.certificate.sentence())

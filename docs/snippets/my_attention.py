@@ -31,12 +31,12 @@ class Window(Mixer):
         self.heads, self.reach, self.pattern = dims.heads, reach, Tap()
         self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
 
-    def forward(self, x, context, positions, cache):
+    def forward(self, x, attention_context, positions, cache):
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
         if cache is not None:
             k, v = cache.extend("key", k), cache.extend("value", v)
-        at = context.query_position_ids(x.shape[1], x.device)
+        at = attention_context.query_position_ids(x.shape[1], x.device)
         near = at[:, None, :, None] - torch.arange(k.shape[2], device=x.device) < self.reach
-        mask = context.attention_mask(q.shape[2], k.shape[2], x.device)
+        mask = attention_context.attention_mask(q.shape[2], k.shape[2], x.device)
         pattern = attention_pattern(attention_scores(q, k), near if mask is None else near & mask)
         return self.pattern(pattern) @ v

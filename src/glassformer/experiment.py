@@ -22,11 +22,10 @@ from glassformer.assembly import (
     tokenizer_for,
     tools_for,
 )
-from glassformer.check_cache import check_key
+from glassformer.check_fast_paths import require_path_checks
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
-from glassformer.fast_paths import require_path_checks
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
@@ -44,6 +43,7 @@ from glassformer.lifecycle import (
 )
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
+from glassformer.remembered_checks import check_key
 from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
@@ -85,7 +85,7 @@ def train(
 ) -> Run:
     """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
 
-    ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and said), or with ``resume`` a
+    ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and printed), or with ``resume`` a
     run's folder. ``resume="or begin"``: a folder that is not there yet is no mistake. ``on_step`` and ``on_evaluation`` get
     each record as it is written (``{"step": 7, "loss": ...}``), ``on_save`` the folder of each checkpoint. ``watch``: who is
     told how far it is; unless given, a notebook or a terminal. ``samples``: tokens to generate at every evaluation. ``note``:
@@ -208,9 +208,9 @@ def _paths_checked(
     work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport, known: bool, allow_leaks: bool, watch: Watcher
 ) -> CheckReport:
     """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
-    recipe, data, training = work.recipe, work.data, work.recipe.training.plain()
-    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"recorded": isinstance(step, GraphedStep)}
-    paths = {"training": settings, "objective": recipe.objective.plain()}
+    recipe, data, training = work.recipe, work.data, work.recipe.training.to_dict()
+    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"captured": isinstance(step, GraphedStep)}
+    paths = {"training": settings, "objective": recipe.objective.to_dict()}
     return require_path_checks(
         report,
         step,
@@ -311,13 +311,13 @@ def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) ->
             "weight_decay": work.optimizers.decay_list(),
         }
         facts |= {
-            "metric": chosen_metric(recipe).plain(),
+            "metric": chosen_metric(recipe).to_dict(),
             "outputs": recipe.objective.outputs(data),
             "ancestry": [] if parent is None else parent.ancestry(),
         }
-        checks = {"checks": report.plain(), "tainted": taint_of(report)}
+        checks = {"checks": report.to_dict(), "tainted": taint_of(report)}
         folder.write_environment({**environment(work.runtime), **facts, **checks})
-    folder.write_recipe(recipe.plain())  # last: a folder with a recipe is a run
+    folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=work.steps)
 
 
@@ -362,11 +362,11 @@ def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: in
 def _save(work: _Assembled, state: TrainingState) -> Path:
     work.log.sync()
     tensors, kept = saved_tensors(work.network), work.recipe.checkpoint
-    place = save_checkpoint(work.folder, Checkpoint(state.step, tensors, work.optimizers.tensors(), state.plain()))
+    place = save_checkpoint(work.folder, Checkpoint(state.step, tensors, work.optimizers.tensors(), state.to_dict()))
     best = {state.best_step} if kept.best and state.best_step is not None else set[int]()
     prune(work.folder, keep=kept.keep, also=best)
     return place
 
 
 def _state(beginning: Checkpoint | None) -> TrainingState:
-    return TrainingState() if beginning is None else TrainingState.from_plain(beginning.step, beginning.state)
+    return TrainingState() if beginning is None else TrainingState.from_dict(beginning.step, beginning.state)

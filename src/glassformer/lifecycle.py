@@ -103,10 +103,10 @@ def beginning_of(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: W
     if not resume or not folder.exists():
         folder.refuse_if_used(resume=resume)
         return None
-    before = Recipe.parse(folder.read_recipe()).plain()  # a key added by a later version means its default
+    before = Recipe.parse(folder.read_recipe()).to_dict()  # a key added by a later version means its default
     changed = [
         f"{key}: {before!r} -> {after!r}"
-        for key, (before, after) in diff(before, recipe.plain()).items()
+        for key, (before, after) in diff(before, recipe.to_dict()).items()
         if not key.startswith(MAY_CHANGE_ON_RESUME)
     ]
     if changed:
@@ -172,7 +172,7 @@ def timed(folder: RunDirectory, clock: Stopwatch) -> Iterator[None]:
     try:
         yield
     finally:
-        timing = clock.plain()
+        timing = clock.to_dict()
         if {"first step", "steps"} & set(timing["seconds"]):  # a refused run, or one that was finished, stands as it stood
             with suppress(DiskFull):
                 folder.add_timing(timing)

@@ -63,7 +63,7 @@ class Recipe(Config):
     @property
     def fingerprint(self) -> str:
         """The same for two recipes that ask for the same run."""
-        return fingerprint({key: value for key, value in self.plain().items() if key not in DESCRIPTIVE})
+        return fingerprint({key: value for key, value in self.to_dict().items() if key not in DESCRIPTIVE})
 
 
 SCHEMAS.append(Recipe)
@@ -126,7 +126,7 @@ def parent_recipe(recipe: Recipe) -> Recipe:
     """
     assert recipe.init_from is not None
     values = recipe_values(recipe.init_from)
-    model = recipe.model.plain()
+    model = recipe.model.to_dict()
     if getattr(getattr(recipe.model, "head", None), "pools", False):
         model = {**model, "head": (values.get("model") or {}).get("head", "tied")}
     return load_recipe({**values, "model": model, "seed": recipe.seed, "data": _data_of_parent(recipe, values)})
@@ -134,7 +134,7 @@ def parent_recipe(recipe: Recipe) -> Recipe:
 
 def _data_of_parent(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
     data = dict(values.get("data") or {})
-    own, theirs = recipe.plain()["data"].get("set"), data.get("set")
+    own, theirs = recipe.to_dict()["data"].get("set"), data.get("set")
     same_kind = isinstance(own, Mapping) and isinstance(theirs, Mapping) and own.get("kind") == theirs.get("kind")
     return {**data, "set": own} if same_kind else data
 
@@ -177,7 +177,7 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 def recipe_values(source: Source) -> dict[str, Any]:
     """The plain values of a recipe, not yet checked."""
     if isinstance(source, Recipe):
-        return source.plain()
+        return source.to_dict()
     if isinstance(source, Mapping):
         return dict(source)
     if is_text(source):

@@ -96,13 +96,13 @@ class Plan:
             ("FLOPs of both runs", f"{self.flops:,}"),
         ]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "recipe": self.recipe.plain(),
+            "recipe": self.recipe.to_dict(),
             "steps": self.steps,
             "vocabulary": self.vocabulary,
             "train_tokens": self.train_tokens,
-            **self.cost.plain(),
+            **self.cost.to_dict(),
             "step_flops": self.cost.step_flops * self.recipe.training.accumulate,
             "optimizer_bytes": self.optimizer_bytes,
             "total_bytes": self.total_bytes,
@@ -111,7 +111,7 @@ class Plan:
             "seconds": self.seconds,
             "step_seconds": self.step_seconds,
             "at_least": self.at_least,
-            "parent": None if self.parent is None else self.parent.plain(),
+            "parent": None if self.parent is None else self.parent.to_dict(),
         }
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from torch import nn
 
-from torch import Tensor, nn
-
-from glassformer.check_cache import cache_check, cached_check
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
+from glassformer.remembered_checks import cache_check, cached_check
 
 
 def require_checks(
@@ -20,7 +18,6 @@ def require_checks(
     laws: frozenset[str] = frozenset(),
     allow_leaks: bool = False,
     runtime: Runtime | None = None,
-    kernel: Callable[[Tensor], Tensor] | None = None,
     key: str | None = None,
     watch: Watcher = SILENT,
 ) -> CheckReport:
@@ -32,7 +29,7 @@ def require_checks(
     if key is not None and (known := cached_check(key)) is not None:
         watch.say(f"Checks passed before: {known.notes[-1]} --recheck runs them again.")
         return known
-    report = check_model(model, laws=laws, runtime=runtime, kernel=kernel)
+    report = check_model(model, laws=laws, runtime=runtime)
     if key is not None:
         cache_check(key, report)
     settle(report, "Checks", allow_leaks, watch)

@@ -230,7 +230,7 @@ class Run:
                 write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
             except PermissionError:  # a run that may only be read: measured again next time
                 return result
-        return Evaluation.from_plain(read_json(file))
+        return Evaluation.from_dict(read_json(file))
 
     def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
         """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""

@@ -232,5 +232,5 @@ def _again(run: Run) -> list[Block]:
         Heading("How to run it again"),
         Listing(f"glassformer train {shlex.quote(str(run.directory.recipe_file))}{_plugins(environment)} --out NEW"),
         KeyValues(facts, caption="The same build, device and number of threads give the same bits."),
-        Fold("The recipe, resolved", [Listing(dump_yaml(run.recipe.plain()))]),
+        Fold("The recipe, resolved", [Listing(dump_yaml(run.recipe.to_dict()))]),
     ]

@@ -34,7 +34,7 @@ class ResumeProof:
     unbroken: dict[str, str]
     broken: list[dict[str, Any]] = field(default_factory=list)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"same": self.same, "unbroken": self.unbroken, "broken": self.broken}
 
 
@@ -59,7 +59,7 @@ def verify_resume(
         raise UsageError(_too_seldom(every, f"of training.steps={steps}"))
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
         file = Path(place) / "recipe.yaml"
-        file.write_text(dump_yaml(recipe.plain()), encoding="utf-8")
+        file.write_text(dump_yaml(recipe.to_dict()), encoding="utf-8")
         whole = RunDirectory(Path(place) / "unbroken")
         begun = time.monotonic()
         _train(file, whole, plugins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_every_module_has_a_mirrored_test(tree) -> None:
 def test_the_page_shows_the_layers_and_every_module(tree) -> None:
     page = tree.PAGE.read_text(encoding="utf-8")
     assert tree.written(page) == page, "run `make map`"
-    rows = [line for line in page.splitlines() if line.startswith("| `") and "/" in line.split("`")[1]]
+    rows = [line for line in page.splitlines() if line.startswith("| [`") and "/" in line.split("`")[1]]
     assert len(rows) >= len([module for module in tree.modules() if "/" in module.path])
 
 
@@ -119,6 +120,18 @@ def test_what_reads_results_does_not_import_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_recipe_is_read_without_matplotlib() -> None:
+    program = (
+        "import sys\n"
+        "import glassformer.experiment\n"
+        "from glassformer.recipe import load_recipe\n"
+        "load_recipe('docstrings-char')\n"
+        "sys.exit('training imports matplotlib' if 'matplotlib' in sys.modules else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def small_house(tree, tmp_path):
     """A package with one module to judge."""
@@ -156,8 +169,16 @@ def test_a_module_without_a_test_is_refused(small_house, tmp_path) -> None:
     assert without_test(house, tmp_path / "tests") == []
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "docs/glossary.md"])
+def test_links_lead_somewhere(tree, page: str) -> None:
+    file = tree.ROOT / page
+    links = re.findall(r"\]\(([^)#:\s]+)[^):]*\)", file.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (file.parent / link).exists()] == []
+
+
 def test_a_module_missing_from_the_map_is_refused(tree) -> None:
     page = tree.written(tree.PAGE.read_text(encoding="utf-8"))
-    line = next(line for line in page.splitlines() if line.startswith("| `model/attention.py` |"))
+    line = next(line for line in page.splitlines() if line.startswith("| [`model/attention.py`]"))
     assert tree.written(page.replace(line + "\n", "")) == page
     assert tree.written(page.replace("The mathematics of attention", "Some mathematics")) == page

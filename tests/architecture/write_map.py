@@ -78,7 +78,7 @@ def the_map() -> str:
     rows = ["| path | what it is |", "|---|---|"]
     for module in modules():
         path = module.path.removesuffix("__init__.py") or "__init__.py"
-        rows.append(f"| `{path}` | {module.sentence.replace('|', chr(92) + '|')} |")
+        rows.append(f"| [`{path}`](src/glassformer/{path}) | {module.sentence.replace('|', chr(92) + '|')} |")
     return "\n".join(rows)
 
 

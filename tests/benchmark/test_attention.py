@@ -62,7 +62,7 @@ def test_every_mixer_and_example_is_measured_beside_its_formula() -> None:
     for cost in costs:
         assert min(cost.seconds) > 0
         assert min(cost.bytes) > 0
-        assert set(cost.plain()) >= {"mixer", "lengths", "seconds", "bytes", "flops", "time", "memory", "formula"}
+        assert set(cost.to_dict()) >= {"mixer", "lengths", "seconds", "bytes", "flops", "time", "memory", "formula"}
     assert any("fused=false" in cost.name for cost in costs)
 
 

@@ -74,7 +74,7 @@ def test_scale_may_be_that_of_models():
 
 
 def test_plain_holds_what_was_asked():
-    plain = make_problem("1,2;3,4;5,6", "average 1,3", values="1;2;3", bound=7).plain()
+    plain = make_problem("1,2;3,4;5,6", "average 1,3", values="1;2;3", bound=7).to_dict()
     assert plain == {
         "goal": "average 1,3",
         "keys": [[1, 2], [3, 4], [5, 6]],

@@ -16,7 +16,7 @@ class Hostile(Result):
     def text(self) -> str:
         return "a < b\n\n& c"
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {}
 
     def figure(self) -> Figure:

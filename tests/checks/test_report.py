@@ -16,7 +16,7 @@ REPORT = CheckReport("a model", (FUTURE,), {"causality": "by trying"}, {"cache":
 
 
 def test_json_is_the_contract() -> None:
-    document = json.loads(json.dumps(REPORT.plain()))
+    document = json.loads(json.dumps(REPORT.to_dict()))
     assert document["passed"] is False
     assert document["findings"] == [
         {
@@ -69,12 +69,12 @@ def test_what_cannot_be_told_is_neither_passed_nor_broken() -> None:
     with pytest.raises(CannotTell, match="cache could not be judged: it raised") as caught:
         report.require()
     assert caught.value.exit_code == 1
-    assert CheckReport.from_plain(json.loads(json.dumps(report.plain()))) == report
+    assert CheckReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
 
 def test_a_report_written_before_there_was_cannot_tell_is_read() -> None:
-    document = {key: value for key, value in REPORT.plain().items() if key not in ("judged", "cannot_tell")}
-    assert CheckReport.from_plain(document).judged == {"causality": "broken"}
+    document = {key: value for key, value in REPORT.to_dict().items() if key not in ("judged", "cannot_tell")}
+    assert CheckReport.from_dict(document).judged == {"causality": "broken"}
 
 
 def test_reports_of_two_paths_are_joined_law_by_law() -> None:

@@ -15,7 +15,7 @@ def raising() -> Finding | None:
 
 
 def judged(verdicts: Verdicts) -> dict[str, str]:
-    return verdicts.report("a model", 1.5).plain()["judged"]
+    return verdicts.report("a model", 1.5).to_dict()["judged"]
 
 
 def test_the_three_outcomes() -> None:

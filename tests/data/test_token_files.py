@@ -120,7 +120,7 @@ def test_on_disk_it_is_the_same(tmp_path: Path) -> None:
     assert isinstance(opened.tokens, np.memmap)
     np.testing.assert_array_equal(opened.tokens, expected.tokens)
     np.testing.assert_array_equal(opened.documents, expected.documents)
-    assert opened.plain() == expected.plain()
+    assert opened.to_dict() == expected.to_dict()
     assert opened.repeats == expected.repeats
     assert is_whole(folders["two"])
     with pytest.raises(ValueError, match="read-only"):

@@ -48,7 +48,7 @@ def test_the_same_settings_give_the_same_bytes_and_other_ones_others(tmp_path, m
 def test_a_recipe_names_it_by_its_kind():
     data = DataConfig.parse({"set": {"kind": "world", "people": 40}})
     assert data.set == WorldConfig(people=40)
-    assert DataConfig.parse(data.plain()) == data
+    assert DataConfig.parse(data.to_dict()) == data
     parts = find_set(data.set)
     assert parts.questions is not None
     assert parts.questions.nowhere is not None

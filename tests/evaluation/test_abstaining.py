@@ -31,7 +31,7 @@ def test_it_weighs_as_the_regression_does_and_leaves_nine_in_ten_answered(scores
 
 def test_it_comes_back_from_an_evaluation_file(scores):
     rule = AbstainRule.fit(*scores, answered=0.9, wordings=("Where was {name} born?",), families=("Lee",))
-    kept = json.loads(json.dumps({"nowhere": {"retrieved": {"rule": rule.plain()}}}))
+    kept = json.loads(json.dumps({"nowhere": {"retrieved": {"rule": rule.to_dict()}}}))
     assert rule_of(kept) == rule
     assert rule_of({}) is None
     assert rule_of({"nowhere": {"retrieved": {}}}) is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,7 @@ from torch import nn
 from glassformer.evaluation import language
 from glassformer.evaluation.baselines import trivial_baselines
 from glassformer.evaluation.documents import EvaluatedText
-from glassformer.evaluation.language import document_losses, evaluate_language, loss_chunks, text_losses, token_losses
+from glassformer.evaluation.language import document_losses, evaluate_language, loss_chunks, token_losses
 from glassformer.foundation.errors import UsageError
 
 V, N = 7, 53
@@ -116,19 +114,6 @@ def test_documents_and_positions_in_one_pass(tokens: np.ndarray) -> None:
     assert positions is not None
     np.testing.assert_allclose(positions.mean, [losses[t::5].mean() for t in range(5)], rtol=1e-12)
     assert document_losses(model, text, context=5, by_position=False)[1] is None
-
-
-def test_single_texts_do_not_see_each_other() -> None:
-    def average_of_the_past(ids_BT: torch.Tensor) -> torch.Tensor:
-        one_hot_BTV = torch.nn.functional.one_hot(ids_BT, V).float()
-        return one_hot_BTV.cumsum(1)
-
-    texts = [np.array([2, 2, 3]), np.array([5]), np.array([3, 2, 2])]
-    together = text_losses(average_of_the_past, texts, context=9)
-    assert [len(losses) for losses in together] == [2, 0, 2]
-    # after one 2: e / (e + 6) for a 2; after two of them e^0 / (e^2 + 6) for a 3
-    np.testing.assert_allclose(together[0], [-math.log(math.e / (math.e + 6)), math.log(math.e**2 + 6)], rtol=1e-6)
-    np.testing.assert_array_equal(together[2], text_losses(average_of_the_past, texts[2:], context=9)[0])
 
 
 @pytest.mark.parametrize("wrong", [lambda ids: ids, lambda ids: (torch.zeros(*ids.shape, V),)])

@@ -37,14 +37,14 @@ def test_the_value_does_not_depend_on_order_or_on_the_cut_of_equal_units() -> No
 
 def test_a_copy_through_json_is_the_same() -> None:
     found = units([6.0, 5.25], [4.0, 2.0])
-    again = Units.from_plain(json.loads(json.dumps(found.plain())))
+    again = Units.from_dict(json.loads(json.dumps(found.to_dict())))
     assert (again.sums.tolist(), again.weights.tolist()) == ([6.0, 5.25], [4.0, 2.0])
 
 
 @pytest.mark.parametrize("document", [{"sums": [1, 2, 3], "weights": [1, 2]}, {"sums": [[1, 2]], "weights": [[3, 4]]}])
 def test_sums_that_are_not_one_to_a_weight_are_a_sentence(document) -> None:
     with pytest.raises(RunError, match=r"sums for \(.*\) weights of units"):
-        Units.from_plain(document)
+        Units.from_dict(document)
 
 
 def test_the_figures_of_weighted_means() -> None:

@@ -34,5 +34,5 @@ def test_mcnemar_is_the_exact_p_less_half_a_point(b, c):
 
 def test_two_checkpoints_by_hand():
     found = TwoCheckpoints.of(np.array([1, 1, 1, 0, 0.0]), np.array([1, 0, 0, 1, 0.0]))
-    assert found.plain() == {"both": 1, "only_first": 2, "only_second": 1, "neither": 1, "p": mcnemar_mid_p(2, 1)}
+    assert found.to_dict() == {"both": 1, "only_first": 2, "only_second": 1, "neither": 1, "p": mcnemar_mid_p(2, 1)}
     assert "only the second on 1" in str(found)

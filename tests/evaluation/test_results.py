@@ -34,7 +34,7 @@ def found() -> Evaluation:
 
 
 def test_json_and_back(found: Evaluation) -> None:
-    document = json.loads(json.dumps(found.plain(), allow_nan=False))
+    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert set(document) >= {"metrics", "baselines", "tainted"}
     assert document["tainted"] is False
     assert set(document["metrics"]["loss"]) == {"value", "low", "high", "n"}
@@ -42,11 +42,11 @@ def test_json_and_back(found: Evaluation) -> None:
     assert document["metrics"]["bits_per_byte"]["value"] is None
     assert document["baselines"]["uniform"]["perplexity"]["value"] == pytest.approx(3.0)
     assert document["loss_by_position"]["mean"] == [2.0, 3.0, 2.0, 3.0]
-    again = Evaluation.from_plain(document)
-    assert again.plain() == document
+    again = Evaluation.from_dict(document)
+    assert again.to_dict() == document
     assert again.metrics == found.metrics
     assert (again.details["tokens"], again.details["documents"], again.step, again.units) == (7, 3, 1200, None)
-    kept = Evaluation.from_plain(json.loads(json.dumps(found.kept(), allow_nan=False)))
+    kept = Evaluation.from_dict(json.loads(json.dumps(found.kept(), allow_nan=False)))
     assert kept.units is not None
     np.testing.assert_allclose(kept.units["loss"].sums, [3.0, 12.0, 13.0])
     assert "bits_per_byte" not in kept.units  # a token of unknown length
@@ -55,10 +55,10 @@ def test_json_and_back(found: Evaluation) -> None:
 
 def test_a_file_that_kept_losses_by_document_is_read(found: Evaluation) -> None:
     """As versions wrote it that knew no other objective."""
-    before = {key: value for key, value in found.plain().items() if key not in ("scope", "described", "trivial")}
+    before = {key: value for key, value in found.to_dict().items() if key not in ("scope", "described", "trivial")}
     assert found.outcomes is not None
     losses = {name: values.tolist() for name, values in found.outcomes.raw.arrays().items()}
-    again = Evaluation.from_plain({**before, "losses": losses})
+    again = Evaluation.from_dict({**before, "losses": losses})
     assert again.units is not None
     np.testing.assert_allclose(again.units["loss"].values, found.units["loss"].values)  # type: ignore[index]
     assert again.trivial == ("uniform", "unigram", "untrained")
@@ -66,7 +66,7 @@ def test_a_file_that_kept_losses_by_document_is_read(found: Evaluation) -> None:
 
 
 def test_positions_of_one_window_have_no_error(found: Evaluation) -> None:
-    assert found.plain()["loss_by_position"]["standard_error"] == [pytest.approx(2.0), pytest.approx(2.0), None, None]
+    assert found.to_dict()["loss_by_position"]["standard_error"] == [pytest.approx(2.0), pytest.approx(2.0), None, None]
     assert found.positions is not None
     assert found.positions.n == (2, 2, 1, 1)
 
@@ -108,8 +108,8 @@ def test_html_is_escaped(found: Evaluation) -> None:
 
 def test_a_taint_is_said_everywhere(found: Evaluation) -> None:
     tainted = Evaluation("test", {"loss": Estimate(1.0)}, tainted="sees the future <i>")
-    assert tainted.plain()["tainted"] is True
-    assert Evaluation.from_plain(tainted.plain()).tainted == "sees the future <i>"
+    assert tainted.to_dict()["tainted"] is True
+    assert Evaluation.from_dict(tainted.to_dict()).tainted == "sees the future <i>"
     assert str(tainted).startswith("TAINTED: sees the future")
     assert "sees the future &lt;i&gt;" in tainted._repr_html_()
 

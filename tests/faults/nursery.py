@@ -68,7 +68,7 @@ def no_reseeding() -> None:
 
 
 def not_a_number(step: int) -> None:
-    before_step(step, lambda self: self.loss.network.embedding.weight.data.fill_(float("nan")))
+    before_step(step, lambda self: self.loss_module.network.embedding.weight.data.fill_(float("nan")))
 
 
 def small_files(most_bytes: int) -> None:

@@ -13,7 +13,6 @@ from glassformer.figures.attention import (
     ON_LIGHT,
     draw_effects,
     draw_grid,
-    draw_lens,
     draw_map,
     draw_patching,
     draw_table,
@@ -63,8 +62,6 @@ def test_the_others() -> None:
     assert [text.get_text() for text in table.axes[0].texts][:2] == ["0.50", "-0.25"]
     effects = draw_effects({"0.0": Estimate(0.1, 0.0, 0.2, 3), "0.1": Estimate(0.4)}, unit="nats")
     assert [label.get_text() for label in effects.axes[0].get_yticklabels()] == ["0.1", "0.0"]
-    lens = draw_lens([["a", "b"], ["c", "d"]], np.array([[0.1, 0.9], [0.5, 0.2]]), ["x", "y"], ["embedded", "layer 0"])
-    assert [text.get_text() for text in lens.axes[0].texts] == ["a", "b", "c", "d"]
     patched = draw_patching(np.array([[0.0, 2.0, 0.5], [1.0, 0.1, -1.0]]), ["a", "b", "c"], ["embedded", "layer 0"])
     assert [label.get_text() for label in patched.axes[0].get_yticklabels()] == ["embedded", "layer 0"]
     assert patched.axes[0].images[0].get_array().tolist() == [[0.0, 1.0, 0.5], [1.0, 0.1, 0.0]]

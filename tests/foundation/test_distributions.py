@@ -17,7 +17,6 @@ from glassformer.foundation.distributions import (
     incomplete_beta,
     normal_cdf,
     normal_quantile,
-    t_cdf,
     t_quantile,
     t_two_sided,
     t_upper,
@@ -27,7 +26,7 @@ DF = np.array([0.35, 1.0, 2.0, 2.7554, 5.0, 7.0, 15.0, 41.7, 199.0, 3000.0, 80_0
 
 
 def test_t_with_one_degree_of_freedom_is_the_cauchy_distribution():
-    assert float(t_cdf(1.0, 1.0)) == pytest.approx(0.75, abs=1e-15)  # 1/2 + arctan(1)/pi
+    assert float(t_two_sided(1.0, 1.0)) == pytest.approx(0.5, abs=1e-15)  # 1 - 2 arctan(1)/pi
     assert float(t_two_sided(1e-8, 1.0)) == pytest.approx(1.0 - 2e-8 / math.pi, abs=1e-16)
     assert float(t_upper(0.25, 1.0)) == pytest.approx(1.0, abs=1e-13)
 
@@ -40,8 +39,6 @@ def test_t_with_two_degrees_of_freedom_has_a_closed_form():
 @pytest.mark.parametrize("t", [1e-3, 0.01, 0.7, 2.571, 12.0, 300.0])
 def test_t_probabilities_are_those_of_scipy(t):
     np.testing.assert_allclose(t_two_sided(t, DF), 2 * stats.t.sf(t, DF), rtol=1e-11, atol=1e-300)
-    np.testing.assert_allclose(t_cdf(-t, DF), stats.t.cdf(-t, DF), rtol=1e-10, atol=1e-300)
-    np.testing.assert_allclose(t_cdf(t, DF), stats.t.cdf(t, DF), rtol=1e-10)
 
 
 @pytest.mark.parametrize("probability", [1e-9, 0.0007, 0.025, 0.3, 0.5, 0.61, 0.95, 0.975, 0.9999])

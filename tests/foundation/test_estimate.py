@@ -10,13 +10,19 @@ from glassformer.foundation.estimate import Estimate
 
 
 def test_the_json_of_the_contract() -> None:
-    assert Estimate(1.5, 1.0, 2.0, 7).plain() == {"value": 1.5, "low": 1.0, "high": 2.0, "n": 7}
-    assert Estimate(None, reason="no bytes").plain() == {"value": None, "low": None, "high": None, "n": 0, "reason": "no bytes"}
+    assert Estimate(1.5, 1.0, 2.0, 7).to_dict() == {"value": 1.5, "low": 1.0, "high": 2.0, "n": 7}
+    assert Estimate(None, reason="no bytes").to_dict() == {
+        "value": None,
+        "low": None,
+        "high": None,
+        "n": 0,
+        "reason": "no bytes",
+    }
 
 
 @pytest.mark.parametrize("estimate", [Estimate(1.5, 1.0, 2.0, 7), Estimate(3.25, n=1), Estimate(None, reason="no bytes")])
 def test_there_and_back(estimate: Estimate) -> None:
-    assert Estimate.from_plain(estimate.plain()) == estimate
+    assert Estimate.from_dict(estimate.to_dict()) == estimate
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def test_the_name_in_the_records_of_a_run() -> None:
 
 @pytest.mark.parametrize("metric", [*KNOWN, Metric("f1", "of 1", "harmonic mean", False, judged=False, margin=0.3)])
 def test_a_copy_through_json_is_the_same(metric: Metric) -> None:
-    assert Metric.from_plain(json.loads(json.dumps(metric.plain()))) == metric
+    assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
 
 
 def test_a_copy_of_another_version_keeps_what_is_known() -> None:
-    assert Metric.from_plain({"name": "loss", "unit": "nats", "colour": "red"}) == Metric("loss", "nats")
+    assert Metric.from_dict({"name": "loss", "unit": "nats", "colour": "red"}) == Metric("loss", "nats")
 
 
 def test_a_metric_by_its_name() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from glassformer.foundation.progress import SILENT, Plain, Silent, Watcher, duration, usual_watcher
+from glassformer.foundation.progress import SILENT, Printing, Silent, Watcher, duration, usual_watcher
 
 
 def test_the_silent_one_says_nothing(capfd) -> None:
@@ -38,11 +38,11 @@ def test_a_pipe_is_left_alone(monkeypatch) -> None:
 def test_a_notebook_sees_it(monkeypatch) -> None:
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    assert isinstance(usual_watcher(), Plain)
+    assert isinstance(usual_watcher(), Printing)
 
 
 def test_one_line_is_written_over(capsys) -> None:
-    watch = Plain()
+    watch = Printing()
     watch.progress("training", 1, 10, {"loss": 2.5})
     watch.say("step 5: fine")
     watch.progress("training", 10, 10, {"loss": 1.25, "what": "text"})

@@ -45,8 +45,8 @@ def test_a_name_a_mapping_a_config(slot) -> None:
     assert (by_name.kind, by_name.length) == ("wood", 20)
     assert slot.parse({"kind": "wood", "length": 20}) == by_name
     assert slot.parse(by_name) is by_name
-    assert by_name.plain() == {"kind": "wood", "length": 20}
-    assert slot.parse(slot.parse({"kind": "tin", "length": 7}).plain()).length == 7
+    assert by_name.to_dict() == {"kind": "wood", "length": 20}
+    assert slot.parse(slot.parse({"kind": "tin", "length": 7}).to_dict()).length == 7
 
 
 @pytest.mark.parametrize(

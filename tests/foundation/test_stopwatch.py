@@ -17,7 +17,7 @@ def test_nested_phases_do_not_count_twice() -> None:
         time.sleep(0.02)
         with clock.phase("compile"):
             time.sleep(0.2)
-    seconds = clock.plain()["seconds"]
+    seconds = clock.to_dict()["seconds"]
     assert seconds["compile"] >= 0.2
     assert 0.02 <= seconds["steps"] < 0.2
 
@@ -27,7 +27,7 @@ def test_phases_and_the_rest_add_up_also_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), clock.phase("data"):
         raise ZeroDivisionError
     time.sleep(0.02)
-    found = clock.plain()
+    found = clock.to_dict()
     assert list(found["seconds"]) == ["data", "other"]
     assert found["seconds"]["other"] >= 0.02
     for kind in ("seconds", "cpu"):
@@ -36,7 +36,7 @@ def test_phases_and_the_rest_add_up_also_after_an_error() -> None:
 
 def test_what_came_before_is_imports() -> None:
     program = "import time; time.sleep(0.3); from glassformer.foundation.stopwatch import Stopwatch as S; "
-    program += "print(S(from_process_start=True).plain()['seconds']['imports'])"
+    program += "print(S(from_process_start=True).to_dict()['seconds']['imports'])"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert float(answer.stdout) >= (0.3 if sys.platform == "linux" else 0.0)
     assert process_age() > 0

@@ -26,7 +26,7 @@ def make_sequences():
         lengths = [1 + (7 * row) % (2 * CONTEXT) for row in range(number)]
         prompts = [[chance.randrange(VOCABULARY) for _ in range(length)] for length in lengths]
         return [
-            TokenSequence(row=row, ids=prompt, seed=100 + row, context=CONTEXT, max_new_tokens=new + row, **rules)
+            TokenSequence(prompt_index=row, ids=prompt, seed=100 + row, context=CONTEXT, max_new_tokens=new + row, **rules)
             for row, prompt in enumerate(prompts)
         ]
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from glassformer.foundation.errors import Diverged
 from glassformer.generation import batch
-from glassformer.generation.batch import CAUTION, COMPARED, SLACK, BatchDecoder, learn_rounding, rounds_as_float32
+from glassformer.generation.batch import CAUTION, COMPARED, SLACK, BatchDecoder, learn_rounding, modules_of, rounds_as_float32
 from glassformer.generation.reference import next_scores
 from glassformer.generation.sampling import Sampling
 from glassformer.model.attention import split_heads
@@ -172,3 +172,15 @@ def test_rows_are_independent_of_their_neighbours(model, make_sequences):
     together = run(model, make_sequences(6), Sampling(), rows=6)
     alone = [run(model, [one], Sampling(), rows=1)[0] for one in make_sequences(6)]
     assert together == alone
+
+
+def test_modules_of_a_model_are_those_torch_knows():
+    class Empty(torch.nn.Dropout):
+        def __len__(self) -> int:  # such a module is false
+            return 0
+
+    inner = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.ReLU()))
+    inner.register_module("nothing", None)
+    model = torch.nn.ModuleDict({"one": inner, "two": Empty()})
+    assert {id(module) for module in modules_of(model)} == {id(module) for module in model.modules()}
+    assert len(modules_of(model)) == 6

@@ -134,6 +134,7 @@ def test_as_many_rows_at_once_as_memory_allows(monkeypatch):
     monkeypatch.setattr(generate_module, "CACHE_BYTES", {"cpu": 2 * 5120 + 100})
     assert generate_module.rows_that_fit(model, 10) == 2
     assert generate(model, prompts, max_new_tokens=9) == expected
+    assert generate_module.rows_that_fit(make_model(context=10, head_width=16), 10) == 1
     monkeypatch.setattr(generate_module, "CACHE_BYTES", {"cpu": 1})
     assert generate_module.rows_that_fit(model, 10) == 1
 

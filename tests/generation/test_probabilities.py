@@ -19,7 +19,7 @@ def test_equals_the_reference_beyond_the_context() -> None:
     choices = token_choices(model, prompt, made.ids, top=4)
     assert [one.token for one in choices] == made.ids
     for place, one in enumerate(choices):
-        sequence = TokenSequence(row=0, ids=[*prompt, *made.ids[:place]], seed=0, context=7, max_new_tokens=1)
+        sequence = TokenSequence(prompt_index=0, ids=[*prompt, *made.ids[:place]], seed=0, context=7, max_new_tokens=1)
         with torch.no_grad():
             chances = next_scores(model, sequence)[0].softmax(-1)
         torch.testing.assert_close(one.probability, float(chances[one.token]), rtol=1e-4, atol=1e-6)

@@ -21,7 +21,7 @@ def model(loud_model) -> Transformer:
 
 
 def text_of(*ids: int, new: tuple[int, ...] = (), key: int = 5) -> TokenSequence:
-    return TokenSequence(row=0, ids=list(ids + new), seed=key, context=CONTEXT, max_new_tokens=9, new_ids=list(new))
+    return TokenSequence(prompt_index=0, ids=list(ids + new), seed=key, context=CONTEXT, max_new_tokens=9, new_ids=list(new))
 
 
 @pytest.mark.parametrize("ids", [(4,), (1, 2, 3, 4, 5, 6), (9, 8, 7, 1, 2, 3, 4, 5, 6, 7)], ids=["one", "full", "beyond"])

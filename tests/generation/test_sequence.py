@@ -36,7 +36,7 @@ def test_the_window_is_full_enough_and_never_too_long(context):
 
 
 def make_text(**changes) -> TokenSequence:
-    return TokenSequence(**({"row": 3, "ids": [5, 6], "seed": 1, "context": 4, "max_new_tokens": 3} | changes))
+    return TokenSequence(**({"prompt_index": 3, "ids": [5, 6], "seed": 1, "context": 4, "max_new_tokens": 3} | changes))
 
 
 def test_ends_when_it_is_long_enough():

@@ -59,4 +59,4 @@ def test_a_stop_string_ends_the_text_and_is_not_part_of_it(network, tokenizer) -
     assert cut.text == whole.text[: whole.text.index(stop)] == "".join(pieces)
     assert cut.tokens < whole.tokens
     assert cut.ended != whole.ended
-    assert cut.plain() == {"prompt": "ab", "text": cut.text, "tokens": cut.tokens, "ended": cut.ended}
+    assert cut.to_dict() == {"prompt": "ab", "text": cut.text, "tokens": cut.tokens, "ended": cut.ended}

@@ -57,7 +57,7 @@ def test_compared_and_read_without_the_plugin(parity, tmp_path) -> None:
     study = gf.compare(
         parity, {"model.width": [16]}, seeds=2, out=tmp_path / "study", on="inline", plugins=[PLUGIN], allow_leaks=False
     )
-    assert study.plain()["metric"] == "accuracy"
+    assert study.to_dict()["metric"] == "accuracy"
     program = (
         "import sys; from glassformer.study.study import Study; from glassformer.study.directory import StudyDirectory;"
         "from pathlib import Path; study = Study(StudyDirectory(Path(sys.argv[1])), {});"

@@ -42,14 +42,14 @@ def test_a_small_effect_is_not_decided_by_six_seeds_and_is_by_a_planned_larger_s
     vary = {"training.batch_size": [12]}  # a fifth more text
     (few,) = gf.compare(recipe, vary, seeds=6, out="few", jobs=2).verdicts
     assert few.verdict == "not decided"
-    needed = few.plain()["seeds_needed"]
+    needed = few.to_dict()["seeds_needed"]
     assert 6 < needed["low"] < needed["value"] < needed["high"] < 200
     assert f"{needed['low']}" in few.sentence
     larger = gf.compare(recipe, vary, max_seeds=16, out="larger", jobs=2)
     (many,) = larger.verdicts
     assert larger.plan.all_looks == (6, 8, 12, 16)
     assert many.verdict == "better"
-    assert few.plain()["seeds"] == 6 < many.plain()["seeds"]
+    assert few.to_dict()["seeds"] == 6 < many.to_dict()["seeds"]
     print(few.sentence, many.sentence, sep="\n")
 
 

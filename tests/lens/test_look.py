@@ -70,10 +70,10 @@ def test_readouts_together(look_of) -> None:
 
 def test_plain_values(look_of) -> None:
     look = look_of()
-    document = look.plain(layer=1, head=2)
+    document = look.to_dict(layer=1, head=2)
     assert (document["layers"], document["heads"], document["ids"]) == ([1], [2], list(TEXT))
     np.testing.assert_allclose(document["attention"], look.attention[1:, 2:], atol=1e-7)
-    assert np.shape(look.plain()["attention"]) == (LAYERS, HEADS, T, T)
+    assert np.shape(look.to_dict()["attention"]) == (LAYERS, HEADS, T, T)
     assert document["losses"][0] is None
     assert document["faults"] == []
 

@@ -146,21 +146,21 @@ def test_bytes_of_weights_and_gradients() -> None:
 
 
 def test_the_plain_form_adds_up() -> None:
-    plain = cost_of(config_of(), V, batch=B).plain()
+    plain = cost_of(config_of(), V, batch=B).to_dict()
     assert plain["parameters"] == sum(part["parameters"] for part in plain["parts"])
     assert plain["step_flops"] == 3 * plain["forward_flops"]
     assert [part["copies"] for part in plain["parts"]] == [1, 1, 2, 2, 2, 2, 2, 5, 1]
 
 
 def test_segments_and_the_norm_of_the_embedding_are_counted() -> None:
-    config = ModelConfig.parse({**config_of().plain(), "segments": 2, "embedding_norm": True, "vocabulary": V + 4})
+    config = ModelConfig.parse({**config_of().to_dict(), "segments": 2, "embedding_norm": True, "vocabulary": V + 4})
     real = sum(parameter.numel() for parameter in Transformer(config, V).parameters())
     assert sum(part.parameters for part in parts_of(config, V)) == real
 
 
 @pytest.mark.parametrize("mixer", ["dot", {"kind": "grouped", "kv_heads": 1, "bias": False}])
 def test_narrow_heads_are_counted(mixer: Any) -> None:
-    config = ModelConfig.parse({**config_of().plain(), "mixer": mixer, "head_width": 2})
+    config = ModelConfig.parse({**config_of().to_dict(), "mixer": mixer, "head_width": 2})
     model, ids_BT = Transformer(config, V), torch.randint(V, (B, T))
     assert sum(part.parameters for part in parts_of(config, V)) == sum(parameter.numel() for parameter in model.parameters())
     assert model(ids_BT).shape == (B, T, V)

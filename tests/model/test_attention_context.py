@@ -17,7 +17,7 @@ def shown(visible: torch.Tensor | None) -> list[list[list[str]]]:
 
 def test_whole_rows() -> None:
     context = AttentionContext(causal=True)
-    assert context.plain
+    assert context.has_no_extra_mask
     assert context.query_position_ids(3, CPU).tolist() == [[0, 1, 2]]
     assert shown(context.attention_mask(3, 3, CPU)) == [["x..", "xx.", "xxx"]]
     assert AttentionContext(causal=False).attention_mask(3, 3, CPU) is None
@@ -25,7 +25,7 @@ def test_whole_rows() -> None:
 
 def test_queries_that_stand_elsewhere() -> None:
     context = AttentionContext(causal=True, position_ids_BT=torch.tensor([[2], [0]]))
-    assert not context.plain
+    assert not context.has_no_extra_mask
     assert shown(context.attention_mask(1, 4, CPU)) == [["xxx."], ["x..."]]  # what lies beyond a row's end stays hidden
 
 

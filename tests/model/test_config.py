@@ -24,8 +24,8 @@ def test_a_name_and_a_mapping_say_the_same() -> None:
 
 def test_there_and_back() -> None:
     config = ModelConfig.parse({"width": 12, "heads": 3, "norm": "rms", "feedforward": {"kind": "gated", "expansion": 2.0}})
-    assert ModelConfig.parse(config.plain()) == config
-    assert config.plain()["norm"] == {"kind": "rms", "eps": 1e-6}
+    assert ModelConfig.parse(config.to_dict()) == config
+    assert config.to_dict()["norm"] == {"kind": "rms", "eps": 1e-6}
 
 
 def test_the_sizes() -> None:
@@ -47,7 +47,7 @@ def test_heads_of_another_width() -> None:
     sentence = refused(width=12, heads=3, head_width=2, mixer="average")
     assert "model.head_width=2 with model.heads=3" in sentence
     assert "choose dot or grouped" in sentence
-    assert "head_width" not in ModelConfig().plain()  # old recipes read as before
+    assert "head_width" not in ModelConfig().to_dict()  # old recipes read as before
 
 
 def test_a_huge_width_is_refused_at_once() -> None:

@@ -7,13 +7,13 @@ import math
 import torch
 from torch.testing import assert_close
 
-from glassformer.model.dropout import Dropout, Noise
+from glassformer.model.dropout import Dropout, DropoutMasks
 
 SHARE = 0.2
 
 
 def mask(seed: int, draw: int, *shape: int) -> torch.Tensor:
-    noise = Noise(torch.tensor(seed))
+    noise = DropoutMasks(torch.tensor(seed))
     kept = torch.empty(0)
     for _ in range(draw):
         kept = noise.kept(torch.empty(shape), SHARE)
@@ -28,11 +28,11 @@ def correlation(first: torch.Tensor, second: torch.Tensor) -> float:
 def test_evaluation_and_no_dropout_change_nothing() -> None:
     x = torch.randn(3, 5)
     assert Dropout(0.5).eval()(x) is x
-    assert Dropout(0.0)(x, Noise(torch.tensor(1))) is x
+    assert Dropout(0.0)(x, DropoutMasks(torch.tensor(1))) is x
 
 
 def test_what_is_kept_is_scaled_up() -> None:
-    for noise in (None, Noise(torch.tensor(4))):
+    for noise in (None, DropoutMasks(torch.tensor(4))):
         y = Dropout(SHARE)(torch.full((100, 30), 3.0), noise)
         assert_close(y.unique(), torch.tensor([0.0, 3.0 / (1 - SHARE)]))
 
@@ -60,7 +60,7 @@ def test_the_same_number_gives_the_same_masks() -> None:
 
 def test_the_gradient_passes_where_the_number_did() -> None:
     x = torch.ones(40, 9, requires_grad=True)
-    y = Dropout(SHARE)(x, Noise(torch.tensor(2)))
+    y = Dropout(SHARE)(x, DropoutMasks(torch.tensor(2)))
     y.sum().backward()
     assert x.grad is not None
     assert_close(x.grad, y.detach())

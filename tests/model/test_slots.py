@@ -59,7 +59,7 @@ def test_every_variant_is_of_its_slot_final_and_buildable(slot, interface) -> No
         assert issubclass(config, interface)
         assert getattr(config, "__final__", False), f"{config.__name__} is neither abstract nor @final"
         assert config.build is not interface.build
-        assert config().plain()["kind"] == name
+        assert config().to_dict()["kind"] == name
 
 
 def test_every_way_of_positions_is_known() -> None:

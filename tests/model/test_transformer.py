@@ -56,6 +56,28 @@ def test_changing_one_part_leaves_the_start_of_the_others_alone(changes: dict[st
     assert all(changed is not None and changed in name for name in {*base, *other} - set(shared))
 
 
+@pytest.mark.parametrize(
+    ("changes", "width"),
+    [
+        ({}, 24),
+        ({"head_width": 5}, 30),
+        ({"heads": 6, "mixer": {"kind": "grouped", "kv_heads": 2}}, 8),
+        ({"mixer": "average"}, 24),
+    ],
+)
+def test_the_cache_takes_no_more_than_is_said(changes: dict[str, object], width: int, ids_BT) -> None:
+    """Keys and values of heads that are wider than the model together, or shared by groups of heads."""
+    model = model_of(**changes)
+    cache = model.new_cache(capacity=6, rows=B)
+    cache.place_whole(slice(B))
+    with torch.no_grad():
+        model(ids_BT, cache=cache)
+    taken = sum(buffer.nbytes for layer in cache.layers for buffer in layer._buffers.values())
+    said = model.cache_bytes(rows=B, capacity=6)
+    assert said == 2 * B * 6 * width * 4  # layers, rows, positions, numbers of a position, bytes
+    assert taken == (said // 2 if changes.get("mixer") == "average" else said)  # which keeps no keys
+
+
 def test_more_layers_keep_the_first_ones() -> None:
     two, three = dict(model_of().named_parameters()), dict(model_of(layers=3).named_parameters())
     for name in two:

@@ -27,7 +27,7 @@ def test_it_abstains_below_a_confidence(prepared):
     made = prepared("answers")
     answers = answer_questions(made.network, made.data.tokenizer, items(made, 5), beams=4, abstain_below=1.0)
     assert all(one.abstained and one.said == DO_NOT_KNOW for one in answers)
-    plain = answers[0].plain()
+    plain = answers[0].to_dict()
     assert (plain["answer"], plain["abstained"]) == (DO_NOT_KNOW, True)
     assert str(answers[0]).startswith(DO_NOT_KNOW)
     assert not any(

@@ -37,7 +37,7 @@ def evaluator() -> Evaluator:
 
 
 def test_an_untrained_model_knows_nothing(evaluator) -> None:
-    result = evaluator.measure("here", text_of("the cat", "an old red hen", "sat"), notes=["a note"]).plain()
+    result = evaluator.measure("here", text_of("the cat", "an old red hen", "sat"), notes=["a note"]).to_dict()
     assert result["metrics"]["loss"]["value"] == pytest.approx(math.log(TOKENIZER.size), rel=0.05)
     assert result["metrics"]["loss"]["n"] == 3
     assert result["baselines"]["uniform"]["loss"]["value"] == pytest.approx(math.log(TOKENIZER.size))
@@ -61,7 +61,7 @@ def test_progress_goes_to_the_end(evaluator) -> None:
 
 def test_taint_stays_with_every_figure(evaluator) -> None:
     tainted = replace(evaluator, tainted="it sees the future")
-    assert tainted.measure("here", text_of("the cat", "sat")).plain()["tainted"] is True
+    assert tainted.measure("here", text_of("the cat", "sat")).to_dict()["tainted"] is True
 
 
 def test_predictions_by_the_definition(evaluator, tmp_path) -> None:

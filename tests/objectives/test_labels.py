@@ -94,7 +94,7 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     figures, baselines = result.metrics, result.baselines
     assert set(baselines) >= {"prior", "majority", "bag of words", "word pairs", "untrained"}
     assert figures["accuracy"].value > 0.7 > baselines["majority"]["accuracy"].value
-    document = result.plain()
+    document = result.to_dict()
     assert document["confusion"]["labels"] == ["cat", "cow", "dog"]
     assert np.array(document["confusion"]["rows_true_columns_predicted"]).sum() == 24
     assert {"validation_accuracy", "validation_loss"} <= set(run.metrics()[-1])

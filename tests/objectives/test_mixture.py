@@ -35,7 +35,7 @@ def test_it_reads_and_is_judged_as_its_judge(prepared):
     assert made.objective.laws == {"causality"}
     found = made.objective.evaluate(made.network, made.data.split("validation"), made.tools)
     assert found.unit == "question"
-    assert OBJECTIVES.parse(made.objective.plain()) == made.objective
+    assert OBJECTIVES.parse(made.objective.to_dict()) == made.objective
     assert set(prepared("answers").objective.marks()) < set(made.objective.marks())
 
 

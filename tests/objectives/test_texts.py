@@ -38,17 +38,17 @@ def test_several_texts_as_one(evaluator) -> None:
     results = [evaluator.measure(name, text_of(name)) for name in ("the cat sat", "hen")]
     together = all_texts(results)
     tokens = [len(TOKENIZER.encode(name + "\n")) - 1 for name in ("the cat sat", "hen")]
-    losses = [result.plain()["metrics"]["loss"]["value"] for result in results]
+    losses = [result.to_dict()["metrics"]["loss"]["value"] for result in results]
     expected = sum(loss * n for loss, n in zip(losses, tokens)) / sum(tokens)
-    assert together.plain()["metrics"]["loss"]["value"] == pytest.approx(expected)
-    assert together.plain()["metrics"]["loss"]["n"] == 2
+    assert together.to_dict()["metrics"]["loss"]["value"] == pytest.approx(expected)
+    assert together.to_dict()["metrics"]["loss"]["n"] == 2
 
 
 def test_what_one_is_all_are(evaluator) -> None:
     """The name counts the texts; the step and the mark of a broken law stay."""
     tainted = replace(evaluator, tainted="it sees the future")
     together = all_texts([tainted.measure(name, text_of(name)) for name in ("the cat", "hen", "a mat")])
-    assert together.plain()["tainted"] is True
+    assert together.to_dict()["tainted"] is True
     assert (together.name, together.step) == ("3 texts", 7)
 
 

@@ -30,7 +30,7 @@ def test_the_head_follows_from_the_tensors(architecture: Encoder, tensors: set[s
 
 def test_positions_begin_after_the_padding_in_roberta() -> None:
     config = ModelConfig.parse(RoBERTa().read(Settings({**SMALL, "max_position_embeddings": 514}, "config.json"), set()))
-    assert (config.context, config.positions.plain()) == (512, {"kind": "learned", "offset": 2})
+    assert (config.context, config.positions.to_dict()) == (512, {"kind": "learned", "offset": 2})
     written = RoBERTa().write(config, config.dims(256), ByteTokenizer())
     assert (written["max_position_embeddings"], written["pad_token_id"]) == (514, 1)
     assert not RoBERTa().objections(config)
@@ -48,5 +48,5 @@ def test_there_and_back(change: dict[str, Any]) -> None:
 
 def test_a_head_of_its_own_bend_has_no_class() -> None:
     config = ModelConfig.parse(BERT().read(Settings(SMALL, "config.json"), {"cls.predictions.transform.dense.weight"}))
-    other = ModelConfig.parse({**config.plain(), "head": {"kind": "masked", "activation": "relu", "eps": 1e-7}})
+    other = ModelConfig.parse({**config.to_dict(), "head": {"kind": "masked", "activation": "relu", "eps": 1e-7}})
     assert BERT().objections(other) == ["model.head has another activation or eps than model.feedforward and model.norm"]

@@ -98,12 +98,12 @@ def test_notes_and_settings_of_one_asking_are_not_those_of_the_next(tmp_path) ->
     run = made(tmp_path / "a")
     made(tmp_path / "b", width=9)
     table = RunTable(tmp_path)
-    first = table.plain()
+    first = table.to_dict()
     first["runs"][0]["notes"].append("mine")
     first["runs"][0]["settings"]["model.width"] = 1
     first["differing"].clear()
     run.add_note("kept")
-    assert [(row["notes"], row["settings"]) for row in table.plain()["runs"]] == [
+    assert [(row["notes"], row["settings"]) for row in table.to_dict()["runs"]] == [
         (["kept"], {"model.width": 8}),
         ([], {"model.width": 9}),
     ]
@@ -128,13 +128,13 @@ def test_sections_that_one_recipe_has_and_values_of_all_kinds(tmp_path) -> None:
 def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
     run = made(tmp_path / "a", losses=(3.0,))
     table = RunTable(tmp_path)
-    first = table.plain()
+    first = table.to_dict()
     read, recipe = [], RunDirectory.read_recipe
     monkeypatch.setattr(RunDirectory, "read_recipe", lambda self, parse: read.append(self) or recipe(self, parse))
-    assert table.plain() == first
+    assert table.to_dict() == first
     assert read == []
     MetricsLog(run.metrics_file).append({"step": 2, "validation_loss": 2.0})
-    assert table.plain()["runs"][0]["validation_loss"] == 2.0
+    assert table.to_dict()["runs"][0]["validation_loss"] == 2.0
     run.write_recipe({"model": {"width": 9}})
-    assert table.plain() != first
+    assert table.to_dict() != first
     assert len(read) == 1

@@ -76,11 +76,11 @@ class TestRealRuns:
 
     def test_gone_on_with_it_runs_nothing_and_says_the_same(self, done):
         study, _, _ = done
-        before = study.plain()
+        before = study.to_dict()
         files = sorted(study.folder.rglob("metrics.jsonl"))
         stamps = [file.stat().st_mtime_ns for file in files]
         again = gf.compare(study.folder, on="inline")
-        assert again.plain() == before
+        assert again.to_dict() == before
         assert [file.stat().st_mtime_ns for file in files] == stamps
 
     def test_another_plan_in_the_same_folder_is_refused(self, done):

@@ -91,7 +91,7 @@ def conduct(made_up, recipe, tmp_path):
         directory = StudyDirectory(tmp_path / "study")
 
         def resolve(settings: Any) -> dict[str, Any]:
-            return load_recipe(recipe, settings).plain()
+            return load_recipe(recipe, settings).to_dict()
 
         planned, _ = directory.begin(planned, resolve)
         executor, said = MakesUp(made_up, loss, leaks, seconds), Said()
@@ -133,7 +133,7 @@ def test_done_again_nothing_is_run_and_the_table_is_the_same(conduct):
     again, executor, _ = conduct(effects(alibi=99.0))
     assert executor.done == []
     assert not executor.closed  # it was never opened
-    assert again.plain() == first.plain()
+    assert again.to_dict() == first.to_dict()
 
 
 class TestLooks:
@@ -167,7 +167,7 @@ class TestLooks:
         os.rename(tmp_path / "study", tmp_path / "interrupted")
         whole, _, _ = conduct(loss, "rotary", **plan)
         assert len(whole.finished("rotary")) == 16
-        assert [one.plain() for one in whole.verdicts] == [one.plain() for one in interrupted.verdicts]
+        assert [one.to_dict() for one in whole.verdicts] == [one.to_dict() for one in interrupted.verdicts]
 
 
 class TestChecksFirst:
@@ -230,14 +230,14 @@ class TestFailures:
 
     def test_a_damaged_trial_is_said_set_aside_and_run_again(self, conduct, tmp_path):
         study, _, _ = conduct(effects(alibi=-0.1))
-        before = study.plain()
+        before = study.to_dict()
         folder = tmp_path / "study" / "trials" / "alibi" / "seed-4"
         (folder / "evaluations" / "validation-step-24.json").write_text('{"half": ')
         study, executor, said = conduct(effects(alibi=-0.1))
         assert executor.done == ["alibi, seed 4"]
         assert any("seed-4 is damaged" in sentence and "run again" in sentence for sentence in said)
         assert (tmp_path / "study" / "damaged" / "trials-alibi-seed-4").is_dir()
-        assert study.plain() == before
+        assert study.to_dict() == before
 
 
 class TestBudget:
@@ -282,7 +282,7 @@ class TestTuning:
         assert any("alibi is tuned: training.lr=0.01, the best of 2 settings" in sentence for sentence in said)
         again, executor, _ = conduct(self.loss, "alibi", tune=GRID)
         assert executor.done == []
-        assert again.plain() == study.plain()
+        assert again.to_dict() == study.to_dict()
 
     def test_a_setting_that_fails_is_not_chosen(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> Any:

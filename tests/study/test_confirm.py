@@ -77,6 +77,6 @@ def test_run_through_once_and_gone_on_with(found, text_file, tmp_path):
     assert [one.variant for one in confirmed.verdicts] == ["rotary"]
     assert [one.trial.seed for one in confirmed.finished("rotary")] == [6, 7, 8, 9, 10, 11]
     assert {one.evaluation.name for one in confirmed.finished("base")} == {"test"}
-    assert compare(None, confirm=study.folder, on="inline").plain() == confirmed.plain()
+    assert compare(None, confirm=study.folder, on="inline").to_dict() == confirmed.to_dict()
     with pytest.raises(ConfigError, match="judged on test"):
         compare(None, confirm=confirmed.folder)

@@ -157,7 +157,7 @@ def test_folders_that_are_no_study(study, tmp_path):
     with pytest.raises(RunError, match="is not a study"):
         study.plan()
     study.root.mkdir()
-    study.plan_file.write_text(dump_yaml(plan().plain()))
+    study.plan_file.write_text(dump_yaml(plan().to_dict()))
     with pytest.raises(RunError, match="not the plan of a begun study"):
         study.plan()
     study.plan_file.write_bytes(b"\xff\xfe")

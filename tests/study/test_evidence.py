@@ -12,9 +12,9 @@ from scipy import stats
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
 from glassformer.study.evidence import (
+    Analysis,
     Problem,
     Trials,
-    Yardstick,
     gather,
     interval,
 )
@@ -53,18 +53,18 @@ def test_a_row_that_is_not_all_numbers_is_missing_unless_something_worse_is_know
 
 def test_pairs_are_variant_minus_baseline():
     base, change = trials(), trials("change", 1)
-    found = Yardstick(LOSS, 0.01, tuple(range(N)), np.ones(M)).analyse(base, change, 4)
+    found = Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M)).effects(base, change, 4)
     np.testing.assert_allclose(found.seed_means, (change.values[:4] - base.values[:4]).mean(axis=1))
 
 
 def test_without_pairs_a_change_is_set_against_all_runs_of_the_baseline():
     base, change = trials(), trials("change", 1)
-    yardstick = Yardstick(LOSS, 0.01, tuple(range(N)), np.ones(M), by_pairs=False)
-    found = yardstick.analyse(base, change, 4)
+    analysis = Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M), by_pairs=False)
+    found = analysis.effects(base, change, 4)
     assert float(found.mean) == pytest.approx(change.values[:4].mean() - base.values.mean())
-    evidence = gather(yardstick, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
+    evidence = gather(analysis, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
     assert (evidence.base_runs, evidence.flips, evidence.correlation) == (N, None, None)
-    assert evidence.plain()["design"] == "bank"
+    assert evidence.to_dict()["design"] == "bank"
 
 
 def test_a_leak_or_a_lost_file_is_not_instability():
@@ -75,7 +75,7 @@ def test_a_leak_or_a_lost_file_is_not_instability():
 
 def test_another_set_of_documents_is_refused():
     with pytest.raises(ConfigError, match="change was evaluated on 4 documents and base on 9"):
-        Yardstick(LOSS, 0.01, tuple(range(N)), np.ones(M)).analyse(trials(), Trials("change", np.ones((N, 4))), N)
+        Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M)).effects(trials(), Trials("change", np.ones((N, 4))), N)
 
 
 class TestAnswersThatNeverDiffer:
@@ -103,9 +103,9 @@ class TestAnswersThatNeverDiffer:
 def test_gathered_numbers_by_hand():
     tokens = np.arange(1.0, M + 1)
     base, change = trials(), trials("change", 1)
-    yardstick = Yardstick(LOSS, 0.01, (10, 11, 12, 13, 14, 15), tokens)
-    found = yardstick.analyse(base, change, 5)
-    evidence = gather(yardstick, base, change, found, same_level=0.02, any_look_level=0.007, needed=SeedsNeeded(12, 8, 30))
+    analysis = Analysis(LOSS, 0.01, (10, 11, 12, 13, 14, 15), tokens)
+    found = analysis.effects(base, change, 5)
+    evidence = gather(analysis, base, change, found, same_level=0.02, any_look_level=0.007, needed=SeedsNeeded(12, 8, 30))
     weights = tokens / tokens.sum()
     means = (change.values - base.values)[:5] @ weights
     assert evidence.seed_differences == pytest.approx(tuple(means))
@@ -119,7 +119,7 @@ def test_gathered_numbers_by_hand():
     assert evidence.any_look is not None
     assert evidence.any_look.high - means.mean() == pytest.approx(float(found.half_width(0.993)))
     assert evidence.p == max(evidence.p_seed, evidence.p_crossed)
-    plain = evidence.plain()
+    plain = evidence.to_dict()
     assert list(plain)[:5] == ["difference", "p", "p_corrected", "seeds", "seeds_needed"]
     assert plain["seeds_needed"] == {"value": 12, "low": 8, "high": 30}
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
@@ -128,8 +128,8 @@ def test_gathered_numbers_by_hand():
 def test_a_far_off_run_is_named_by_its_seed():
     base, change = trials(), trials("change", 1)
     change.values[2] += 4.0
-    yardstick = Yardstick(LOSS, 0.01, (20, 21, 22, 23, 24, 25), np.ones(M))
-    found = yardstick.analyse(base, change, N)
-    evidence = gather(yardstick, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
+    analysis = Analysis(LOSS, 0.01, (20, 21, 22, 23, 24, 25), np.ones(M))
+    found = analysis.effects(base, change, N)
+    evidence = gather(analysis, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
     assert evidence.far_off_seeds == (22,)
     assert evidence.any_look is None

@@ -64,7 +64,7 @@ def words(differences: np.ndarray, looks: Looks, margin: float) -> np.ndarray:
         # holm counts what is left by itself when what was found before is given as certain
         corrected = holm(np.where(found_before, 0.0, np.where(going, looks.level(one.p, look), 1.0)))
         found = going & (corrected <= looks.alpha)
-        same = going & (one.p_same(margin) < looks.same(look))
+        same = going & (one.p_same(margin) < looks.same_threshold(look))
         result[found & ~same] = np.where(one.mean < 0, "better", "worse")[found & ~same]
         result[same] = "same"
         found_before |= found

@@ -74,7 +74,7 @@ class TestEarlier:
 
     def test_comes_back_from_its_plain_form(self):
         earlier = Earlier.of(NOW, [FIRST])
-        assert Earlier.from_plain(earlier.plain()) == earlier
+        assert Earlier.from_dict(earlier.to_dict()) == earlier
 
 
 class TestLedger:

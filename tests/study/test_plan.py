@@ -305,8 +305,8 @@ def test_a_plan_in_yaml():
     """
     made = StudyPlan.parse(parse_yaml(text))
     assert made.variants == ["base", "sinusoidal", "alibi"]
-    assert StudyPlan.parse(parse_yaml(text)).plain() == made.plain()
-    assert StudyPlan.parse(made.plain()) == made
+    assert StudyPlan.parse(parse_yaml(text)).to_dict() == made.to_dict()
+    assert StudyPlan.parse(made.to_dict()) == made
 
 
 def test_foresight_tells_what_can_be_seen():

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from glassformer.foundation.distributions import t_upper
 from glassformer.study.power import (
     FEWEST_SEEDS,
     MORE_DOCUMENTS,
+    _power,
     detectable,
     documents_wanted,
-    power_of,
     seeds_needed,
 )
 from glassformer.study.statistics import sign_flip
@@ -28,6 +29,11 @@ TABLE = {6: (1.43, 1.88, 2.11), 8: (1.16, 1.45, 1.60), 12: (0.89, 1.08, 1.17), 1
 def test_the_table(seeds):
     found = [detectable(seeds, changes) for changes in (1, 3, 5)]
     assert found == pytest.approx(TABLE[seeds], abs=0.006)
+
+
+def power_of(difference_in_sd: float, seeds: int, changes: int = 1) -> float:
+    """The chance that one true difference is found among ``changes`` planned ones (Holm's first step), noise from seeds."""
+    return _power(difference_in_sd * math.sqrt(seeds), float(t_upper(0.05 / (2 * changes), seeds - 1)), seeds - 1)
 
 
 @pytest.mark.parametrize(("difference", "seeds", "changes"), [(0.0, 6, 1), (1.1, 3, 2), (0.8, 16, 5), (2.0, 40, 1)])
@@ -58,7 +64,7 @@ def test_seeds_needed_by_hand():
     high = 0.0004 * 7 / stats.chi2.ppf(0.1, 7) / (0.0001 / 7.84888) + 1.9207
     assert (needed.low, needed.high) == (math.ceil(low), math.ceil(high))
     assert str(needed) == f"about 43 seeds ({needed.low} to {needed.high})"
-    assert needed.plain() == {"value": 43, "low": needed.low, "high": needed.high}
+    assert needed.to_dict() == {"value": 43, "low": needed.low, "high": needed.high}
 
 
 @pytest.mark.parametrize(("n", "low", "high"), [(3, 0.43, 9.5), (5, 0.51, 3.8), (6, 0.54, 3.1), (8, 0.58, 2.5)])
@@ -91,7 +97,7 @@ def test_when_documents_are_the_noise_no_number_of_seeds_helps():
     needed = seeds_needed(two_way_effects(differences(8, document_sd=1.0)), 0.01)
     assert needed.value is None
     assert needed.reason == MORE_DOCUMENTS
-    assert needed.plain() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
+    assert needed.to_dict() == {"value": None, "low": None, "high": None, "reason": MORE_DOCUMENTS}
     assert str(needed) == MORE_DOCUMENTS
 
 

@@ -70,7 +70,7 @@ def test_every_verdict_names_its_variant_once(made_up, tmp_path):
     assert "same Exploratory, added after the plan: a is the same within" in told[3]
     whole = [html.escape(f"{verdict.verdict} {verdict.sentence}") for verdict in study.verdicts]
     assert told == whole  # the page leaves nothing out, and the sentence that stands alone still has its name
-    assert all(verdict.variant in verdict.plain()["sentence"] for verdict in study.verdicts)
+    assert all(verdict.variant in verdict.to_dict()["sentence"] for verdict in study.verdicts)
     assert str(study).count("[better] alibi is better") == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.study.sequential import USUAL_FOUND, USUAL_LOOKS, USUAL_SAME, Looks, boundaries, t_process
+from glassformer.study.sequential import USUAL_LOOKS, USUAL_SAME, USUAL_THRESHOLDS, Looks, boundaries, t_process
 
 # As published in the rule the project follows; simulated there with fewer studies.
 PUBLISHED = {
@@ -21,7 +21,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("left", PUBLISHED)
 def test_the_usual_boundaries_are_near_the_published_ones(left):
-    assert USUAL_FOUND[left] == pytest.approx(PUBLISHED[left], rel=0.09, abs=5e-5)
+    assert USUAL_THRESHOLDS[left] == pytest.approx(PUBLISHED[left], rel=0.09, abs=5e-5)
 
 
 def error_spent(nominal, sides, streams):
@@ -39,14 +39,14 @@ def error_spent(nominal, sides, streams):
 def test_quadratic_and_linear_spending():
     share = np.array(USUAL_LOOKS) / 16
     for left in (1, 5):
-        spent = error_spent(USUAL_FOUND[left], 2, [100, 101])
+        spent = error_spent(USUAL_THRESHOLDS[left], 2, [100, 101])
         np.testing.assert_allclose(spent, 0.05 / left * share**2, rtol=0.05)  # four standard errors at the first look
     np.testing.assert_allclose(error_spent(USUAL_SAME, 1, [100, 101]), 0.05 * share, rtol=0.03)
 
 
 @pytest.mark.slow
 def test_the_written_tables_come_out_again():
-    for left, row in USUAL_FOUND.items():
+    for left, row in USUAL_THRESHOLDS.items():
         again = np.mean([boundaries(USUAL_LOOKS, 0.05 / left, sides=2, stream=s) for s in (200, 201, 202, 203)], axis=0)
         np.testing.assert_allclose(again, row, rtol=0.04)
     again = np.mean([boundaries(USUAL_LOOKS, 0.05, sides=1, stream=s) for s in (200, 201, 202, 203)], axis=0)
@@ -56,8 +56,8 @@ def test_the_written_tables_come_out_again():
 class TestOneLook:
     def test_is_the_ordinary_test(self):
         looks = Looks((8,), changes=3)
-        assert [looks.found(0, left) for left in (1, 2, 3)] == pytest.approx([0.05, 0.025, 0.05 / 3])
-        assert looks.same(0) == 0.05
+        assert [looks.threshold(0, left) for left in (1, 2, 3)] == pytest.approx([0.05, 0.025, 0.05 / 3])
+        assert looks.same_threshold(0) == 0.05
         np.testing.assert_allclose(looks.level([0.0, 0.003, 0.05, 0.7, 1.0], 0), [0.0, 0.003, 0.05, 0.7, 1.0])
 
 
@@ -67,7 +67,7 @@ class TestLevel:
     @pytest.mark.parametrize("look", range(4))
     @pytest.mark.parametrize("left", range(1, 8))
     def test_at_a_boundary_it_is_alpha_over_the_changes_left(self, look, left):
-        assert float(self.looks.level(self.looks.found(look, left), look)) == pytest.approx(0.05 / left, rel=1e-9)
+        assert float(self.looks.level(self.looks.threshold(look, left), look)) == pytest.approx(0.05 / left, rel=1e-9)
 
     @pytest.mark.parametrize("look", range(4))
     def test_it_rises_with_p_and_never_lies_below_it(self, look):
@@ -78,9 +78,9 @@ class TestLevel:
         assert level[-1] == 1.0
 
     def test_beyond_the_boundaries_it_goes_in_proportion(self):
-        smallest = self.looks.found(3, 7)
+        smallest = self.looks.threshold(3, 7)
         assert float(self.looks.level(smallest / 1000, 3)) == pytest.approx(0.05 / 7 / 1000)
-        assert float(self.looks.level(2 * self.looks.found(3, 1), 3)) == pytest.approx(0.1)
+        assert float(self.looks.level(2 * self.looks.threshold(3, 1), 3)) == pytest.approx(0.1)
 
     def test_the_first_look_is_exact(self):
         assert float(self.looks.level(0.0007, 0)) == pytest.approx(0.0007 * (16 / 6) ** 2)

@@ -21,7 +21,7 @@ def test_what_it_keeps_is_what_it_says(sets):
     sets.write()
     kept = json.loads((sets.folder / SETS_FILE).read_text())
     assert kept["names"] == ["a", "b", "c"]
-    assert kept["verdicts"] == sets.plain()["verdicts"]
+    assert kept["verdicts"] == sets.to_dict()["verdicts"]
     assert set(kept["sets"]) == {"a", "b", "c"}
     assert SetStudy.load(sets.folder).verdicts == sets.verdicts
 

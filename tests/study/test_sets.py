@@ -60,4 +60,4 @@ def test_one_that_turns_round_is_not_decided_and_told_so():
     overall = over_sets(sets, LOSS, 0.01)[0]
     assert overall.verdict == "not decided"
     assert "It turns round from set to set." in overall.sentence
-    assert overall.plain()["by_set"] == {"a": "better", "b": "worse", "c": "better"}
+    assert overall.to_dict()["by_set"] == {"a": "better", "b": "worse", "c": "better"}

@@ -46,14 +46,14 @@ def test_the_table_has_result_and_cost_of_every_variant(study):
 
 def test_means_over_seeds_by_hand():
     assert over_seeds([]).value is None
-    assert over_seeds([2.0]).plain() == {"value": 2.0, "low": None, "high": None, "n": 1}
+    assert over_seeds([2.0]).to_dict() == {"value": 2.0, "low": None, "high": None, "n": 1}
     two = over_seeds([1.0, 3.0])  # sd sqrt(2), t(1) at 97.5 % is 12.7062
     assert two.value == 2.0
     assert two.high == pytest.approx(2.0 + 12.7062047, abs=1e-6)
 
 
 def test_the_json_of_the_contract(study):
-    document = json.loads(json.dumps(study.plain(), allow_nan=False))
+    document = json.loads(json.dumps(study.to_dict(), allow_nan=False))
     first = document["verdicts"][0]
     keys = {"variant", "verdict", "difference", "p", "p_corrected", "seeds", "seeds_needed", "reason", "sentence"}
     assert keys <= set(first)

@@ -1,20 +1,11 @@
-"""The choice of a tuned setting, and its luck."""
+"""The luck in the choice of a tuned setting."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from glassformer.study.tuning import best_point, luck_of_choice
-
-GRID = np.array([[3.0, 3.2], [2.1, 2.3], [2.2, 2.0], [np.nan, 0.1]])
-
-
-def test_the_best_mean_is_chosen_and_a_failed_point_never():
-    assert best_point(GRID[:, :1]) == 1
-    assert best_point(GRID[[0, 2, 3]]) == 1
-    assert best_point(GRID, lower_is_better=False) == 0
-    assert best_point(np.full((2, 3), np.nan)) is None
+from glassformer.study.tuning import luck_of_choice
 
 
 def test_a_choice_without_rivals_has_no_luck():

@@ -31,10 +31,10 @@ def test_values_come_back_to_the_last_bit(tmp_path):
 
 def test_a_study_without_its_trials_says_the_same(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [one + 0.5 for one in GOOD], "alibi": GOOD, "rotary": GOOD[::-1]})
-    said = [verdict.plain() for verdict in study.verdicts]
+    said = [verdict.to_dict() for verdict in study.verdicts]
     study.write()
     shutil.rmtree(tmp_path / "study" / "trials")
-    assert [verdict.plain() for verdict in Study.load(tmp_path / "study").verdicts] == said
+    assert [verdict.to_dict() for verdict in Study.load(tmp_path / "study").verdicts] == said
 
 
 def test_damage_is_a_sentence(tmp_path):

@@ -13,7 +13,7 @@ from glassformer.study.variant_data import prepared_facts
 def facts_of(recipe, *changes, **more):
     names = [{"name": f"change {number}", "set": change} for number, change in enumerate(changes)]
     plan = StudyPlan.parse({"base": recipe, "changes": names, **more})
-    return prepared_facts(plan, lambda settings: load_recipe(recipe, settings).plain())
+    return prepared_facts(plan, lambda settings: load_recipe(recipe, settings).to_dict())
 
 
 def test_variants_with_the_same_data_agree(recipe):

@@ -128,7 +128,7 @@ class TestTheRows:
 class TestPlain:
     def test_the_contract(self):
         for verdict in decide(base(), [change("a", -0.1, 0.03), change("b", 0.0, 0.01, problems={0: Problem.LEAK})], FIXED):
-            document = verdict.plain()
+            document = verdict.to_dict()
             assert json.loads(json.dumps(document, allow_nan=False)) == document
             wanted = {"variant", "verdict", "difference", "p", "p_corrected", "seeds", "seeds_needed", "reason", "sentence"}
             assert wanted <= set(document)

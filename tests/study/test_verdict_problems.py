@@ -29,8 +29,8 @@ class TestInvalid:
         verdict = one(trials)
         assert verdict.verdict == "invalid"
         assert "it has no result in 1 of 8 seeds (seed 5)" in verdict.reason
-        assert verdict.plain()["difference"] == {"value": None, "low": None, "high": None, "n": 0, "reason": verdict.reason}
-        assert verdict.plain()["seeds"] == 8
+        assert verdict.to_dict()["difference"] == {"value": None, "low": None, "high": None, "n": 0, "reason": verdict.reason}
+        assert verdict.to_dict()["seeds"] == 8
 
     def test_a_bad_baseline_run_makes_the_whole_study_invalid(self):
         bad = Trials("base", base().values, {2: Problem.DIVERGED})
@@ -71,14 +71,14 @@ class TestFailedRuns:
         assert (verdict.verdict, verdict.reason) == ("invalid", "unstable")
         assert "it is unstable. 2 of 8 (3 to 65 %) of its runs failed, of the baseline's 0 of 8 (0 to 37 %)" in verdict.sentence
         assert "it diverged in 1 of 8 seeds (seed 1)" in verdict.sentence
-        rates = verdict.plain()["failure_rates"]
+        rates = verdict.to_dict()["failure_rates"]
         assert (rates["change"]["failed"], rates["baseline"]["failed"]) == (2, 0)
         assert rates["change"]["low"] == pytest.approx(0.0319, abs=1e-4)
 
     def test_a_lost_file_is_not_instability(self):
         verdict = one(change("alibi", -0.1, 0.03, problems={1: Problem.MISSING}))
         assert verdict.reason == "it has no result in 1 of 8 seeds (seed 1)"
-        assert verdict.plain()["failure_rates"] == {}
+        assert verdict.to_dict()["failure_rates"] == {}
 
 
 class TestUnusualSets:
@@ -93,7 +93,7 @@ class TestUnusualSets:
         verdict = one(change("alibi", -0.1, 0.03), blocks=True)
         assert verdict.verdict == "better"
         assert "Measured on 737 blocks of one text, so it holds for other stretches of this text." in verdict.sentence
-        assert verdict.plain()["documents_are"] == "blocks of one text"
+        assert verdict.to_dict()["documents_are"] == "blocks of one text"
 
     def test_documents_above_a_quarter_of_the_variance_are_named(self):
         verdict = one(change("alibi", -0.3, 0.03, document_sd=0.4))

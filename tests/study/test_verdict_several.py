@@ -30,7 +30,7 @@ class TestSeveralChanges:
         assert first.evidence.p_corrected == one(planned).evidence.p_corrected
         assert second.evidence.p_corrected == pytest.approx(2 * second.evidence.p)
         assert second.sentence.startswith("Exploratory, added after the plan: later is ")
-        assert second.plain()["exploratory"]
+        assert second.to_dict()["exploratory"]
 
     @pytest.mark.parametrize("name", ["alibi", "is", "Exploratory", "a", "alibi (r = 2)"])
     @pytest.mark.parametrize("exploratory", [False, True])
@@ -121,7 +121,7 @@ class TestLooks:
         verdict = one(change("alibi", -0.2, 0.01, of=of), self.rules, of)
         assert verdict.reason == "4 of the 6 seeds needed for the first look have run"
         assert verdict.evidence is None
-        assert verdict.plain()["seeds"] == 4
+        assert verdict.to_dict()["seeds"] == 4
 
     def test_the_last_look_says_what_a_new_study_would_need(self):
         of = base(16)
@@ -135,7 +135,7 @@ class TestLooks:
         late = change("late", -0.01, 0.03, of=of)
         complete = decide(of, [early, late], self.rules)
         stopped = decide(of, [Trials("early", early.values[:6]), late], self.rules)
-        assert [verdict.plain() for verdict in complete] == [verdict.plain() for verdict in stopped]
+        assert [verdict.to_dict() for verdict in complete] == [verdict.to_dict() for verdict in stopped]
 
     def test_what_was_found_leaves_more_error_to_the_others_but_what_is_the_same_does_not(self):
         of = base(8)

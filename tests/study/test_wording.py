@@ -19,6 +19,8 @@ from glassformer.study.wording import headline, listed, number, p_value, problem
         (0.0, 0.0, "0"),
         (0.25, float("inf"), "0.2500"),
         (0.0, 0.004, "0.0000"),
+        (8.1e-9, None, "8.1e-09"),
+        (8.1e-9, 0.004, "0.0000"),
     ],
 )
 def test_numbers_have_the_digits_their_uncertainty_leaves(value, half_width, text):

@@ -25,7 +25,7 @@ def trial(recipe: dict[str, Any], study: Path, *, check: Any = None, **more: Any
         "plugins": [],
         "study": str(study),
         "folder": str(study / "trials" / "x" / "seed-0"),
-        "recipe": load_recipe(recipe).plain(),
+        "recipe": load_recipe(recipe).to_dict(),
         "allow_leaks": False,
         "check": check,
         "check_trained": False,
@@ -45,14 +45,14 @@ def losses(study: Path) -> list[float]:
 
 
 def test_inspecting_tells_cost_and_checks(recipe):
-    values = {"cwd": os.getcwd(), "plugins": [], "recipe": load_recipe(recipe).plain()}
+    values = {"cwd": os.getcwd(), "plugins": [], "recipe": load_recipe(recipe).to_dict()}
     answer = perform(Task("inspect", "base", values))
     assert answer["status"] == "finished"
     assert answer["check"]["passed"]
     assert (answer["steps"], answer["tokens"], answer["device"]) == (24, 24 * 10 * 7, "cpu")
     assert answer["parameters"] > 1000
     assert json.loads(json.dumps(answer)) == answer
-    leaking = {**values, "recipe": load_recipe(recipe, {"model.merge": "reweight"}).plain()}
+    leaking = {**values, "recipe": load_recipe(recipe, {"model.merge": "reweight"}).to_dict()}
     assert not perform(Task("inspect", "cheat", leaking))["check"]["passed"]
 
 

@@ -38,7 +38,7 @@ def test_what_may_be_left_out() -> None:
     assert (config.steps, config.epochs, config.clip) == (None, 2.0, None)
     assert config.optimizer.kind == "adamw"
     assert config.schedule.kind == "cosine"
-    assert TrainingConfig.parse(config.plain()) == config
+    assert TrainingConfig.parse(config.to_dict()) == config
 
 
 def test_two_checkpoints_at_least() -> None:

@@ -74,7 +74,7 @@ def test_a_recorded_step_is_the_definition(make_step, some_batches) -> None:
     for record in (False, True):
         step = make_step(model={"dropout": 0.1})
         device = torch.device("cuda")
-        step.loss.network.to(device)
+        step.loss_module.network.to(device)
         step.runtime = Runtime(device, "float32", 1)
         taken = GraphedStep(step) if record else step
         results.append([taken(some_batches().batch(n).to(device), n, 1.0).loss.item() for n in range(5)])

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.training.optimizer import Optimizer, PlainOptimizer
+from glassformer.training.optimizer import FunctionalOptimizer, Optimizer
 from glassformer.training.optimizers.adamw import AdamWConfig
 
 
-class Descent(PlainOptimizer):
+class Descent(FunctionalOptimizer):
     """The simplest rule there is."""
 
     def change(self, group: dict[str, Any], weights: list[Tensor], gradients: list[Tensor]) -> None:

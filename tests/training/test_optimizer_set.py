@@ -14,7 +14,7 @@ EVERY = [{"kind": name} for name in OPTIMIZERS.names()] + [{"kind": "sgd", "mome
 
 
 def all_tensors(step) -> dict[str, torch.Tensor]:
-    weights = {name: parameter.detach().clone() for name, parameter in step.loss.network.named_parameters()}
+    weights = {name: parameter.detach().clone() for name, parameter in step.loss_module.network.named_parameters()}
     return {**weights, **{name: tensor.clone() for name, tensor in step.optimizers.tensors().items()}}
 
 
@@ -24,11 +24,11 @@ def test_saved_loaded_and_stepped_on_the_bits_are_equal(make_step, some_batches,
     unbroken, batches = make_step(optimizer=optimizer, model={"dropout": 0.1}), some_batches()
     for number in range(3):
         unbroken(batches.batch(number), number, 1 / (number + 1))
-    weights = {name: parameter.detach().clone() for name, parameter in unbroken.loss.network.named_parameters()}
+    weights = {name: parameter.detach().clone() for name, parameter in unbroken.loss_module.network.named_parameters()}
     kept = {name: tensor.clone() for name, tensor in unbroken.optimizers.tensors().items()}
 
     resumed = make_step(optimizer=optimizer, model={"dropout": 0.1}, seed=3)
-    for name, parameter in resumed.loss.network.named_parameters():
+    for name, parameter in resumed.loss_module.network.named_parameters():
         parameter.data.copy_(weights[name])
     resumed.optimizers.load(kept)
     for number in range(3, 6):
@@ -47,11 +47,13 @@ def test_without_its_memory_a_resumed_optimizer_goes_elsewhere(make_step, some_b
     step, batches = make_step(optimizer=optimizer), some_batches()
     step(batches.batch(0), 0, 1.0)
     forgetful = make_step(optimizer=optimizer)
-    for own, other in zip(forgetful.loss.network.parameters(), step.loss.network.parameters()):
+    for own, other in zip(forgetful.loss_module.network.parameters(), step.loss_module.network.parameters()):
         own.data.copy_(other.data)
     step(batches.batch(1), 1, 1.0)
     forgetful(batches.batch(1), 1, 1.0)
-    assert any(not torch.equal(a, b) for a, b in zip(step.loss.network.parameters(), forgetful.loss.network.parameters()))
+    assert any(
+        not torch.equal(a, b) for a, b in zip(step.loss_module.network.parameters(), forgetful.loss_module.network.parameters())
+    )
 
 
 @pytest.mark.parametrize("optimizer", EVERY, ids=str)
@@ -60,7 +62,7 @@ def test_bytes_are_known_beforehand(make_step, some_batches, optimizer: dict[str
     step = make_step(optimizer=optimizer, model={"bias": bias, "head": "untied"})
     step(some_batches().batch(0), 0, 1.0)
     real = sum(tensor.nbytes for tensor in step.optimizers.tensors().values())
-    assert optimizer_bytes(step.config.optimizer, step.loss.network) == real
+    assert optimizer_bytes(step.config.optimizer, step.loss_module.network) == real
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
@@ -76,7 +78,7 @@ def test_the_rate_follows_the_factor(make_step, name: str) -> None:
 def test_the_list_of_what_decays(make_step, name: str) -> None:
     step = make_step(optimizer=name, weight_decay=0.1)
     lists = step.optimizers.decay_list()
-    names = [name for name, _ in step.loss.network.named_parameters()]
+    names = [name for name, _ in step.loss_module.network.named_parameters()]
     assert sorted([*lists["decays"], *lists["does not decay"]]) == sorted(names)  # each once
     assert all(name.endswith("weight") and "norm" not in name for name in lists["decays"])
     assert "embedding.weight" in lists["decays"]
@@ -89,11 +91,11 @@ def test_the_list_of_what_decays(make_step, name: str) -> None:
 def test_decay_shrinks_matrices_and_leaves_vectors_alone(make_step, name: str) -> None:
     """With gradients of zero only decay acts."""
     step = make_step(optimizer=name, weight_decay=0.5, lr=1e-3)
-    before = {name: parameter.detach().clone() for name, parameter in step.loss.network.named_parameters()}
-    for parameter in step.loss.network.parameters():
+    before = {name: parameter.detach().clone() for name, parameter in step.loss_module.network.named_parameters()}
+    for parameter in step.loss_module.network.parameters():
         parameter.grad = torch.zeros_like(parameter)
     step.optimizers.step()
-    for name, parameter in step.loss.network.named_parameters():
+    for name, parameter in step.loss_module.network.named_parameters():
         if parameter.ndim < 2:
             assert torch.equal(parameter, before[name]), name
         elif before[name].any():
@@ -102,11 +104,11 @@ def test_decay_shrinks_matrices_and_leaves_vectors_alone(make_step, name: str) -
 
 def test_every_parameter_is_trained_once(make_step) -> None:
     step = make_step()
-    assert list(step.optimizers.parameters) == [name for name, _ in step.loss.network.named_parameters()]
+    assert list(step.optimizers.parameters) == [name for name, _ in step.loss_module.network.named_parameters()]
 
 
 def test_frozen_parameters_are_left_out(make_step) -> None:
-    model = make_step().loss.network
+    model = make_step().loss_module.network
     model.embedding.weight.requires_grad_(False)
     optimizers = OptimizerSet.of(TrainingConfig.parse({"steps": 1}), model)
     assert "embedding.weight" not in optimizers.parameters

@@ -15,7 +15,7 @@ from glassformer.model.losses import IGNORED, summed_cross_entropy
 def gradients_of(step, batch: Batch) -> tuple[float, dict[str, torch.Tensor]]:
     targets = (batch["targets"] != IGNORED).sum().clamp(min=1)
     loss = step._backward(batch, targets)
-    gradients = {name: parameter.grad.clone() for name, parameter in step.loss.network.named_parameters()}
+    gradients = {name: parameter.grad.clone() for name, parameter in step.loss_module.network.named_parameters()}
     step.optimizers.zero_grad()
     return loss.item(), gradients
 
@@ -44,7 +44,7 @@ def test_several_steps_in_pieces_stay_with_the_large_batch(make_step, some_batch
     for number in range(5):
         batch = uneven(batches.batch(number))
         assert cut(batch, number, 1.0).loss.item() == pytest.approx(whole(batch, number, 1.0).loss.item(), abs=2e-6)
-    for a, b in zip(whole.loss.network.parameters(), cut.loss.network.parameters()):
+    for a, b in zip(whole.loss_module.network.parameters(), cut.loss_module.network.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
@@ -59,7 +59,7 @@ def test_the_mean_of_means_would_be_noticed(make_step, some_batches) -> None:
 
 def test_the_loss_is_the_mean_over_targets_before_the_step(make_step, some_batches) -> None:
     step, batch = make_step(), uneven(some_batches().batch(0))
-    logits_BTV = step.loss.network.eval()(batch["ids"])
+    logits_BTV = step.loss_module.network.eval()(batch["ids"])
     expected = summed_cross_entropy(logits_BTV, batch["targets"]).item() / (batch["targets"] != IGNORED).sum().item()
     assert step(batch, 0, 1.0).loss.item() == pytest.approx(expected, rel=1e-5)
     assert expected == pytest.approx(math.log(11), rel=0.05)  # an untrained model knows nothing
@@ -76,10 +76,10 @@ def test_no_target_at_all_changes_no_gradient(make_step, some_batches) -> None:
 def test_clipping_by_hand(make_step, some_batches, clip: float | None) -> None:
     """Plain gradient descent with rate 1: the change of the weights is the clipped gradient itself."""
     step = make_step(optimizer={"kind": "sgd", "momentum": 0.0}, lr=1.0, clip=clip, weight_decay=0.0)
-    before = [parameter.detach().clone() for parameter in step.loss.network.parameters()]
+    before = [parameter.detach().clone() for parameter in step.loss_module.network.parameters()]
     outcome = step(some_batches().batch(0), 0, 1.0)
     moved = math.sqrt(
-        sum((old - new.detach()).square().sum().item() for old, new in zip(before, step.loss.network.parameters()))
+        sum((old - new.detach()).square().sum().item() for old, new in zip(before, step.loss_module.network.parameters()))
     )
     length = outcome.grad_norm.item()  # as it was before clipping: what is recorded
     assert length > 0.01
@@ -93,7 +93,7 @@ def test_the_same_step_twice_gives_the_same_bits(make_step, some_batches) -> Non
         torch.manual_seed(noise)  # whatever other code drew before
         torch.rand(noise)
         step(some_batches().batch(5), 5, 1.0)
-        results.append([parameter.detach().clone() for parameter in step.loss.network.parameters()])
+        results.append([parameter.detach().clone() for parameter in step.loss_module.network.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*results))
 
 
@@ -120,14 +120,14 @@ def test_a_table_of_scores_that_is_too_large_is_made_in_chunks(make_step, some_b
 def test_gradients_are_forgotten_after_a_step(make_step, some_batches) -> None:
     step = make_step()
     step(some_batches().batch(0), 0, 1.0)
-    assert all(parameter.grad is None for parameter in step.loss.network.parameters())
+    assert all(parameter.grad is None for parameter in step.loss_module.network.parameters())
 
 
 def test_training_mode_is_set_whatever_evaluation_left(make_step, some_batches) -> None:
     step = make_step(model={"dropout": 0.5})
-    step.loss.network.eval()
+    step.loss_module.network.eval()
     step(some_batches().batch(0), 0, 1.0)
-    assert step.loss.network.training
+    assert step.loss_module.network.training
 
 
 def test_it_learns(make_step, some_batches) -> None:
@@ -140,7 +140,7 @@ def test_fused_dropout_comes_from_the_step_alone(make_step, some_batches) -> Non
     outcomes = []
     for number in (3, 3, 4):
         step = make_step(model={"dropout": 0.3})
-        step.fused = True
+        step.compiled = True
         outcomes.append(step(some_batches().batch(0), number, 1.0).loss)
     assert torch.equal(outcomes[0], outcomes[1])
     assert not torch.equal(outcomes[0], outcomes[2])
@@ -148,10 +148,10 @@ def test_fused_dropout_comes_from_the_step_alone(make_step, some_batches) -> Non
 
 def test_measuring_a_step_gives_its_figures_and_changes_nothing(make_step, some_batches) -> None:
     step, batch = make_step(model={"dropout": 0.1}, accumulate=2, clip=1e-3), some_batches().batch(0)
-    before = {name: parameter.clone() for name, parameter in step.loss.network.named_parameters()}
+    before = {name: parameter.clone() for name, parameter in step.loss_module.network.named_parameters()}
     measured = step.measure(batch, 4)
-    assert all(torch.equal(parameter, before[name]) for name, parameter in step.loss.network.named_parameters())
-    assert all(parameter.grad is None for parameter in step.loss.network.parameters())
+    assert all(torch.equal(parameter, before[name]) for name, parameter in step.loss_module.network.named_parameters())
+    assert all(parameter.grad is None for parameter in step.loss_module.network.parameters())
     assert not step.optimizers.tensors()
     taken = step(batch, 4, 1.0)
     assert torch.equal(measured.loss, taken.loss)

@@ -58,7 +58,7 @@ class Scene:
 
     def save(self, state: TrainingState) -> None:
         self.saved.append(state.step)
-        self.states.append(state.plain())
+        self.states.append(state.to_dict())
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
@@ -135,7 +135,7 @@ def test_patience(scene) -> None:
     assert (state.step, state.best_step, state.stale) == (5, 2, 3)
     assert around.saved == [5]
     again = scene(steps=100, losses=[9.0], evaluation={"every": 1, "patience": 3})
-    again.trainer.run(TrainingState.from_plain(5, around.states[-1]))
+    again.trainer.run(TrainingState.from_dict(5, around.states[-1]))
     assert again.batches.asked == []  # a run that ended by itself does not go on by itself
 
 
@@ -158,7 +158,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(scene, monkeypatch, loss: float)
 
 def test_a_gradient_that_is_not_finite_ends_the_run(scene) -> None:
     around = scene(steps=10, checkpoint={"every": 1})
-    around.step.loss.network.blocks[1].attention.output.weight.register_hook(lambda gradient: gradient * math.inf)
+    around.step.loss_module.network.blocks[1].attention.output.weight.register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(Diverged, match="step 1: the gradient norm is inf"):
         around.trainer.run(TrainingState())
     assert around.saved == []
@@ -172,7 +172,7 @@ def test_weights_that_are_not_finite_are_never_saved(scene) -> None:
         training={"lr": 1e38, "optimizer": "sgd", "clip": None, "schedule": "constant"},
         model={"layers": 1},
     )
-    around.step.loss.network.blocks[0].feedforward.up.weight.register_hook(lambda gradient: gradient * 1e6)
+    around.step.loss_module.network.blocks[0].feedforward.up.weight.register_hook(lambda gradient: gradient * 1e6)
     with pytest.raises(Diverged, match=r"step 1: the weight .* is not finite any more"):
         around.trainer.run(TrainingState())
     assert around.saved == []
@@ -214,7 +214,7 @@ def test_a_stop_in_an_evaluation_leaves_it_for_later(scene, last: bool) -> None:
     assert around.saved == [4]
     assert around.evaluated_at == []
     resumed = scene(losses=lambda s: 2.0, **settings)
-    state = resumed.trainer.run(TrainingState.from_plain(4, around.states[-1]))
+    state = resumed.trainer.run(TrainingState.from_dict(4, around.states[-1]))
     assert resumed.evaluated_at == ([4] if last else [4, 8])
     assert state.best_step == 4
 
@@ -251,12 +251,13 @@ def test_going_on_is_the_same_as_never_having_stopped(scene) -> None:
     with pytest.raises(Interrupted):
         first.trainer.run(TrainingState())
     second = scene(**settings)
-    for own, other in zip(second.step.loss.network.parameters(), first.step.loss.network.parameters()):
+    for own, other in zip(second.step.loss_module.network.parameters(), first.step.loss_module.network.parameters()):
         own.data.copy_(other.data)
     second.step.optimizers.load(first.step.optimizers.tensors())
     second.trainer.run(TrainingState(3))
     assert all(
-        torch.equal(a, b) for a, b in zip(unbroken.step.loss.network.parameters(), second.step.loss.network.parameters())
+        torch.equal(a, b)
+        for a, b in zip(unbroken.step.loss_module.network.parameters(), second.step.loss_module.network.parameters())
     )
     losses = [record["loss"] for record in unbroken.records]
     assert losses == [record["loss"] for record in (*first.records, *second.records)]
@@ -308,7 +309,7 @@ def test_halving_keeps_the_effective_batch(scene, make_step, some_batches, error
     ]
     for record, other in zip(roomy.records, tight.records):
         assert record["loss"] == pytest.approx(other["loss"], abs=1e-6)
-    for a, b in zip(roomy.step.loss.network.parameters(), tight.step.loss.network.parameters()):
+    for a, b in zip(roomy.step.loss_module.network.parameters(), tight.step.loss_module.network.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -346,7 +347,7 @@ def test_other_faults_are_not_taken_for_missing_memory(scene) -> None:
 
 def test_the_state_there_and_back() -> None:
     state = TrainingState(7, best_step=5, best_value=1.5, stale=2, evaluated_step=7, seconds=3.5)
-    assert TrainingState.from_plain(7, {"schema": 1, "step": 7, **state.plain()}) == state
+    assert TrainingState.from_dict(7, {"schema": 1, "step": 7, **state.to_dict()}) == state
     assert (
-        TrainingState.from_plain(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).best_value == 1.5
+        TrainingState.from_dict(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).best_value == 1.5
     )  # as older versions wrote it

@@ -9,7 +9,7 @@ from typing import get_args
 from glassformer.figures.style import new_axes
 from glassformer.foundation.estimate import Estimate
 from glassformer.report import page as report
-from glassformer.web.blocks import page_plain
+from glassformer.web.blocks import page_to_dict
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -28,7 +28,7 @@ def test_every_kind() -> None:
         report.Fold("more", [report.Paragraph("inside")]),
     ]
     assert {type(block) for block in blocks} == set(get_args(report.Block))
-    plain = json.loads(json.dumps(page_plain(report.Page(title="t", sections=blocks))))
+    plain = json.loads(json.dumps(page_to_dict(report.Page(title="t", sections=blocks))))
     heading, _, banner, table, picture, facts, verdicts, _, fold = plain["blocks"]
     assert (heading["text"], banner["tone"]) == (EVIL, "taint")
     assert table["tainted"] == banner == {"kind": "banner", "text": EVIL, "tone": "taint", "word": "Tainted: ", "role": "alert"}
@@ -41,5 +41,5 @@ def test_every_kind() -> None:
 
 
 def test_a_page_that_may_not_be_trusted_says_so() -> None:
-    assert page_plain(report.Page(title="t", sections=[], tainted="It leaks."))["tainted"]["text"] == "It leaks."
-    assert page_plain(report.Page(title="t", sections=[]))["tainted"] is None
+    assert page_to_dict(report.Page(title="t", sections=[], tainted="It leaks."))["tainted"]["text"] == "It leaks."
+    assert page_to_dict(report.Page(title="t", sections=[]))["tainted"] is None

@@ -27,6 +27,6 @@ def test_every_key_and_every_variant() -> None:
 
 def test_it_is_json_and_covers_what_a_recipe_says() -> None:
     schema = json.loads(json.dumps(recipe_schema(), allow_nan=False))
-    recipe = load_recipe("docstrings-char").plain()
+    recipe = load_recipe("docstrings-char").to_dict()
     for key in ("data", "training", "evaluation", "checkpoint"):
         assert set(recipe[key]) <= set(schema["properties"][key]["properties"]), key

@@ -37,7 +37,7 @@ class Growth:
     error: float | None
     n: int
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"exponent": self.exponent, "error": self.error, "n": self.n}
 
 
@@ -63,16 +63,16 @@ class MixerCost:
     def formula_growth(self) -> Growth:
         return growth(self.lengths, self.flops)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "mixer": self.name,
             "lengths": list(self.lengths),
             "seconds": list(self.seconds),
             "bytes": list(self.bytes),
             "flops": list(self.flops),
-            "time": self.time_growth.plain(),
-            "memory": self.memory_growth.plain(),
-            "formula": self.formula_growth.plain(),
+            "time": self.time_growth.to_dict(),
+            "memory": self.memory_growth.to_dict(),
+            "formula": self.formula_growth.to_dict(),
         }
 
 
@@ -130,7 +130,7 @@ def bench_attention(
         names=names, lengths=lengths, width=width, heads=heads, repeats=repeats, device=runtime.device, watch=watch
     )
     settings = {"width": width, "heads": heads, "repeats": repeats, "lengths": list(lengths)}
-    mixers = [cost.plain() for cost in costs]
+    mixers = [cost.to_dict() for cost in costs]
     return {"benchmark": "attention", "machine": describe(runtime), "settings": settings, "mixers": mixers}, costs
 
 
@@ -155,12 +155,12 @@ def _point(
             torch.nn.init.normal_(tensor, std=0.02, generator=generator)
     mixer = mixer.to(device).train()
     x_BTD = torch.randn(1, length, width, generator=generator).to(device).requires_grad_()
-    context, positions = AttentionContext(causal=True), Positions()
+    attention_context, positions = AttentionContext(causal=True), Positions()
 
     def step() -> None:
         mixer.zero_grad(set_to_none=True)
         x_BTD.grad = None
-        mixer(x_BTD, context, positions, None).sum().backward()
+        mixer(x_BTD, attention_context, positions, None).sum().backward()
 
     flops = config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
     return _seconds(step, repeats, device), _bytes(step, device), flops

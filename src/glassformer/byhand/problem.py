@@ -40,7 +40,7 @@ class Problem:
     values: Array | None = None
     logits: Array | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         document: dict[str, Any] = {
             "goal": self.goal.text,
             "keys": self.keys.tolist(),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """``text`` says what to see, ``plain()`` is the JSON, ``figure()`` the picture."""
+    """``text`` says what to see, ``to_dict()`` is the JSON, ``figure()`` the picture."""
 
     @property
     @abstractmethod
@@ -26,7 +26,7 @@ class Result(ABC):
         """Paragraphs, divided by empty lines."""
 
     @abstractmethod
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only; no NaN."""
 
     @abstractmethod

@@ -111,7 +111,7 @@ def _alone_or_among(passes: Passes, setting: Setting, ids_BT: Tensor) -> Finding
     rows, length = ids_BT.shape
     alone, among = passes.scores(setting, ids_BT[:1]), passes.scores(setting, ids_BT)
     change_T = differing(alone[0], among[0])
-    calls = partial(passes.plain, setting, ids_BT[:1]), partial(passes.plain, setting, ids_BT)
+    calls = partial(passes.forward, setting, ids_BT[:1]), partial(passes.forward, setting, ids_BT)
     if not passes.beyond_rounding(setting, change_T, alone, calls[1]):
         return None
     at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(rows, length, 0, 0, length))
@@ -127,7 +127,7 @@ def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
     other, source = (small.ids_BT != small.changed_BT).nonzero()[0].tolist()
     rows, length = small.ids_BT.shape
     region = Region(rows, length, small.row, 0, length)
-    calls = partial(passes.plain, small.setting, small.ids_BT), partial(passes.plain, small.setting, small.changed_BT)
+    calls = partial(passes.forward, small.setting, small.ids_BT), partial(passes.forward, small.setting, small.changed_BT)
     place = locate(passes, small.setting, *calls, region, region)
     example = {"rows": small.ids_BT.tolist(), "changed": small.changed_BT.tolist(), "row": small.row, "changed_row": other}
     size = float(change_T[to_position])

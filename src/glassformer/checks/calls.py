@@ -41,9 +41,9 @@ def _read_before(passes: Passes, setting: Setting, ids_BT: Tensor, earlier_BT: T
     fresh = passes.scores(setting, ids_BT)
 
     def after_another() -> Tensor:
-        passes.plain(setting, earlier_BT)
+        passes.forward(setting, earlier_BT)
         passes.reseed()
-        return passes.plain(setting, ids_BT)
+        return passes.forward(setting, ids_BT)
 
     change_BT = differing(fresh, passes.run(setting, after_another))
     if float(change_BT.max()) <= passes.allowed(setting, fresh.dtype) * largest(fresh):
@@ -51,6 +51,6 @@ def _read_before(passes: Passes, setting: Setting, ids_BT: Tensor, earlier_BT: T
     row, at = divmod(int(change_BT.argmax()), ids_BT.shape[1])
     rows, length = ids_BT.shape
     region = Region(rows, length, row, 0, length)
-    place = locate(passes, setting, partial(passes.plain, setting, ids_BT), after_another, region, region, only_last=True)
+    place = locate(passes, setting, partial(passes.forward, setting, ids_BT), after_another, region, region, only_last=True)
     example = {"rows": ids_BT.tolist(), "read_before": earlier_BT.tolist(), "row": row, **passes.said(setting)}
     return Finding("state", place, 0, at, float(change_BT[row, at]), example)

@@ -197,7 +197,7 @@ def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
             continue
         alone, followed = passes.scores(setting, start_1T), passes.scores(setting, whole_1T)
         change_T = differing(alone, followed[:, :length])[0]
-        calls = partial(passes.plain, setting, start_1T), partial(passes.plain, setting, whole_1T)
+        calls = partial(passes.forward, setting, start_1T), partial(passes.forward, setting, whole_1T)
         if passes.beyond_rounding(setting, change_T, alone, calls[1]):
             at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(1, full, 0, 0, length))
             place = locate(passes, setting, *calls, *regions, same_shape=False)
@@ -214,7 +214,7 @@ def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
     source = small.changed_places[0]
     rows, length = small.ids_BT.shape
     region = Region(rows, length, small.row, 0, small.cut)
-    calls = partial(passes.plain, small.setting, small.ids_BT), partial(passes.plain, small.setting, small.changed_BT)
+    calls = partial(passes.forward, small.setting, small.ids_BT), partial(passes.forward, small.setting, small.changed_BT)
     place = locate(passes, small.setting, *calls, region, region)
     changed = small.changed_BT[small.row].tolist()
     example: dict[str, Any] = {"tokens": small.ids.tolist(), "changed": changed, "found_by": suspect.way}

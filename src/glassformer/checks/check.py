@@ -36,7 +36,6 @@ def check_model(
     vocabulary: int | None = None,
     context: int | None = None,
     runtime: Runtime | None = None,
-    kernel: Callable[[Tensor], Tensor] | None = None,
     laws: frozenset[str] | None = None,
     quick: bool = True,
     seed: int = 0,
@@ -46,9 +45,9 @@ def check_model(
     ``target``: our Transformer, a module or function from token ids [B, T] to scores [B, T, V], a Hugging Face model or
     its folder. ``causal``: whether scores must not see later tokens (a model of ours knows; everything else: yes).
     ``vocabulary`` and ``context``: needed where the target does not state them and they cannot be found by trying.
-    ``runtime``: device, precision and autocast of training; ``kernel``: the forward pass of training where it is not the
-    target's own (a compiled one). ``laws``: laws that must hold whatever the model says of itself (next-token prediction
-    asks for "causality" of an encoder too). ``quick=False`` tries every cut of the full context instead of some.
+    ``runtime``: device, precision and autocast of training. ``laws``: laws that must hold whatever the model says of
+    itself (next-token prediction asks for "causality" of an encoder too). ``quick=False`` tries every cut of the full
+    context instead of some.
 
     Every law is judged alone: an exception in one is "cannot tell" for that one.
     """
@@ -68,8 +67,7 @@ def check_model(
     verdicts = Verdicts()
     for part in (subject,) if subject.inside is None else (subject.inside, subject):
         part.snapshot = snapshot
-        own_kernel = kernel if part is subject else None
-        passes = Passes(part, around=around, kernel=own_kernel, trained_precision=precision, seed=seed)
+        passes = Passes(part, around=around, trained_precision=precision, seed=seed)
         with passes.undisturbed():
             found = _laws(passes, Probes(part, seed=seed, quick=quick), causal=must_be_causal)
         verdicts.add(found)

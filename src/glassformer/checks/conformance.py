@@ -138,7 +138,7 @@ def says_what_it_is(specimen: Specimen) -> None:
 
 def comes_back_from_plain_values(specimen: Specimen) -> None:
     config = specimen.config
-    specimen.require(ModelConfig.parse(config.plain()) == config, "its config is not what its plain values are read back as.")
+    specimen.require(ModelConfig.parse(config.to_dict()) == config, "its config is not what its plain values are read back as.")
 
 
 def gives_the_right_shapes(specimen: Specimen) -> None:

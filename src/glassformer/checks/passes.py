@@ -61,12 +61,11 @@ class Passes:
         subject: Subject,
         *,
         around: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        kernel: Callable[[Tensor], Tensor] | None = None,
         trained_precision: str = "float32",
         seed: int = 0,
     ) -> None:
-        """``around``: what a training step's forward pass runs in. ``kernel``: that pass, where it is not the model's own."""
-        self.subject, self.around, self.kernel, self.seed = subject, around, kernel, seed
+        """``around``: what a training step's forward pass runs in."""
+        self.subject, self.around, self.seed = subject, around, seed
         self.trained_precision = trained_precision
         self.eps = {"float64": torch.finfo(torch.float64).eps, "as trained": torch.finfo(torch.float32).eps}
         self.noise = {"float64": 0.0, "as trained": 0.0}
@@ -92,7 +91,7 @@ class Passes:
 
     def scores(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """Scores of whole rows."""
-        return self.run(setting, lambda: self.plain(setting, ids_BT))
+        return self.run(setting, lambda: self.forward(setting, ids_BT))
 
     def run(self, setting: Setting, call: Callable[[], Tensor], *, restore: bool = True) -> Tensor:
         """What ``call`` gives in this setting; what it left behind is put back, unless that is the question."""
@@ -118,7 +117,7 @@ class Passes:
                         stack.callback(module.register_forward_hook(lay_open).remove)
                     if getattr(module, "gradient_checkpointing", False) is True:  # recomputed parts would not be in float64
                         module.gradient_checkpointing = False  # type: ignore[assignment]  # put back with the rest
-                scores = self.plain(setting, ids_BT)
+                scores = self.forward(setting, ids_BT)
                 if not double.vectors or not scores.requires_grad:
                     return None
                 value = loss(scores)
@@ -204,7 +203,7 @@ class Passes:
 
     def _reseeded(self, ids_BT: Tensor) -> Tensor:
         self.reseed(step=1)
-        return self.plain(Setting(), ids_BT)
+        return self.forward(Setting(), ids_BT)
 
     @property
     def why_unsure(self) -> str | None:
@@ -223,13 +222,11 @@ class Passes:
         except Exception:
             self.ungraded = True
 
-    def plain(self, setting: Setting, ids_BT: Tensor) -> Tensor:
+    def forward(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """The call itself, for ``run``: whole rows by the path the setting names."""
         if setting.masked:
             hiding = self.subject.paddings.get("anywhere") or self.subject.paddings["right"]
             return hiding(ids_BT, torch.zeros(ids_BT.shape, dtype=torch.bool, device=ids_BT.device))
-        if setting.precision == "as trained" and setting.mode == "training" and self.kernel is not None:
-            return self.kernel(ids_BT)
         return self.subject.scores(ids_BT)
 
     def said(self, setting: Setting) -> dict[str, str]:

@@ -45,7 +45,7 @@ class LossProbe:
     batch: Mapping[str, Tensor]
     vocabulary: int
     outputs: int
-    noise: Tensor | None = None
+    dropout_seed: Tensor | None = None
     smoothing: float = 0.0
     seed: int = 0
 
@@ -78,7 +78,7 @@ class LossProbe:
         torch.manual_seed(self.seed)
         random.seed(self.seed)
         with torch.enable_grad():
-            nats = float(self.loss_of(tensors, self.noise).detach())
+            nats = float(self.loss_of(tensors, self.dropout_seed).detach())
         if not math.isfinite(nats):
             raise ArithmeticError(f"the loss of random tokens is {nats}")
         return nats
@@ -100,14 +100,14 @@ def check_loss(
     outputs: int | None = None,
     laws: frozenset[str] = frozenset({"causality"}),
     precision: str = "float32",
-    noise: Tensor | None = None,
+    dropout_seed: Tensor | None = None,
     smoothing: float = 0.0,
     name: str = "the loss of training",
     seed: int = 0,
 ) -> CheckReport:
-    """The laws on a loss: ``loss_of({"ids", ...}, noise)`` -> summed nats. ``laws``: what the objective demands."""
+    """The laws on a loss: ``loss_of({"ids", ...}, dropout_seed)`` -> summed nats. ``laws``: what the objective demands."""
     started, verdicts, allowed = time.perf_counter(), Verdicts(), SAME_SHAPE[precision]
-    probe = LossProbe(loss_of, batch, vocabulary, outputs or vocabulary, noise, smoothing, seed)
+    probe = LossProbe(loss_of, batch, vocabulary, outputs or vocabulary, dropout_seed, smoothing, seed)
     generator = torch.Generator().manual_seed(seed)
     if "ids" not in batch or not {"targets", "labels"} & batch.keys():
         law: Law

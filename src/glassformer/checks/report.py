@@ -19,7 +19,7 @@ ABOUT: dict[Law, str] = {
     "state": "no score depends on what an earlier call read",
     "padding": "no score depends on padding or on a hidden token",
     "labels": "no score depends on the target it is measured by",
-    "path": "a compiled, recorded or low-precision path gives what the plain one gives",
+    "path": "a compiled, captured or low-precision path gives what the plain one gives",
     "cache": "reading in pieces with a cache gives what reading at once gives",
 }
 
@@ -39,7 +39,7 @@ class Finding:
     size: float
     example: dict[str, Any]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "law": self.law,
             "where": self.where,
@@ -119,12 +119,12 @@ class CheckReport:
     def broken(self) -> frozenset[Law]:
         return frozenset(finding.law for finding in self.findings)
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON form of the contract, and a little more."""
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as ``check --json`` prints it."""
         return {
             "passed": self.passed,
             "judged": dict(self.judged),
-            "findings": [finding.plain() for finding in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
             "subject": self.subject,
             "tested": dict(self.tested),
             "not_judged": dict(self.not_judged),
@@ -134,8 +134,8 @@ class CheckReport:
         }
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> CheckReport:
-        """The report that ``plain`` described; one written before laws could be "cannot tell" too."""
+    def from_dict(cls, document: Mapping[str, Any]) -> CheckReport:
+        """The report that ``to_dict`` described; one written before laws could be "cannot tell" too."""
         return cls(
             document["subject"],
             tuple(Finding(**finding) for finding in document["findings"]),

@@ -26,7 +26,10 @@ def command(
         float | None, typer.Option("--abstain-below", metavar="P", help='Say "I don\'t know" below this confidence.')
     ] = None,
     abstain: Annotated[
-        bool, typer.Option("--abstain", help="... where the run's evaluation says that the person was not read about.")
+        bool,
+        typer.Option(
+            "--abstain", help="Say \"I don't know\" where the run's evaluation says that the person was not read about."
+        ),
     ] = False,
     predictions: Annotated[
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers here, one per line.")
@@ -50,7 +53,7 @@ def command(
         write_atomically(predictions, "".join(f"{one.said}\n" for one in answers))
         say(f"{len(answers)} answers are written to {predictions}.")
     if json:
-        print_json({"answers": [one.plain() for one in answers], **_right(items, answers)})
+        print_json({"answers": [one.to_dict() for one in answers], **_right(items, answers)})
         return
     for one in answers if predictions is None else []:
         out().print(f"{one.question} {one}", markup=False)

@@ -69,7 +69,7 @@ def command(
         _write(result, place)
         return
     if json:
-        print_json(result.plain())
+        print_json(result.to_dict())
     else:
         out().print(result.text, markup=False)
     if out_ is not None:

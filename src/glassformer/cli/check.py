@@ -31,7 +31,7 @@ def command(
     ] = None,
     thorough: Annotated[bool, typer.Option("--thorough", help="Every cut of the full context, not some.")] = False,
     conformance: Annotated[
-        bool, typer.Option("--conformance", help="TARGET is a plugin: put its variants through the suite ours pass.")
+        bool, typer.Option("--conformance", help="Put the variants of a plugin, FILE.py, through the suite ours pass.")
     ] = False,
     zoo: Annotated[bool, typer.Option("--zoo", help="Every causal class of the installed transformers, in tiny form.")] = False,
     out_: Annotated[Path, typer.Option("--out", help="Folder for the zoo's zoo.json and zoo.html.")] = Path("zoo"),
@@ -64,7 +64,7 @@ def command(
         watch=remarks(),
     )
     if json:
-        print_json(report.plain())
+        print_json(report.to_dict())
     else:
         out().print(str(report), markup=False)
     if report.broken:

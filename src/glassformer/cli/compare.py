@@ -26,7 +26,8 @@ Vary = Annotated[list[str] | None, typer.Option("--vary", metavar="KEY=A,B", hel
 Cross = Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="Runs of each variant (8 unless told).")]
 Looks = Annotated[
-    str | None, typer.Option("--looks", metavar="N,N", help="Judge at these numbers of seeds; stop when decided.")
+    str | None,
+    typer.Option("--looks", metavar="N,N", help="Interim looks: judge at these numbers of seeds; stop when decided."),
 ]
 MaxSeeds = Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Looks up to N seeds.")]
 Metric = Annotated[str | None, typer.Option("--metric", help="loss, or bits_per_byte where tokenizers differ.")]
@@ -38,7 +39,10 @@ Match = Annotated[
 Tune = Annotated[list[str] | None, typer.Option("--tune", metavar="KEY=A,B", help="A grid each variant may choose from first.")]
 TuneSeeds = Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds of their own for --tune.")]
 BudgetHours = Annotated[float | None, typer.Option("--budget-hours", help="The most hours, all runs added up.")]
-On = Annotated[Literal["local", "ray", "inline"], typer.Option("--on", help="Processes here, or a Ray cluster.")]
+On = Annotated[
+    Literal["local", "ray", "inline"],
+    typer.Option("--on", help="local: worker processes here; ray: a Ray cluster; inline: this very process."),
+]
 Address = Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")]
 GpuShare = Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")]
 Jobs = Annotated[
@@ -47,7 +51,10 @@ Jobs = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")]
 Details = Annotated[bool, typer.Option("--details", help="Say too what stands behind each verdict.")]
 Baseline = Annotated[
-    Literal["auto", "paired", "bank"], typer.Option("--baseline", help="Pairs of seeds, or kept runs of the baseline.")
+    Literal["auto", "paired", "bank"],
+    typer.Option(
+        "--baseline", help="paired: seed by seed; bank: against kept runs of the baseline; auto chooses and says why."
+    ),
 ]
 Also = Annotated[list[str] | None, typer.Option("--also", metavar="RECIPE", help="The same changes of this one too.")]
 Confirm = Annotated[
@@ -143,7 +150,7 @@ def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any
 
         sets = compare_sets(bases, vary, **asked, watch=watch)
         page = sets.report()
-    print_json({**sets.plain(), "report": str(page)}) if json else _print_sets(sets, page)
+    print_json({**sets.to_dict(), "report": str(page)}) if json else _print_sets(sets, page)
 
 
 def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool, details: bool) -> None:
@@ -152,7 +159,7 @@ def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, An
 
         study = compare(recipe, vary, **asked, watch=watch)
         page = study.report()
-    print_json({**study.plain(), "report": str(page)}) if json else _print(study, page, details)
+    print_json({**study.to_dict(), "report": str(page)}) if json else _print(study, page, details)
 
 
 def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:
@@ -162,7 +169,7 @@ def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: An
         from glassformer.study.dry_run import foresee
 
         found = foresee(recipe, vary, **words)
-    print_json(found.plain()) if json else out().print(str(found), markup=False)
+    print_json(found.to_dict()) if json else out().print(str(found), markup=False)
 
 
 def _print_sets(sets: SetStudy, page: Path) -> None:

@@ -36,7 +36,7 @@ def command(
         study = compare(PLAN, set=changes_of(set_), out=out_, jobs=jobs, watch=watch)
         page = study.report()
     if json:
-        print_json({**study.plain(), "report": str(page)})
+        print_json({**study.to_dict(), "report": str(page)})
         return
     out().print(str(study), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)

@@ -78,9 +78,9 @@ def _document(results: list[Evaluation], texts: list[Evaluation], paired: TwoChe
     """The JSON of an evaluation; of several texts, all of them together and each on its own."""
     from glassformer.objectives.texts import all_texts
 
-    document = results[0].plain() if len(results) == 1 else all_texts(results).plain()
-    document |= {} if paired is None else {"against": paired.plain()}
-    return {**document, "texts": [result.plain() for result in texts]} if texts else document
+    document = results[0].to_dict() if len(results) == 1 else all_texts(results).to_dict()
+    document |= {} if paired is None else {"against": paired.to_dict()}
+    return {**document, "texts": [result.to_dict() for result in texts]} if texts else document
 
 
 def _print(results: list[Evaluation], own_texts: dict[str, Evaluation], paired: TwoCheckpoints | None) -> None:

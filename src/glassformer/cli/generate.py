@@ -58,7 +58,7 @@ def command(
         on_text=stream,
     )
     if json:
-        print_json({"samples": [sample.plain() for sample in results]})
+        print_json({"samples": [sample.to_dict() for sample in results]})
     elif stream is not None:
         stream("\n")
     else:

@@ -49,7 +49,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Look inside: attention maps, what each layer would say, losses by token, what each head does."""
+    """Look inside: attention maps, the logit lens, losses by token, what each head does."""
     from glassformer.run import load
 
     if film and compare is not None:
@@ -131,13 +131,13 @@ def _write(looks: list[Look], file: Path, text: str, layer: int | None, head: in
 
 
 def _print_document(looks: list[Look], layer: int | None, head: int | None, effects: Any, *, film: bool) -> None:
-    document = looks[-1].plain(layer, head)
+    document = looks[-1].to_dict(layer, head)
     if effects is not None:
-        document["ablation"] = effects.plain()
+        document["ablation"] = effects.to_dict()
     if film:
-        document["film"] = [look.plain(layer, head) for look in looks]
+        document["film"] = [look.to_dict(layer, head) for look in looks]
     elif len(looks) > 1:
-        document["compare"] = looks[0].plain(layer, head)
+        document["compare"] = looks[0].to_dict(layer, head)
     sys.stdout.write(dumps(document, ensure_ascii=False, allow_nan=False) + "\n")  # one number a line would be too much
 
 

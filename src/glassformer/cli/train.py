@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Train a model from a recipe, or from a text file of yours. The folder can be resumed, evaluated and talked to.
 
-    RECIPE: a recipe file, a built-in name, a text file (a small recipe is chosen and said), or with --resume a run's folder.
+    RECIPE: a recipe file, a built-in name, a text file (a small recipe is chosen and printed), or with --resume a run's folder.
     """
     changes = changes_of(set_)
     if dry_run:
@@ -94,7 +94,7 @@ def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins:
         from glassformer.recipe_cost import plan as plan_of
 
         plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
-    print_json(plan.plain()) if json else _print_plan(plan)
+    print_json(plan.to_dict()) if json else _print_plan(plan)
 
 
 def _print_plan(plan: Plan) -> None:

@@ -28,7 +28,7 @@ def command(
             recipe, set=changes_of(set_), plugins=plugin or (), kills=kills, times=times, seed=seed, watch=watch
         )
     if json:
-        print_json(proof.plain())
+        print_json(proof.to_dict())
     else:
         for name, digest in proof.unbroken.items():
             out().print(f"{name}  sha256 {digest}", markup=False)

@@ -196,8 +196,8 @@ class _Corpus:
 
         if not config.learns:
             return config.train(self._training_texts)
-        made_by = [config.plain(), config.revision, *_plugins_of(config)]
-        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.plain(), more, made_by])
+        made_by = [config.to_dict(), config.revision, *_plugins_of(config)]
+        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.to_dict(), more, made_by])
         return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
 
     def _training_texts(self) -> Iterator[str]:
@@ -216,7 +216,7 @@ class _Corpus:
         if name.startswith("test") and self.parts.tests:
             return self._all_of(self._test_source(name), name)
         names = ("test",) if name == "test" else tuple(part for part in self.assignment.parts if part != "test")
-        shares = self.shares.plain()
+        shares = self.shares.to_dict()
         return _Job(self.parts.train, self.sha256, names, self.assignment, shares, self.survey.characters)
 
     def _all_of(self, source: Source, name: str) -> _Job:
@@ -297,9 +297,9 @@ class Prepared:
             "reading": reading_of(corpus.parts.train),
             "survey": vars(corpus.survey),
             "skipped_lines": corpus.skipped.count,
-            "split": {"by": corpus.assignment.by, **corpus.shares.plain()},
+            "split": {"by": corpus.assignment.by, **corpus.shares.to_dict()},
             "tokenizer": {"kind": self.tokenizer.kind, "size": self.tokenizer.size, "sha256": tokenizer_key(self.tokenizer)},
-            "splits": {name: split.plain() for name, split in self._splits.items()},
+            "splits": {name: split.to_dict() for name, split in self._splits.items()},
             "notes": self.notes,
         }
 

@@ -251,7 +251,7 @@ class QuestionsPart:
         """What a run writes down: the sha256 of each file, and how many questions each split has."""
         return {
             "files": {name: {"file": str(at), "sha256": sha256_of(at)} for name, at in self._all_files().items()},
-            "split": self._split.plain(),
+            "split": self._split.to_dict(),
             "sizes": {name: len(questions) for name, questions in self._splits.items()},
         }
 

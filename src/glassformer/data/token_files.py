@@ -82,7 +82,7 @@ class TokenSplit:
         row = self.documents[number]
         return f"{self.sources[row['source']]}, line {row['line']}"
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "documents": self.num_documents,
             "tokens": self.num_tokens,

@@ -74,7 +74,7 @@ class WorldConfig(VariantConfig):
 
     def files(self) -> World:
         """The files, made on the first call."""
-        key = f"world-{fingerprint([MADE_BY, self.plain()])[:24]}"
+        key = f"world-{fingerprint([MADE_BY, self.to_dict()])[:24]}"
         return World(kept_folder("sets", key, lambda draft: _write(self, World(draft))))
 
 
@@ -119,7 +119,7 @@ def _write(config: WorldConfig, world: World) -> None:
             wordings = questions_about(person.name)
             for question in wordings if group == "train" else wordings[:1]:
                 asked[group].write(f"{question}\t{person.place}\n")
-    write_json(world.facts, {"made_by": MADE_BY, "settings": config.plain(), "places": register.places})
+    write_json(world.facts, {"made_by": MADE_BY, "settings": config.to_dict(), "places": register.places})
 
 
 def _truth(person: Person, group: str) -> tuple[Any, ...]:

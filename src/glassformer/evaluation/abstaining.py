@@ -48,11 +48,11 @@ class AbstainRule:
         rows = np.column_stack([scores[name] for name in self.names])
         return np.asarray(((rows - np.array(self.mean)) / np.array(self.spread)) @ np.array(self.weights) + self.constant)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
         values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in document.items()}
         return cls(**values)
 
@@ -60,4 +60,4 @@ class AbstainRule:
 def rule_of(details: Mapping[str, Any]) -> AbstainRule | None:
     """The rule among the details of an evaluation; None where it fitted none."""
     found = details.get("nowhere", {}).get("retrieved", {}).get("rule")
-    return None if found is None else AbstainRule.from_plain(found)
+    return None if found is None else AbstainRule.from_dict(found)

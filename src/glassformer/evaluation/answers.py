@@ -113,19 +113,19 @@ def _about_nowhere(
         if found is not None:
             details["abstention"] = found
             for name in ("nowhere_abstained", "known_answered"):
-                figures[name] = Estimate.from_plain(found[name])
+                figures[name] = Estimate.from_dict(found[name])
     if said.scores and nowhere.scores:
         judged = retrieved_or_made_up(said.scores, right_N, questions.ids, nowhere.scores, nobody.ids, answered=KNOWN_ANSWERED)
         if judged is not None:
             judged["rule"] |= {"wordings": list(questions.wordings), "families": _families(questions)}
             details["retrieved"] = judged
-            figures["retrieved_auc"] = Estimate.from_plain(judged["auc"]["together"])
+            figures["retrieved_auc"] = Estimate.from_dict(judged["auc"]["together"])
             if judged["abstention"] is not None:
-                figures["nowhere_unread"] = Estimate.from_plain(judged["abstention"]["nowhere_abstained"])
+                figures["nowhere_unread"] = Estimate.from_dict(judged["abstention"]["nowhere_abstained"])
     if questions.world is not None:
         sound = sound_of_answers(nobody, nowhere.answers)
         figures["sound_pull"] = sound["answers"]
-        details["sound"] = {name: one.plain() for name, one in sound.items()}
+        details["sound"] = {name: one.to_dict() for name, one in sound.items()}
     details["answers"] = _table(nobody, nowhere, np.zeros(len(nobody)))
     return figures, details
 

@@ -28,7 +28,9 @@ def reliability(confidence_N: np.ndarray, right_N: np.ndarray, bins: int = BINS)
         if count:
             accuracy = wilson(int(right_N[inside].sum()), count)
             bounds = {"low": number / bins, "high": (number + 1) / bins}
-            table.append({**bounds, "n": count, "confidence": float(confidence_N[inside].mean()), "accuracy": accuracy.plain()})
+            table.append(
+                {**bounds, "n": count, "confidence": float(confidence_N[inside].mean()), "accuracy": accuracy.to_dict()}
+            )
     return table
 
 

@@ -65,8 +65,8 @@ def abstention(
     known, nowhere = known_N[~known_half], nowhere_N[~nowhere_half]
     return {
         "threshold": threshold,
-        "known_answered": wilson(int((known >= threshold).sum()), len(known)).plain(),
-        "nowhere_abstained": wilson(int((nowhere < threshold).sum()), len(nowhere)).plain(),
+        "known_answered": wilson(int((known >= threshold).sum()), len(known)).to_dict(),
+        "nowhere_abstained": wilson(int((nowhere < threshold).sum()), len(nowhere)).to_dict(),
     }
 
 

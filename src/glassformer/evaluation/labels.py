@@ -87,8 +87,8 @@ def by_label(confusion_CC: np.ndarray, names: Sequence[str]) -> list[dict[str, A
             "label": name,
             "texts": int(true[at]),
             "predicted": int(predicted[at]),
-            "recall": wilson(int(right[at]), int(true[at])).plain(),
-            "precision": wilson(int(right[at]), int(predicted[at])).plain(),
+            "recall": wilson(int(right[at]), int(true[at])).to_dict(),
+            "precision": wilson(int(right[at]), int(predicted[at])).to_dict(),
         }
         for at, name in enumerate(names)
     ]

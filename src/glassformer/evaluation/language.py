@@ -7,7 +7,7 @@ make of them is for ``evaluation.metrics``. The only module of the package that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypedDict, Unpack
 
@@ -110,11 +110,6 @@ def document_losses(
             yield chunk
 
     return DocumentLosses.collect(chunks(), text), positions
-
-
-def text_losses(model: Model, texts: Sequence[np.ndarray], *, context: int, **how: Unpack[How]) -> list[np.ndarray]:
-    """Token losses of single texts, each on its own: no text sees another. The first token of each has none."""
-    return [token_losses(model, tokens, context=context, **how) for tokens in texts]
 
 
 def evaluate_language(

@@ -40,12 +40,12 @@ class Units:
         total = float(self.weights.sum())
         return float(self.values @ self.weights) / total if total > 0.0 else math.nan
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"sums": self.sums.tolist(), "weights": self.weights.tolist()}
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``plain``."""
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_dict``."""
         sums, weights = (np.asarray(document[key], dtype=np.float64) for key in ("sums", "weights"))
         if sums.shape != weights.shape or sums.ndim != 1:
             raise RunError(f"there are {sums.shape} sums for {weights.shape} weights of units.")

@@ -50,7 +50,7 @@ class TwoCheckpoints:
     def p(self) -> float:
         return mcnemar_mid_p(self.only_first, self.only_second)
 
-    def plain(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         return {**asdict(self), "p": self.p}
 
     def __str__(self) -> str:

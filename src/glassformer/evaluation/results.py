@@ -95,21 +95,21 @@ class Evaluation:
             outcomes=outcomes,
         )
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON of the contract: metrics, baselines, tainted, and what they were measured on."""
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: metrics, baselines, tainted, and what they were measured on."""
         document: dict[str, Any] = {
             "name": self.name,
             "step": self.step,
-            "metrics": {name: estimate.plain() for name, estimate in self.metrics.items()},
+            "metrics": {name: estimate.to_dict() for name, estimate in self.metrics.items()},
             "baselines": {
-                baseline: {name: estimate.plain() for name, estimate in figures.items()}
+                baseline: {name: estimate.to_dict() for name, estimate in figures.items()}
                 for baseline, figures in self.baselines.items()
             },
             "tainted": self.tainted is not None,
             "notes": list(self.notes),
             "scope": self.scope,
             "unit": self.unit,
-            "described": [metric.plain() for metric in self.described],
+            "described": [metric.to_dict() for metric in self.described],
             "trivial": list(self.trivial),
             **self.details,
         }
@@ -119,12 +119,12 @@ class Evaluation:
 
     def kept(self) -> dict[str, Any]:
         """The same with the sums by unit: what a run writes down."""
-        return {**self.plain(), "units": {name: one.plain() for name, one in (self.units or {}).items()}}
+        return {**self.to_dict(), "units": {name: one.to_dict() for name, one in (self.units or {}).items()}}
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> Self:
-        """The evaluation that ``plain`` or ``kept`` described."""
-        units = {name: Units.from_plain(one) for name, one in document.get("units", {}).items()}
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The evaluation that ``to_dict`` or ``kept`` described."""
+        units = {name: Units.from_dict(one) for name, one in document.get("units", {}).items()}
         if "losses" in document:  # a file written before evaluations kept units by metric
             units = language_units(DocumentLosses.from_arrays(document["losses"]))
         return cls(
@@ -134,7 +134,7 @@ class Evaluation:
             step=document.get("step"),
             scope=document.get("scope") or _scope_before(document),
             unit=document.get("unit", "document"),
-            described=tuple(Metric.from_plain(values) for values in document.get("described", ())),
+            described=tuple(Metric.from_dict(values) for values in document.get("described", ())),
             trivial=tuple(document.get("trivial", TRIVIAL_BEFORE)),
             tainted=(document.get("taint") or "not said") if document.get("tainted") else None,
             notes=tuple(document.get("notes", ())),
@@ -281,7 +281,7 @@ def _scope_before(document: Mapping[str, Any]) -> str:
 
 
 def _figures(document: Mapping[str, Any]) -> Figures:
-    return {name: Estimate.from_plain(value) for name, value in document.items()}
+    return {name: Estimate.from_dict(value) for name, value in document.items()}
 
 
 def _floats(values: Sequence[float | None]) -> tuple[float, ...]:

@@ -44,9 +44,9 @@ def retrieved_or_made_up(
     known_half, nowhere_half = first_half(known_ids), first_half(nowhere_ids)
     rule = AbstainRule.fit(_chosen(known, known_half), _chosen(nowhere, nowhere_half), answered=answered)
     return {
-        "auc": {name: one.plain() for name, one in found.items()},
+        "auc": {name: one.to_dict() for name, one in found.items()},
         "abstention": abstention(rule.score(known), known_ids, rule.score(nowhere), nowhere_ids, answered=answered),
-        "rule": rule.plain(),
+        "rule": rule.to_dict(),
         "tested_on": {"retrieved": int((other & retrieved).sum()), "made_up": int((other & ~retrieved).sum())},
     }
 

@@ -100,24 +100,6 @@ def draw_effects(effects: Mapping[str, Estimate], *, unit: str, title: str = "")
         return figure
 
 
-def draw_lens(
-    words: Sequence[Sequence[str]], shares: np.ndarray, tokens: Sequence[str], names: Sequence[str], *, title: str = ""
-) -> Figure:
-    """The likeliest output after each layer at each position: layers upwards, the word written, its probability as colour."""
-    layers, positions = shares.shape
-    with styled():
-        figure, axes = new_axes(max(4.0, 0.62 * positions + 1.4), 0.34 * layers + 1.3)
-        axes.imshow(np.sqrt(shares), cmap=scale(), norm=Normalize(0, 1), aspect="auto", origin="lower")
-        for (layer, position), share in np.ndenumerate(shares):
-            colour = "white" if share > 0.36 else INK
-            axes.text(position, layer, _short(words[layer][position]), ha="center", va="center", fontsize=7, color=colour)
-        axes.set_xticks(range(positions), [_short(token) for token in tokens], fontsize=7, rotation=60)
-        axes.set_yticks(range(layers), names, fontsize=7)
-        axes.grid(False)
-        axes.set(title=title, xlabel="after the token")
-        return figure
-
-
 def draw_patching(found_LT: np.ndarray, tokens: Sequence[str], layers: Sequence[str], *, title: str = "") -> Figure:
     """What of another text comes back when its residual stream is put in, by layer (upwards) and position: 0 nothing, 1 all."""
     count, positions = found_LT.shape

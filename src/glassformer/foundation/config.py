@@ -48,7 +48,7 @@ class Config(BaseModel):
         except ValidationError as error:
             raise ConfigError(_sentence(cls, error, at)) from None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only: what is written to disk."""
         return self.model_dump(mode="json")
 

@@ -106,12 +106,6 @@ def t_two_sided(t: npt.ArrayLike, df: npt.ArrayLike) -> Floats:
     return _incomplete_beta(df_ / 2.0, np.full_like(x, 0.5), x, y)
 
 
-def t_cdf(t: npt.ArrayLike, df: npt.ArrayLike) -> Floats:
-    """P(T <= t)."""
-    tail = 0.5 * t_two_sided(t, df)
-    return np.where(np.asarray(t, dtype=np.float64) > 0.0, 1.0 - tail, tail)
-
-
 def t_quantile(probability: npt.ArrayLike, df: npt.ArrayLike) -> Floats:
     """The t with P(T <= t) = probability."""
     probability_, df_ = np.broadcast_arrays(np.asarray(probability, dtype=np.float64), np.asarray(df, dtype=np.float64))

@@ -21,15 +21,15 @@ class Estimate:
     n: int = 0
     reason: str | None = None
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON form of the contract: value, low, high, n (and the reason when there is one)."""
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: value, low, high, n (and the reason when there is one)."""
         document: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
         if self.reason is not None:
             document["reason"] = self.reason
         return document
 
     @classmethod
-    def from_plain(cls, document: dict[str, Any]) -> Estimate:
+    def from_dict(cls, document: dict[str, Any]) -> Estimate:
         return cls(
             **{key: document.get(key) for key in ("value", "low", "high")},
             n=document.get("n", 0),

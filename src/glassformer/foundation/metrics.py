@@ -47,11 +47,11 @@ class Metric:
         """Its name in the records of a run."""
         return VALIDATION + self.name
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Metric:
+    def from_dict(cls, values: Mapping[str, Any]) -> Metric:
         return cls(**{key: values[key] for key in cls.__dataclass_fields__ if key in values})
 
     @classmethod

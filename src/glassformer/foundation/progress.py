@@ -30,7 +30,7 @@ class Silent:
 SILENT: Watcher = Silent()
 
 
-class Plain:
+class Printing:
     """One line that is written over, and sentences above it: for Python on a terminal and for notebooks."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ def usual_watcher() -> Watcher:
     """Whoever called from Python sees progress in a notebook and on a terminal; a program in a pipe is left alone."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     in_notebook = type(shell).__name__ == "ZMQInteractiveShell"
-    return Plain() if in_notebook or sys.stderr.isatty() else SILENT
+    return Printing() if in_notebook or sys.stderr.isatty() else SILENT
 
 
 def duration(seconds: float) -> str:

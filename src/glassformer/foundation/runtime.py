@@ -43,7 +43,7 @@ class Runtime:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "device": str(self.device),
             "device_name": device_name(self.device),
@@ -158,7 +158,7 @@ def environment(runtime: Runtime) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "plugins": loaded_plugins(),
-        **runtime.plain(),
+        **runtime.to_dict(),
     }
 
 

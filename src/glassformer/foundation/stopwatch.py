@@ -47,7 +47,7 @@ class Stopwatch:
         self._lap, self._phase = now, name
         return left
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Seconds of every phase that took any, of what is left, and of all together."""
         self._turn(self._phase)
         names = [name for name in (*PHASES, *self._spent, OTHER) if name in self._spent]

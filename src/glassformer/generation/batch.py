@@ -3,7 +3,8 @@
 A sequence takes a free row of the batch; its window is read into the cache (prefill); each step gives every row one more
 token; a sequence that ends leaves its row to the next. The cache adds the same numbers in another order than the reference
 implementation, so scores differ in their last bits. Each choice therefore says whether it is sure (sampling.py); one that
-is not is made by the reference (reference.py). So the tokens are the reference's own. generation/cuda does the same, faster.
+is not is made by the reference (reference.py). So in float32 the tokens are the reference's own. In bf16 rounding is too coarse
+for that: no choice is recomputed, and the tokens may differ. generation/cuda does the same, faster.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.generation.reference import choose_next, next_scores, seen_ids
 from glassformer.generation.sampling import Sampling, choose
@@ -36,8 +37,8 @@ class Decoder(Protocol):
 
 
 @dataclass(slots=True)
-class Row:
-    """A sequence in its row. ``start``: where the window begins that the cache holds."""
+class BatchRow:
+    """A row of the batch and the sequence in it. ``start``: where the window begins that the cache holds."""
 
     sequence: TokenSequence
     start: int = -1
@@ -53,21 +54,21 @@ class BatchDecoder:
 
     def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int) -> None:
         self.model, self.sampling, self.max_rows = model, sampling, rows
-        self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
+        self.device, self.recompute_unsure = model.embedding.weight.device, rounds_as_float32(model)
         self.cache = model.new_cache(capacity=capacity, rows=rows)
-        self.rows: list[Row] = []
-        self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
-        self.known: dict[int, Tensor] = {}  # scores by the reference, by row, for this step
+        self.rows: list[BatchRow] = []
+        self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.recompute_unsure else 0
+        self.reference_scores: dict[int, Tensor] = {}  # scores by the reference, by row, for this step
         self.scores_BV: Tensor | None = None
         """Of the last step, a row each."""
 
     def run(self, sequences: Iterable[TokenSequence]) -> None:
-        waiting = (Row(sequence) for sequence in sequences if sequence.reason is None)
+        waiting = (BatchRow(sequence) for sequence in sequences if sequence.reason is None)
         while self._fill_rows(waiting):
             self._prefill([row for row, one in enumerate(self.rows) if one.start != one.sequence.start])
             self._step()
 
-    def _fill_rows(self, waiting: Iterator[Row]) -> bool:
+    def _fill_rows(self, waiting: Iterator[BatchRow]) -> bool:
         """Waiting sequences take free rows; rows that stay free are taken out of the batch. False: all have ended."""
         for row, new in zip([row for row, one in enumerate(self.rows) if one.ended], waiting):
             self.rows[row] = new
@@ -82,17 +83,17 @@ class BatchDecoder:
 
     def _prefill(self, rows: list[int]) -> None:
         """Reads all but the last id of each window into the cache, in passes of rows of similar length."""
-        compared, self.to_compare = rows[: self.to_compare], self.to_compare - len(rows[: self.to_compare])
-        for row in compared:
-            self.known[row] = next_scores(self.model, self.rows[row].sequence)
+        for row in rows[: self.to_compare]:
+            self.reference_scores[row] = next_scores(self.model, self.rows[row].sequence)
+        self.to_compare -= len(self.reference_scores)
         windows = {row: self.rows[row].sequence.window[:-1] for row in rows}
         waiting = sorted((row for row in rows if windows[row]), key=lambda row: len(windows[row]), reverse=True)
         while waiting:
             length = len(windows[waiting[0]])
-            share = max(1, PREFILL_TOKENS.get(self.device.type, 1 << 12) // length)
+            count = max(1, PREFILL_TOKENS.get(self.device.type, 1 << 12) // length)
             if not self.cache.rewinds:  # padding at the end of a row could not be taken back
-                share = min(share, sum(len(windows[row]) == length for row in waiting))
-            together, waiting = waiting[:share], waiting[share:]
+                count = min(count, sum(len(windows[row]) == length for row in waiting))
+            together, waiting = waiting[:count], waiting[count:]
             padded = [windows[row] + [0] * (length - len(windows[row])) for row in together]
             self.cache.place_whole(torch.tensor(together, device=self.device))
             self.model.features(torch.tensor(padded, device=self.device), cache=self.cache)
@@ -111,17 +112,17 @@ class BatchDecoder:
         penalised = self.sampling.repetition_penalty != 1.0
         seen_BV = seen_ids(sequences, scores_BV.shape[1]).to(self.device) if penalised else None
         choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, seeds_B=seeds_B, index_B=index_B, slack=self.slack)
-        recompute_B = ~choice.sure_B if self.exact else scores_BV.isnan().any(dim=-1)
+        recompute_B = ~choice.sure_B if self.recompute_unsure else scores_BV.isnan().any(dim=-1)
         for row, (token, recompute) in enumerate(zip(choice.ids_B.tolist(), recompute_B.tolist())):
             one = sequences[row]
-            one.accept(self._recompute(row, scores_BV[row]) if recompute or row in self.known else token)
+            one.accept(self._recompute(row, scores_BV[row]) if recompute or row in self.reference_scores else token)
 
     def _recompute(self, row: int, scores_V: Tensor) -> int:
         """The next token of this row by the reference implementation."""
-        sequence, reference_1V = self.rows[row].sequence, self.known.pop(row, None)
+        sequence, reference_1V = self.rows[row].sequence, self.reference_scores.pop(row, None)
         if reference_1V is None:
             reference_1V = next_scores(self.model, sequence)
-        if self.exact:
+        if self.recompute_unsure:
             learn_rounding(self.slack, reference_1V, scores_V)
         return choose_next(reference_1V, sequence, self.sampling)
 
@@ -131,6 +132,14 @@ def rounds_as_float32(model: Transformer) -> bool:
     weight = model.embedding.weight
     full = torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled(weight.device.type)
     return weight.dtype == torch.float64 or (weight.dtype == torch.float32 and full)
+
+
+def modules_of(model: nn.Module) -> list[nn.Module]:
+    """All modules of a model in any order; many times as fast as ``model.modules()``, and called before every generation."""
+    found: list[nn.Module] = [model]
+    for module in found:
+        found += [inner for inner in module._modules.values() if inner is not None]
+    return found
 
 
 def learn_rounding(slack: Tensor, reference_1V: Tensor, scores_V: Tensor) -> None:

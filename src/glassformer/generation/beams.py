@@ -182,6 +182,5 @@ def _room(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> int:
 
 
 def _rows_that_fit(model: Any, length: int) -> int:
-    weight, dims = next(model.parameters()), model.dims
-    row_bytes = 2 * dims.layers * min(dims.context, length) * dims.width * weight.element_size()
-    return max(1, CACHE_BYTES.get(weight.device.type, 1 << 30) // max(1, row_bytes))
+    room = CACHE_BYTES.get(model.embedding.weight.device.type, 1 << 30)
+    return max(1, room // max(1, model.cache_bytes(rows=1, capacity=min(model.dims.context, length))))

@@ -1,7 +1,8 @@
 """Prompts (ids) -> new ids, greedy or sampled: the front door of generation.
 
 ``use_cache=False`` is the reference implementation (reference.py): one prompt at a time, the whole window for every token.
-With a KV cache many prompts are run at once (batch.py), on a GPU by CUDA graphs and kernels (cuda/); the ids are the same.
+With a KV cache many prompts are run at once (batch.py), on a GPU by CUDA graphs and kernels (cuda/). In float32 the ids are
+the same; in bf16 they may differ (docs/generation.md).
 How a token is chosen is in sampling.py, what the model sees of a sequence and when it ends in sequence.py. Knows no
 tokenizer: a sequence that should end at a string ends through the ``stop`` callable.
 """
@@ -17,8 +18,8 @@ from torch import nn
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.generation.batch import BatchDecoder, Decoder, rounds_as_float32
-from glassformer.generation.cuda.graphs import can_capture, modules_of
+from glassformer.generation.batch import BatchDecoder, Decoder, modules_of, rounds_as_float32
+from glassformer.generation.cuda.graphs import can_capture
 from glassformer.generation.reference import next_token
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import Generated, OnToken, Stop, TokenSequence
@@ -27,7 +28,7 @@ from glassformer.model.transformer import Transformer
 __all__ = ["Generated", "OnToken", "Stop", "generate"]
 
 CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
-"""The most that keys and values of one batch may take."""
+"""The most that the KV cache of one batch may take."""
 
 
 def generate(
@@ -58,8 +59,8 @@ def generate(
     rules: dict[str, Any] = {"context": model.dims.context, "max_new_tokens": max_new_tokens}
     rules |= {"stop_ids": frozenset(stop_ids), "stop": stop, "on_token": on_token}
     sequences = [
-        TokenSequence(row=row, ids=_prompt_ids(prompt, row, model, start_id), seed=derive_seed(seed, "generate"), **rules)
-        for row, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
+        TokenSequence(prompt_index=n, ids=_prompt_ids(prompt, n, model, start_id), seed=derive_seed(seed, "generate"), **rules)
+        for n, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
     ]
     training = [module for module in modules_of(model) if module.training]
     _set_training(training, False)
@@ -107,9 +108,8 @@ def cache_misleads(model: Transformer) -> bool:
 
 def rows_that_fit(model: Transformer, capacity: int) -> int:
     """How many rows of keys and values the cache may hold; how many sequences run at once changes none of them."""
-    weight, dims = model.embedding.weight, model.dims
-    row_bytes = 2 * dims.layers * capacity * dims.width * weight.element_size()
-    return max(1, CACHE_BYTES.get(weight.device.type, 2 << 30) // max(1, row_bytes))
+    room = CACHE_BYTES.get(model.embedding.weight.device.type, 2 << 30)
+    return max(1, room // max(1, model.cache_bytes(rows=1, capacity=capacity)))
 
 
 @contextmanager
@@ -133,19 +133,21 @@ def generation_modes(model: Transformer) -> Iterator[None]:
         torch.backends.cuda.enable_cudnn_sdp(plans)
 
 
-def _prompt_ids(prompt: Sequence[int], row: int, model: Transformer, start_id: int | None) -> list[int]:
+def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, start_id: int | None) -> list[int]:
     ids = list(prompt)
     if not ids:
         if start_id is None:
             raise DataError(
-                f"Prompt {row + 1} is empty, and this model has no start mark to begin from; give at least one token."
+                f"Prompt {prompt_index + 1} is empty, and this model has no start mark to begin from; give at least one token."
             )
         ids = [start_id]
     vocabulary = model.dims.vocabulary
     if min(ids) < 0 or max(ids) >= vocabulary:
         unknown = next(token for token in ids if not 0 <= token < vocabulary)
         known = f"the ids 0 to {vocabulary - 1}"
-        raise DataError(f"Prompt {row + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer.")
+        raise DataError(
+            f"Prompt {prompt_index + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer."
+        )
     return ids
 
 

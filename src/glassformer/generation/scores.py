@@ -49,6 +49,6 @@ def scores_in_generation(model: Transformer, prompts: Sequence[Sequence[int]]) -
 
 def _sequences(model: Transformer, prompts: Sequence[Sequence[int]]) -> list[TokenSequence]:
     return [
-        TokenSequence(row=row, ids=list(ids), seed=row, context=model.dims.context, max_new_tokens=1)
+        TokenSequence(prompt_index=row, ids=list(ids), seed=row, context=model.dims.context, max_new_tokens=1)
         for row, ids in enumerate(prompts)
     ]

@@ -13,9 +13,9 @@ from typing import Literal
 
 Reason = Literal["length", "stop id", "stop"]
 Stop = Callable[[int, list[int]], bool]
-"""(row, new ids so far) -> whether the sequence ends here. Called after each new id; must not change the list."""
+"""(prompt_index, new ids so far) -> whether the sequence ends here. Called after each new id; must not change the list."""
 OnToken = Callable[[int, int], None]
-"""(row, id): called for each id as soon as it is known. Ids of one row come in order."""
+"""(prompt_index, id): called for each id as soon as it is known. Ids of one prompt come in order."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ def window_start(length: int, context: int) -> int:
 
 @dataclass(kw_only=True, slots=True)
 class TokenSequence:
-    """A prompt and the ids generated after it. ``seed`` is what its randomness is derived from, ``start`` where its
-    window begins, ``watched`` whether anybody looks at single ids."""
+    """A prompt (``prompt_index``: which of them) and the ids generated after it. ``seed`` is what its randomness is derived
+    from, ``start`` where its window begins, ``watched`` whether anybody looks at single ids."""
 
-    row: int
+    prompt_index: int
     ids: list[int]
     seed: int
     context: int
@@ -102,8 +102,8 @@ class TokenSequence:
         self.new_ids.append(token)
         self.start = window_start(len(self.ids), self.context)
         if self.on_token is not None:
-            self.on_token(self.row, token)
-        if self.stop is not None and self.stop(self.row, self.new_ids):
+            self.on_token(self.prompt_index, token)
+        if self.stop is not None and self.stop(self.prompt_index, self.new_ids):
             self.reason = "stop"
         elif self.remaining == 0:
             self.reason = "length"

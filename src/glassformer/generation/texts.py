@@ -23,7 +23,7 @@ class Sample:
     ended: str
     ids: tuple[int, ...] = ()
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"prompt": self.prompt, "text": self.text, "tokens": self.tokens, "ended": self.ended}
 
 

@@ -43,9 +43,9 @@ class HeadEffects:
         half = float(t_upper(0.025, n - 1)) * float(values.std(ddof=1)) / math.sqrt(n)
         return Estimate(value, value - half, value + half, n)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         layers, heads, _ = self.by_text.shape
-        table = [[self.of(layer, head).plain() for head in range(heads)] for layer in range(layers)]
+        table = [[self.of(layer, head).to_dict() for head in range(heads)] for layer in range(layers)]
         return {"how": self.how, "unit": self.unit, "effects": table}
 
 

@@ -1,4 +1,4 @@
-"""A network and a text -> a Look: tokens, attention, what each layer would say, losses, head scores; draws itself.
+"""A network and a text -> a Look: tokens, attention, the logit lens, losses, head scores; draws itself.
 
 look = run.look("the cat sat on the mat")
 look.attention[1, 3]        # layer 1, head 3: [query, key]
@@ -216,7 +216,7 @@ class Look:
         chosen = [layer] if layer is not None else list(range(len(self.attention)))
         return draw_grid(self.attention[chosen], layers=chosen, title=f"{title}{len(self.tokens)} tokens")
 
-    def plain(self, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
+    def to_dict(self, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
         """Plain values: tokens, attention [layer][head][query][key], and the readouts."""
         if layer is not None:
             require_head(self.places, layer, head)

@@ -1,1 +1,1 @@
-"""Model: tensors in, tensors out. A decoder built from named parts; knows no tokenizer and no run."""
+"""Model: tensors in, tensors out. Decoders and encoders built from named parts; knows no tokenizer and no run."""

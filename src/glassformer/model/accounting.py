@@ -53,7 +53,7 @@ class Cost:
     def step_flops(self) -> int:
         return sum(part.forward_flops + part.backward_flops for part in self.parts)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "parameters": self.parameters,
             "forward_flops": self.forward_flops,

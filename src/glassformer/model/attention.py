@@ -1,7 +1,8 @@
-"""The mathematics of attention as functions: scores, pattern, mixing. Used by the mixers and by attention by hand.
+"""The mathematics of attention as functions: queries, keys, values -> scores -> pattern -> weighted mean of the values.
 
-These are the reference implementation. Fused paths stand beside it in the mixers and are held equal by tests. Shapes: B batch,
-H heads, T queries, S keys, E head width; every function also takes fewer leading dimensions.
+``attend`` is all of it; attention by hand calls it. The mixers call the same functions one by one, so that scores and pattern
+can be looked at (model/softmax_mixer.py). Shapes: B batch, H heads, T queries, S keys, E head width; every function takes
+any leading dimensions.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.model.attention import causal_mask
-from glassformer.model.dropout import Noise
+from glassformer.model.dropout import DropoutMasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,19 +22,21 @@ class AttentionContext:
     causal: bool
     position_ids_BT: Tensor | None = None
     key_padding_mask_BS: Tensor | None = None
-    noise: Noise | None = None
-    """Where the blocks' dropout draws its masks from; None: torch's generator."""
+    dropout_masks: DropoutMasks | None = None
+    """Where the blocks' dropout takes its masks from; None: torch's generator. Dropout inside attention always uses that."""
 
     @property
-    def plain(self) -> bool:
+    def has_no_extra_mask(self) -> bool:
         """Whole rows with nothing further hidden: the case that fused kernels know by themselves."""
         return self.position_ids_BT is None and self.key_padding_mask_BS is None
 
-    def without_keys(self, hidden_S: Tensor) -> AttentionContext:
-        """The same, with the keys where ``hidden_S`` is True hidden from every query of every row."""
+    def without_keys(self, masked_S: Tensor | None) -> AttentionContext:
+        """The same, with the keys where ``masked_S`` is True hidden from every query of every row; None hides nothing."""
+        if masked_S is None:
+            return self
         padding_BS = self.key_padding_mask_BS
-        hidden_BS = hidden_S[None] if padding_BS is None else padding_BS | hidden_S[: padding_BS.shape[1]]
-        return replace(self, key_padding_mask_BS=hidden_BS)
+        masked_BS = masked_S[None] if padding_BS is None else padding_BS | masked_S[: padding_BS.shape[1]]
+        return replace(self, key_padding_mask_BS=masked_BS)
 
     def query_position_ids(self, length: int, device: torch.device) -> Tensor:
         """The position of each query, [B, T] or [1, T]."""

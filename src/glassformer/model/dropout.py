@@ -1,7 +1,7 @@
-"""Dropout: numbers are zeroed in training, by torch's generator or, in fused kernels, by arithmetic.
+"""Dropout: numbers are zeroed in training, by torch's generator or, in compiled steps, by masks computed from a seed.
 
 Compiled, torch's own dropout draws a Philox number per element, again in the backward pass: on an H200 that, not memory, is
-what a residual sum with its norm waits for. ``Noise`` makes the same kind of mask from one random number a step by a few
+what a residual sum with its norm waits for. ``DropoutMasks`` makes the same kind of mask from one random number a step by a few
 multiplications, so the backward pass forms it anew for nothing.
 """
 
@@ -19,7 +19,7 @@ _GOLDEN, _FIRST, _SECOND = 0x9E3779B9 - (1 << 32), 0x7FEB352D, 0x846CA68B - (1 <
 
 
 @final
-class Noise:
+class DropoutMasks:
     """Masks of one forward pass, from one number: the n-th mask depends on that number and n alone."""
 
     def __init__(self, seed: Tensor) -> None:
@@ -44,12 +44,12 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor, noise: Noise | None = None) -> Tensor:
+    def forward(self, x: Tensor, masks: DropoutMasks | None = None) -> Tensor:
         if not self.training or self.p == 0.0:
             return x
-        if noise is None or x.numel() >= LARGEST:
+        if masks is None or x.numel() >= LARGEST:
             return F.dropout(x, self.p)
-        return torch.where(noise.kept(x, self.p), x / (1.0 - self.p), 0.0)
+        return torch.where(masks.kept(x, self.p), x / (1.0 - self.p), 0.0)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

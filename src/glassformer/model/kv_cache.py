@@ -2,7 +2,8 @@
 
 Every mixer makes the cache of its own layer (``Mixer.new_cache``): keys and values here, or whatever a mixer of another kind
 keeps. Rows of different length live in one batch: each writes at its own positions, and what stands beyond a row's end is
-hidden by the causal mask until it is overwritten. Shapes never depend on how far a row has come.
+hidden by the causal mask until it is overwritten. The buffers keep their shape; what ``extend`` returns ends where the
+longest row ends.
 """
 
 from __future__ import annotations
@@ -54,27 +55,27 @@ class KVCache(LayerCache):
 
     def extend(self, name: str, new_BHTE: Tensor) -> Tensor:
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
-        place = self._placement
-        if place.position_ids_BT is None:  # whole rows: the new vectors are all there is
-            buffer_BHSE, rows, length = self._buffer(name, new_BHTE), place.whole_rows, new_BHTE.shape[2]
+        placement = self._placement
+        if placement.position_ids_BT is None:  # whole rows: the new vectors are all there is
+            buffer_BHSE, rows, length = self._buffer(name, new_BHTE), placement.whole_rows, new_BHTE.shape[2]
             if isinstance(rows, slice):
-                place.copy(buffer_BHSE[rows, :, :length], new_BHTE)
+                placement.copy(buffer_BHSE[rows, :, :length], new_BHTE)
             else:
                 buffer_BHSE[rows, :, :length] = new_BHTE
             return new_BHTE
         buffer_BHSE = self.rows_of(name, new_BHTE)
-        buffer_BHSE.scatter_(2, place.position_ids_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
-        return buffer_BHSE[:, :, : place.length]
+        buffer_BHSE.scatter_(2, placement.position_ids_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)
+        return buffer_BHSE[:, :, : placement.length]
 
     def rows_of(self, name: str, like_BHTE: Tensor) -> Tensor:
-        """The buffer of as many rows as the given vectors have, [B, H, capacity, E], for a kernel that writes into it."""
+        """The buffer of as many rows as the given vectors have, [B, H, capacity, E]; whoever has it may write into it."""
         return self._buffer(name, like_BHTE)[: len(like_BHTE)]
 
     def _buffer(self, name: str, like_BHTE: Tensor) -> Tensor:
         if name not in self._buffers:
             batch, heads, _, width = like_BHTE.shape
-            place = self._placement
-            self._buffers[name] = like_BHTE.new_zeros(place.rows or batch, heads, place.capacity, width)
+            rows = self._placement.rows or batch
+            self._buffers[name] = like_BHTE.new_zeros(rows, heads, self._placement.capacity, width)
         return self._buffers[name]
 
     def clear(self) -> None:

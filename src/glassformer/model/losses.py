@@ -1,7 +1,8 @@
-"""Scores and targets -> the sum of cross-entropies and how many targets there were.
+"""Scores and targets -> the sum of cross-entropies. What it is divided by is counted by the objective.
 
-Targets of ``IGNORED`` count for nothing. The sum, not the mean, leaves here, so that micro-batches of unequal size add up
-to exactly the large batch. The head is applied in chunks of tokens: the full table of scores is never held at once.
+Targets of ``IGNORED`` add nothing. The sum, not the mean, leaves here, so that micro-batches of unequal size add up to the
+large batch, up to rounding. Where the scores of all tokens are more than ``LARGEST_SCORE_TABLE`` numbers, the head is applied
+to chunks of tokens, and the full table is never held at once.
 """
 
 from __future__ import annotations

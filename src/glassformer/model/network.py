@@ -26,7 +26,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def features(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        """The vectors the head reads, [B, T, D]. The arguments: see ``Transformer``."""
+        """The vectors the head reads, [B, T, D]. ``noise`` is the seed of dropout masks; all arguments: ``Transformer``."""
 
     @property
     def pools(self) -> bool:

@@ -23,7 +23,7 @@ class PartConfig(VariantConfig):
     """What every part's config can say: what it costs, where it does not fit, which laws it breaks."""
 
     breaks: ClassVar[frozenset[str]] = frozenset()
-    """Laws this variant is known to break: "causality", "batch", "padding", "cache". The checks find each of them."""
+    """Laws this variant is known to break, such as "causality" (all laws: checks/report.py). The checks find each of them."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Settings with which the conformance suite tries this variant, the plain one first."""
     steps_to_learn: ClassVar[int] = 20
@@ -51,7 +51,7 @@ class PartConfig(VariantConfig):
 
 
 class Positions(nn.Module):
-    """How a model tells positions apart. Each way in is the identity unless the variant uses it."""
+    """How a model tells positions apart: by ``embed``, ``rotate`` or ``bias``. A variant uses one; the others do nothing."""
 
     def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
         """Added to the token vectors (learned, sinusoidal)."""
@@ -67,20 +67,23 @@ class Positions(nn.Module):
 
 
 class PositionsConfig(PartConfig):
-    """A way to tell positions apart. ``enters`` says through which of the ways it acts."""
+    """A way to tell positions apart. ``enters`` says by which method of ``Positions`` it acts."""
 
     enters: ClassVar[str] = "nothing"
-    """"embedding", "rotation", "bias", or "nothing"; a mixer that cannot take it refuses the combination."""
+    """"embedding", "rotation", "bias" or "nothing". A mixer that does not list it in ``takes`` refuses the combination."""
 
     def build(self, dims: Dims) -> Positions:
         raise NotImplementedError
 
 
 class Mixer(nn.Module, ABC):
-    """Moves information between positions: the only place in the model where tokens meet."""
+    """Moves information between positions: attention, or what stands in its place.
+
+    Elsewhere tokens meet only in heads that pool a whole row, and in merges that say so in ``breaks`` ("reweight").
+    """
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
+    def forward(self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
         """Per-head outputs [B, H, T, E], not yet merged. ``cache``: None, or what ``new_cache`` made for this layer."""
 
     def new_cache(self, placement: CachePlacement) -> LayerCache:
@@ -89,7 +92,7 @@ class Mixer(nn.Module, ABC):
 
 
 class MixerConfig(PartConfig):
-    """A way to mix. ``takes`` lists the ways of positions that have an effect in it."""
+    """A way to mix. ``takes`` lists the values of ``PositionsConfig.enters`` that have an effect in it."""
 
     takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
     any_head_width: ClassVar[bool] = False
@@ -97,6 +100,10 @@ class MixerConfig(PartConfig):
 
     def build(self, dims: Dims) -> Mixer:
         raise NotImplementedError
+
+    def cache_width(self, dims: Dims) -> int:
+        """Numbers that generation keeps of each token in one layer, at most: a key and a value of every head."""
+        return 2 * dims.attention_width
 
 
 class Merge(nn.Module, ABC):
@@ -139,7 +146,9 @@ class Block(nn.Module, ABC):
     """One layer: attention and feed-forward around the residual stream."""
 
     @abstractmethod
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor: ...
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
+    ) -> Tensor: ...
 
 
 class BlockConfig(PartConfig):

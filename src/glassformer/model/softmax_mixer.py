@@ -1,7 +1,7 @@
-"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values, plain or fused.
+"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values.
 
 Not a variant: the files in model/mixers say where the scores come from. The reference implementation (``mix``)
-forms scores and pattern, which can be looked at; the fused kernel never does, so a hook on either runs the reference.
+forms scores and pattern, which can be looked at; the fused kernel never does, so a look at either runs the reference.
 """
 
 from __future__ import annotations
@@ -32,11 +32,26 @@ class SoftmaxMixer(Mixer):
     def takes_fast_path(self) -> bool:
         return self.fused and not (self.scores.in_use or self.pattern.in_use)
 
-    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
-        """The reference implementation: softmax over the visible keys, then the weighted mean of the values."""
+    def attend(
+        self,
+        q_BHTE: Tensor,
+        k_BHSE: Tensor,
+        v_BHSE: Tensor,
+        attention_context: AttentionContext,
+        bias_BHTS: Tensor | None,
+        *,
+        scale: float | None = None,
+    ) -> Tensor:
+        """Dot-product attention: by torch's fused kernel, or by the equations where that is asked for or somebody looks."""
+        if self.takes_fast_path:
+            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale=scale)
+        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, attention_context, bias_BHTS)
+
+    def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, attention_context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
+        """The reference implementation: ``attention.attend`` from its scores on, with taps, a bias and dropout."""
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
-        mask = context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
+        mask = attention_context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
         pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), mask))
         return self.pattern_dropout(pattern_BHTS) @ v_BHSE
 
@@ -45,36 +60,44 @@ class SoftmaxMixer(Mixer):
         q_BHTE: Tensor,
         k_BHSE: Tensor,
         v_BHSE: Tensor,
-        context: AttentionContext,
+        attention_context: AttentionContext,
         bias_BHTS: Tensor | None,
         *,
         scale: float | None = None,
     ) -> Tensor:
         """The same by torch's kernel, for scores that are products of queries and keys."""
         drop = self.pattern_dropout.p if self.training else 0.0
-        masked = not context.plain or bias_BHTS is not None
+        masked = not attention_context.has_no_extra_mask or bias_BHTS is not None
         # On CUDA the gradient of a bias is summed in no fixed order; a mask has none, and in deterministic mode its kernel's
         # backward pass does not split the keys, so padded batches stay on the fused path.
         if bias_BHTS is not None and q_BHTE.is_cuda and torch.is_grad_enabled():
-            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, context, bias_BHTS)
+            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, attention_context, bias_BHTS)
         if q_BHTE.shape[-1] != v_BHSE.shape[-1]:
-            return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale)
+            return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale)
         if not masked:
-            return F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=context.causal, scale=scale)
-        mask = context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
+            return F.scaled_dot_product_attention(
+                q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=attention_context.causal, scale=scale
+            )
+        mask = attention_context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], q_BHTE.device)
         added = mask
         if bias_BHTS is not None:
             added = (bias_BHTS if mask is None else torch.where(mask, bias_BHTS, -torch.inf)).to(q_BHTE.dtype)
         z_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, attn_mask=added, dropout_p=drop, scale=scale)
-        if context.key_padding_mask_BS is None or mask is None:
+        if attention_context.key_padding_mask_BS is None or mask is None:
             return z_BHTE
         return z_BHTE.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
 
     def _of_one_width(
-        self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext, bias_BHTS: Tensor | None, scale: float | None
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        attention_context: AttentionContext,
+        bias_BHTS: Tensor | None,
+        scale: float | None,
     ) -> Tensor:
         """Torch's fastest kernels want one width: zeros add nothing to a product, and their mean is cut off again."""
         narrow, wide = v.shape[-1], max(q.shape[-1], v.shape[-1])
         factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
         q, k, v = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q, k, v))
-        return self.fused_mix(q, k, v, context, bias_BHTS, scale=factor)[..., :narrow]
+        return self.fused_mix(q, k, v, attention_context, bias_BHTS, scale=factor)[..., :narrow]

@@ -1,7 +1,7 @@
 """The one way to build a model: choices and a vocabulary size -> a Transformer, initialised from a seed.
 
-Used by the trainer, the checks, the page and the tests alike. Attention itself is one hop away: model/attention.py has
-the mathematics, model/mixers/ the variants.
+Used by the trainer, the checks, the page and the tests alike. Attention: model/attention.py has the mathematics,
+model/mixers/ the variants, model/mixers/dot.py first of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.model.dropout import Dropout, Noise
+from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.lookup import Lookup
 from glassformer.model.network import Network
@@ -32,11 +32,13 @@ class Attention(nn.Module):
     def __init__(self, dims: Dims, mixer: Mixer, merge: Merge) -> None:
         super().__init__()
         self.mixer, self.merge = mixer, merge
-        self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)
+        self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)  # taps have the names that a user looks at: "heads" is no number
         self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
-        z_BHTE = self.heads(self.mixer(x_BTD, context, positions, cache))
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
+    ) -> Tensor:
+        z_BHTE = self.heads(self.mixer(x_BTD, attention_context, positions, cache))
         return self.output(self.merged(self.merge(z_BHTE)))
 
 
@@ -102,21 +104,26 @@ class Transformer(Network):
         """The vectors the head reads, [B, T, D].
 
         ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
-        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: a number from which
-        dropout makes its masks, for fused kernels; without it torch's generator draws them. ``segments_BT``: the
-        segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: the seed of the dropout
+        masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
+        ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
-        masks = None if noise is None else Noise(noise)
-        context = AttentionContext(
-            causal=self.dims.causal, position_ids_BT=position_ids_BT, key_padding_mask_BS=key_padding_mask_BS, noise=masks
+        masks = None if noise is None else DropoutMasks(noise)
+        attention_context = AttentionContext(
+            causal=self.dims.causal,
+            position_ids_BT=position_ids_BT,
+            key_padding_mask_BS=key_padding_mask_BS,
+            dropout_masks=masks,
         )
-        x_BTD = self.positions.embed(self.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
+        x_BTD = self.positions.embed(
+            self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
+        )
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, context, self.positions, None if cache is None else cache.layers[layer])
+            x_BTD = block(x_BTD, attention_context, self.positions, None if cache is None else cache.layers[layer])
         return self.final(self.final_norm(x_BTD))
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
@@ -142,6 +149,11 @@ class Transformer(Network):
         placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
         mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
         return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
+
+    def cache_bytes(self, *, rows: int, capacity: int) -> int:
+        """The most that the KV cache of so many rows and positions takes."""
+        numbers = rows * capacity * self.dims.layers * self.config.mixer.cache_width(self.dims)
+        return numbers * self.embedding.weight.element_size()
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:

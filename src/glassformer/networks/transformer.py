@@ -1,4 +1,7 @@
-"""The Transformer built from named parts, as the usual choice of the slot ``model``."""
+"""The Transformer built from named parts, as the usual choice of the slot ``model``.
+
+The network itself is model/transformer.py; here it gets its name in recipes.
+"""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from glassformer.figures.answers import confidence_of_groups, coverage_curve, reliability_diagram, score_bars
-
 
 def answer_pictures(details: Mapping[str, Any]) -> list[tuple[Any, str]]:
     """Figures and captions; what was not measured is not drawn."""
+    # Here, because every objective is imported to find the one a recipe names: matplotlib is half a second of each command.
+    from glassformer.figures.answers import confidence_of_groups, coverage_curve, reliability_diagram, score_bars
+
     found: list[tuple[Any, str]] = []
     calibration, nowhere = details.get("calibration"), details.get("nowhere") or {}
     if calibration:

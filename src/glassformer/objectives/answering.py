@@ -46,8 +46,8 @@ class Answer:
         """The answer, or that there is none."""
         return DO_NOT_KNOW if self.abstained else self.answer
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON of the contract; an abstention has no answer, but still says how sure it would have been."""
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; an abstention has no answer, but still says how sure it would have been."""
         others = [{"answer": text, "confidence": confidence} for text, confidence in self.alternatives]
         return {
             "question": self.question,

@@ -75,7 +75,7 @@ class ObjectiveConfig(VariantConfig):
         raise NotImplementedError
 
     def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        """The loss summed over the targets of the batch."""
+        """The loss summed over the targets of the batch. ``noise`` seeds dropout: hand it on to ``network.features``."""
         raise NotImplementedError
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:

@@ -75,7 +75,7 @@ def read_pretrained(name: Path | str, *, context: int | None = None) -> Pretrain
             "vocab_size", f"is less than the {tokenizer.size} ids of the folder's tokenizer; they do not fit"
         )
     if rows > tokenizer.size:
-        config = ModelConfig.parse({**config.plain(), "vocabulary": rows}, at="model")
+        config = ModelConfig.parse({**config.to_dict(), "vocabulary": rows}, at="model")
     return _fitted(folder, architecture, config, tokenizer, theirs)
 
 
@@ -190,7 +190,7 @@ def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None
             "here: give data and training to go on from it with init_from.",
             "data": {"set": NO_DATA},
             "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
-            "model": found.model.plain(),
+            "model": found.model.to_dict(),
             "objective": "next-token" if found.model.causal else "masked",
             "training": {"steps": 1},
         }

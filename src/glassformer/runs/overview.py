@@ -26,7 +26,7 @@ TAIL = 1 << 20
 
 def overview(folder: Path) -> dict[str, Any]:
     """``{"runs": [...], "differing": [...]}``, plain values."""
-    return RunTable(folder).plain()
+    return RunTable(folder).to_dict()
 
 
 def flat_rows(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ class RunTable:
         self._known: dict[tuple[Path, str], tuple[Any, Any]] = {}
         self._compared: tuple[list[Any], list[str], list[dict[str, Any]]] = ([], [], [])
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """One row per run, and the keys in which the readable ones differ."""
         found = [self._row(run) for run in find_runs(self.folder)]
         differing, settings = self._compare([recipe for _, recipe in found])
@@ -197,7 +197,7 @@ def metric_of(run: RunDirectory) -> Metric:
 
 def _metric(environment: dict[str, Any]) -> Metric:
     known = environment.get("metric")
-    return LOSS if known is None else Metric.from_plain(known)
+    return LOSS if known is None else Metric.from_dict(known)
 
 
 def last_validation(run: RunDirectory, key: str) -> float | None:

@@ -54,7 +54,7 @@ def note_earlier(plan: StudyPlan, book: VariantBook, directory: StudyDirectory) 
     found = {one.name: Earlier.of(one, attempts) for one in attempts_of(plan, book, str(directory.root))}
     everything = {**found, **before}
     if everything != before or not directory.earlier_file.is_file():
-        changes = {name: one.plain() for name, one in everything.items()}
+        changes = {name: one.to_dict() for name, one in everything.items()}
         write_json(directory.earlier_file, {"schema": SCHEMA, "changes": changes})
     return everything
 

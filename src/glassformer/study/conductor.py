@@ -235,7 +235,7 @@ class Conductor:
         """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
 
         def differs(stored: Mapping[str, Any]) -> str | None:
-            keys = diff(Recipe.parse(dict(stored)).plain(), self._recipe_of(trial))
+            keys = diff(Recipe.parse(dict(stored)).to_dict(), self._recipe_of(trial))
             return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
 
         return differs
@@ -392,7 +392,7 @@ def _refused(answer: Mapping[str, Any]) -> GlassformerError:
 def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     if "lost" in answer or answer["status"] != "finished":
         raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
-    report = CheckReport.from_plain(answer["check"])
+    report = CheckReport.from_dict(answer["check"])
     leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
     return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})

@@ -33,7 +33,7 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
     adapted = {variant: dict(facts.adapted) for variant, facts in study.book.variants.items()}
     own = next(change for change in study.plan.changes if change.name == name)
     values: dict[str, Any] = {
-        **study.plan.plain(),
+        **study.plan.to_dict(),
         "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
         "set": {**study.plan.set, **adapted.get(BASE, {})},
         "changes": [{"name": name, "set": {**own.set, **adapted.get(name, {})}}],

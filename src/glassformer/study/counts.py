@@ -62,5 +62,5 @@ class Rate:
     def __str__(self) -> str:
         return f"{self.failed} of {self.runs} ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
 
-    def plain(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         return {"failed": self.failed, "runs": self.runs, "low": self.low, "high": self.high}

@@ -76,7 +76,7 @@ class StudyDirectory:
         if not self.earlier_file.is_file():
             return {}
         try:
-            return {name: Earlier.from_plain(one) for name, one in read_json(self.earlier_file)["changes"].items()}
+            return {name: Earlier.from_dict(one) for name, one in read_json(self.earlier_file)["changes"].items()}
         except (KeyError, TypeError) as error:
             raise RunError(f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.") from error
 
@@ -165,9 +165,9 @@ class StudyDirectory:
     def _write(self, plan: StudyPlan, recipes: Mapping[str, str]) -> None:
         document = {
             "schema": self.SCHEMA,
-            "fingerprint": fingerprint(plan.plain()),
+            "fingerprint": fingerprint(plan.to_dict()),
             "recipes": dict(recipes),
-            "plan": plan.plain(),
+            "plan": plan.to_dict(),
         }
         write_atomically(self.plan_file, dump_yaml(document))
 
@@ -230,4 +230,4 @@ NOT_SETTLED = ("changes", "about", "base", "budget_hours", "measured", "design",
 
 def _settled(plan: StudyPlan) -> dict[str, Any]:
     """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
-    return {key: value for key, value in plan.plain().items() if key not in NOT_SETTLED}
+    return {key: value for key, value in plan.to_dict().items() if key not in NOT_SETTLED}

@@ -37,7 +37,7 @@ class Foresight:
         """Seconds of computing, all runs added up; start-up, checks and evaluations come on top."""
         return sum(self.seconds.values()) * self.plan.all_looks[-1]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "variants": [
                 {"variant": name, "parameters": self.parameters[name], "seconds": self.seconds[name]}

@@ -115,23 +115,23 @@ class Evidence:
     def seeds(self) -> int:
         return len(self.seed_labels)
 
-    def plain(self) -> dict[str, Any]:
-        """The numbers for JSON; the keys of the contract first."""
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as ``compare --json`` has them."""
         return {
-            "difference": self.difference.plain(),
+            "difference": self.difference.to_dict(),
             "p": self.p,
             "p_corrected": self.p_corrected,
             "seeds": self.seeds,
-            "seeds_needed": self.seeds_needed.plain(),
-            "seeds_needed_in_a_further_study": self.seeds_next.plain(),
+            "seeds_needed": self.seeds_needed.to_dict(),
+            "seeds_needed_in_a_further_study": self.seeds_next.to_dict(),
             "metric": self.metric.name,
             "unit": self.metric.unit,
             "margin": self.margin,
             "baseline": self.base_value,
             "value": self.value,
-            "on_this_set": self.on_this_set.plain(),
-            "same_interval": self.same_interval.plain(),
-            "any_look": None if self.any_look is None else self.any_look.plain(),
+            "on_this_set": self.on_this_set.to_dict(),
+            "same_interval": self.same_interval.to_dict(),
+            "any_look": None if self.any_look is None else self.any_look.to_dict(),
             "p_seed": self.p_seed,
             "p_crossed": self.p_crossed,
             "p_same": self.p_same,
@@ -155,19 +155,19 @@ class Evidence:
         }
 
 
-def interval(found: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
+def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
     """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible."""
-    t = found.estimate(confidence)
+    t = effects.estimate(confidence)
     if not metric.answers or t.low is None or t.high is None:
         return t
-    mean, items = float(found.mean), found.effective_documents
+    mean, items = float(effects.mean), effects.effective_documents
     reach = hits_not_excluded(abs(mean) * items, items, 0.5 + confidence / 2)
     low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
     return Estimate(t.value, low, high, t.n)
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class Analysis:
     """What the plan fixed before the first run, and the set everything was evaluated on.
 
     ``blocks``: the documents are stretches of one text. ``by_pairs``: seed against seed; else against all runs of the baseline.
@@ -186,24 +186,24 @@ class Yardstick:
         kept = self.weights > 0.0
         return np.asarray(trials.values[:seeds, kept] @ (self.weights[kept] / self.weights.sum()))
 
-    def analyse(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
+    def effects(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
         _same_set(base, change)
-        return self._analyse(base, change, np.arange(seeds))
+        return self._effects(base, change, np.arange(seeds))
 
     def without_each_seed(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
-        return without_each_seed(seeds, lambda kept: self._analyse(base, change, kept))
+        return without_each_seed(seeds, lambda kept: self._effects(base, change, kept))
 
-    def _analyse(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> TwoWayEffects:
+    def _effects(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> TwoWayEffects:
         if self.by_pairs:
-            found = two_way_effects(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
+            effects = two_way_effects(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
         else:
-            found = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
-        return found.with_luck(base.luck + change.luck)
+            effects = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
+        return effects.with_luck(base.luck + change.luck)
 
-    def p_same(self, found: TwoWayEffects, before: float | None = None) -> Floats:
+    def p_same(self, effects: TwoWayEffects, before: float | None = None) -> Floats:
         """``before``: a margin that the same runs were judged with; the smaller one stands."""
         margin = self.margin if before is None else min(self.margin, before)
-        return found.p_same(margin, answers=self.metric.answers)
+        return effects.p_same(margin, answers=self.metric.answers)
 
 
 def _same_set(base: Trials, change: Trials) -> None:
@@ -215,46 +215,46 @@ def _same_set(base: Trials, change: Trials) -> None:
 
 
 def gather(
-    yardstick: Yardstick,
+    analysis: Analysis,
     base: Trials,
     change: Trials,
-    found: TwoWayEffects,
+    effects: TwoWayEffects,
     *,
     same_level: float,
     any_look_level: float | None,
     needed: SeedsNeeded,
 ) -> Evidence:
     """All numbers of one change from its analysis. ``any_look_level`` is the nominal p of one change at a planned look."""
-    n, metric = found.seeds, yardstick.metric
-    means = tuple(float(mean) for mean in found.seed_means)
-    base_means, own_means = yardstick.seed_means(base, n if yardstick.by_pairs else None), yardstick.seed_means(change, n)
-    worst = max(float(found.largest), BADLY_HURT)
+    n, metric = effects.seeds, analysis.metric
+    means = tuple(float(mean) for mean in effects.seed_means)
+    base_means, own_means = analysis.seed_means(base, n if analysis.by_pairs else None), analysis.seed_means(change, n)
+    worst = max(float(effects.largest), BADLY_HURT)
     return Evidence(
         metric=metric,
-        margin=yardstick.margin,
-        difference=interval(found, 0.95, metric),
-        on_this_set=found.estimate(on_this_set=True),
-        same_interval=interval(found, 1.0 - 2.0 * same_level, metric),
-        any_look=None if any_look_level is None else interval(found, 1.0 - any_look_level, metric),
+        margin=analysis.margin,
+        difference=interval(effects, 0.95, metric),
+        on_this_set=effects.estimate(on_this_set=True),
+        same_interval=interval(effects, 1.0 - 2.0 * same_level, metric),
+        any_look=None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric),
         base_value=float(base_means.mean()),
         value=float(own_means.mean()),
-        p=float(found.p),
-        p_seed=float(found.p_seed),
-        p_crossed=float(found.p_crossed),
-        p_same=float(yardstick.p_same(found, change.earlier.margin)),
-        p_same_here=float(found.p_same_here(yardstick.margin)),
-        p_beyond=float(found.p_beyond(yardstick.margin)),
-        documents=found.documents,
-        documents_needed=items_needed(yardstick.margin / worst, same_level),
-        document_share=float(found.document_share),
+        p=float(effects.p),
+        p_seed=float(effects.p_seed),
+        p_crossed=float(effects.p_crossed),
+        p_same=float(analysis.p_same(effects, change.earlier.margin)),
+        p_same_here=float(effects.p_same_here(analysis.margin)),
+        p_beyond=float(effects.p_beyond(analysis.margin)),
+        documents=effects.documents,
+        documents_needed=items_needed(analysis.margin / worst, same_level),
+        document_share=float(effects.document_share),
         seeds_better=sum(metric.better(mean) for mean in means),
-        flips=sign_flip(means) if yardstick.by_pairs else None,
+        flips=sign_flip(means) if analysis.by_pairs else None,
         seeds_needed=needed,
-        seed_labels=yardstick.labels[:n],
+        seed_labels=analysis.labels[:n],
         seed_differences=means,
-        far_off_seeds=tuple(yardstick.labels[position] for position in far_off(means)),
+        far_off_seeds=tuple(analysis.labels[position] for position in far_off(means)),
         noise_floor=float(base_means.std(ddof=1)) if len(base_means) > 1 else None,
-        correlation=correlation_of(base_means, own_means) if yardstick.by_pairs else None,
-        blocks=yardstick.blocks,
-        base_runs=None if yardstick.by_pairs else base.seeds,
+        correlation=correlation_of(base_means, own_means) if analysis.by_pairs else None,
+        blocks=analysis.blocks,
+        base_runs=None if analysis.by_pairs else base.seeds,
     )

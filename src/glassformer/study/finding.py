@@ -45,7 +45,7 @@ def find_plan(
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
     if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
         given = {**given, "looks": [], "max_seeds": None}  # another number than the plan's first look: all of them at once
-    plan = StudyPlan.parse({**read.plain(), **given, "set": {**read.set, **set}})
+    plan = StudyPlan.parse({**read.to_dict(), **given, "set": {**read.set, **set}})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
     return _with_metric(plan, resolve), resolve, notes
@@ -122,7 +122,7 @@ def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolv
     values = recipe_values(base)
 
     def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
-        return load_recipe(values, {**more, **changes}).plain()
+        return load_recipe(values, {**more, **changes}).to_dict()
 
     return resolve
 

@@ -89,20 +89,20 @@ class Earlier:
             overlapping=tuple(one for one in asked if one.overlaps(own)),
         )
 
-    def share(self, *, claim: str | None = "found") -> float:
-        """The part of the permitted error that this study has for a ``claim`` about the change: found, or the same.
+    def share(self, *, claim: str | None = "difference") -> float:
+        """The part of the permitted error that this study has for a ``claim`` about the change: a difference, or the same.
 
         Where an earlier study claimed it already, a false alarm has been raised or not: saying it again adds none. None: a
         claim that the ledger does not keep, so nobody knows whether it was made.
         """
-        words = {"found": ("better", "worse"), "same": ("same",)}.get(claim or "", ())
+        words = {"difference": ("better", "worse"), "same": ("same",)}.get(claim or "", ())
         return 1.0 if any(one.verdict in words for one in self.others) else share_of(len(self.others) + 1)
 
     def next_share(self, seeds: int) -> float:
         """The part that a further study on fresh seeds would have, if this one, of so many seeds, finds nothing."""
         return share_of(len(self.others) + 1 + (seeds >= FEWEST_SEEDS))
 
-    def corrected(self, p: float, *, claim: str | None = "found") -> float:
+    def corrected(self, p: float, *, claim: str | None = "difference") -> float:
         """A p that is corrected for the changes of its study, corrected once more for the other studies."""
         return min(1.0, max(p, self.floor) / self.share(claim=claim))
 
@@ -133,11 +133,11 @@ class Earlier:
             )
         return told
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {key: [asdict(one) for one in getattr(self, key)] for key in ("others", "same_runs", "overlapping")}
 
     @classmethod
-    def from_plain(cls, document: Mapping[str, Any]) -> Earlier:
+    def from_dict(cls, document: Mapping[str, Any]) -> Earlier:
         return cls(**{key: tuple(Attempt(**one) for one in rows) for key, rows in document.items()})
 
 

@@ -68,7 +68,7 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) ->
 
 
 def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:
-    values: Mapping[str, Any] = recipe.plain()
+    values: Mapping[str, Any] = recipe.to_dict()
     try:
         return Recipe.parse(changed(values, {KEY: inner}))
     except ConfigError as error:

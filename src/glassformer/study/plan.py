@@ -200,7 +200,7 @@ class StudyPlan(Config):
     def judged(self) -> Metric:
         """The metric that is compared; plans of versions that copied none name one of those they knew."""
         if self.measured is not None:
-            return Metric.from_plain(self.measured)
+            return Metric.from_dict(self.measured)
         return Metric.named(self.metric or LOSS.name)
 
     @property
@@ -212,7 +212,7 @@ class StudyPlan(Config):
         """The plan with what is known of its metric, and with its margin written down."""
         metric = metrics[0] if self.metric is None else Metric.named(self.metric, metrics)
         margin = self.margin or metric.margin or DEFAULT_MARGIN
-        return self.model_copy(update={"metric": metric.name, "measured": metric.plain(), "margin": margin})
+        return self.model_copy(update={"metric": metric.name, "measured": metric.to_dict(), "margin": margin})
 
     def settings(self, variant: str) -> dict[str, Any]:
         """The dotted keys that make a variant of the base recipe, its seed apart."""

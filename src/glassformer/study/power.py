@@ -20,12 +20,6 @@ POWER = 0.8
 FEWEST_SEEDS = 6  # below this no verdict is given: with 5 seeds even 5 of 5 has a sign-flip p of .0625
 
 
-def power_of(difference_in_sd: float, seeds: int, changes: int = 1, alpha: float = ALPHA) -> float:
-    """The chance that one true difference is found among ``changes`` planned ones (Holm's first step), noise from seeds."""
-    critical = float(t_upper(alpha / (2 * changes), seeds - 1))
-    return _power(difference_in_sd * math.sqrt(seeds), critical, seeds - 1)
-
-
 def _power(shift: float, critical: float, df: int) -> float:
     """P(|t| >= critical) when the mean lies ``shift`` standard errors off: given the estimated sd, the mean is normal."""
     spread, weight = _spreads(df)
@@ -65,7 +59,7 @@ class SeedsNeeded:
     high: int | None = None
     reason: str | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         document: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
         return document if self.reason is None else {**document, "reason": self.reason}
 
@@ -78,33 +72,33 @@ class SeedsNeeded:
 MORE_DOCUMENTS = "more documents are needed; no number of seeds is enough"
 
 
-def seeds_needed(found: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
+def seeds_needed(effects: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
     """Seeds that would find ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
 
     The seeds' variance is known from few seeds only. The number is large enough that, over all that it may be, the power
     averages 80 %; the range multiplies the variance by the two ends of its own 80 % interval.
     """
-    n = found.seeds
+    n = effects.seeds
     if n < 2:
         return SeedsNeeded(None, reason="one seed says nothing about the noise")
     low_factor, high_factor = (float((n - 1) / chi_square_quantile(q, n - 1)) for q in (0.9, 0.1))
     z = normal_quantile(1.0 - alpha / (2 * changes))
-    room = difference**2 / (z + normal_quantile(POWER)) ** 2 - float(found.document_variance)
+    room = difference**2 / (z + normal_quantile(POWER)) ** 2 - float(effects.document_variance)
     if not room > 0.0:
         return SeedsNeeded(None, reason=MORE_DOCUMENTS)
     low, value, high = (
-        max(FEWEST_SEEDS, math.ceil(float(found.seed_variance) * factor / room + z**2 / 2))
+        max(FEWEST_SEEDS, math.ceil(float(effects.seed_variance) * factor / room + z**2 / 2))
         for factor in (low_factor, _for_unknown_noise(n - 1, z), high_factor)
     )
     return SeedsNeeded(value, low, high)
 
 
-def documents_wanted(found: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
+def documents_wanted(effects: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
     """About how many documents would leave half of the permitted variance to the seeds; None where these are enough."""
     z = normal_quantile(1.0 - alpha / (2 * changes))
     permitted = 0.5 * difference**2 / (z + normal_quantile(POWER)) ** 2
-    have = float(found.document_variance)
-    return math.ceil(found.documents * have / permitted) if math.isfinite(have) and have > permitted else None
+    have = float(effects.document_variance)
+    return math.ceil(effects.documents * have / permitted) if math.isfinite(have) and have > permitted else None
 
 
 @lru_cache(maxsize=256)

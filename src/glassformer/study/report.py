@@ -250,7 +250,7 @@ def _again(study: Study) -> list[Block]:
         Heading("How to run it again"),
         Listing(command),
         KeyValues(facts, caption="The same build and device give the same numbers, on one core or on a cluster."),
-        Fold("The plan", [Listing(dump_yaml(study.plan.plain()))]),
+        Fold("The plan", [Listing(dump_yaml(study.plan.to_dict()))]),
     ]
 
 

@@ -91,7 +91,7 @@ def _read(
     file = run.evaluation_file(split, steps[-1]) if steps else None
     if status != "finished" or file is None or not file.is_file():
         return TrialResult(trial, "pending")
-    evaluation = Evaluation.from_plain(read_json(file))
+    evaluation = Evaluation.from_dict(read_json(file))
     _whole(evaluation, file)
     rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return TrialResult(

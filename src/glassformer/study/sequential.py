@@ -1,4 +1,4 @@
-"""Planned looks -> how small p must be at each of them, so that looking early does not make false findings more frequent.
+"""Planned looks (interim analyses) -> how small p must be at each, so that looking early makes no more false findings.
 
 Error is spent as seeds come in: alpha (n/N)^2 for better or worse, alpha n/N for "same". How far out each boundary lies is
 found on simulated t processes; the usual looks have theirs written down here (``python -m glassformer.study.sequential``
@@ -23,7 +23,7 @@ FEWEST_LEVELS = 5  # boundaries for 1 to 5 changes left; more when more are plan
 PATHS = 2_000_000
 
 # Two-sided nominal p at the usual looks for alpha = .05, by the number of changes left. Standard error at most .00002.
-USUAL_FOUND: dict[int, tuple[float, ...]] = {
+USUAL_THRESHOLDS: dict[int, tuple[float, ...]] = {
     1: (0.007031, 0.007796, 0.019339, 0.033545),
     2: (0.003516, 0.003717, 0.009286, 0.015825),
     3: (0.002344, 0.002412, 0.006063, 0.010237),
@@ -36,7 +36,7 @@ USUAL_SAME: tuple[float, ...] = (0.01875, 0.013544, 0.019792, 0.024892)
 
 @dataclass(frozen=True)
 class Looks:
-    """When a study is looked at (numbers of seeds, rising; the last is ``max_seeds``) and what counts as found there."""
+    """When a study is looked at (numbers of seeds, rising; the last is ``max_seeds``) and how small p must be there."""
 
     seeds: tuple[int, ...]
     alpha: float = ALPHA
@@ -50,27 +50,27 @@ class Looks:
         if not 0.0 < self.alpha < 0.5:
             raise ConfigError(f"alpha={self.alpha} must lie between 0 and 0.5; 0.05 is usual.")
 
-    def found(self, look: int, left: int) -> float:
-        """The p at or below which a change is found at this look, with ``left`` planned changes not found so far."""
+    def threshold(self, look: int, left: int) -> float:
+        """The p at or below which a change is significant at this look, with ``left`` planned changes that were not before."""
         first = self.alpha / left * (self.seeds[0] / self.seeds[-1]) ** 2
-        return first if look == 0 else self._found[left - 1][look]
+        return first if look == 0 else self._thresholds[left - 1][look]
 
-    def same(self, look: int) -> float:
+    def same_threshold(self, look: int) -> float:
         """The one-sided p at or below which a change is the same within the margin at this look."""
         if self.seeds == USUAL_LOOKS and self.alpha == ALPHA:
             return USUAL_SAME[look]
         return boundaries(self.seeds, self.alpha, sides=1)[look]
 
     def level(self, p: npt.ArrayLike, look: int) -> Floats:
-        """p made comparable with alpha: the overall alpha (for one change) at which ``p`` would just be found at this look.
+        """p made comparable with alpha: the overall alpha (for one change) at which ``p`` would just be significant here.
 
         Exact at alpha, alpha/2, alpha/3 ... (so the decision is exact), interpolated between, in proportion beyond.
         """
         p_ = np.asarray(p, dtype=np.float64)
         if look == 0:
             return np.asarray(np.minimum(p_ / (self.seeds[0] / self.seeds[-1]) ** 2, 1.0))
-        levels = np.log([self.alpha / left for left in range(len(self._found), 0, -1)])
-        nominal = np.log([row[look] for row in reversed(self._found)])
+        levels = np.log([self.alpha / left for left in range(len(self._thresholds), 0, -1)])
+        nominal = np.log([row[look] for row in reversed(self._thresholds)])
         with np.errstate(divide="ignore"):
             log_p = np.log(p_)
         inside = np.interp(log_p, nominal, levels)
@@ -78,11 +78,11 @@ class Looks:
         return np.asarray(np.minimum(np.exp(inside + beyond), 1.0))
 
     @cached_property
-    def _found(self) -> list[tuple[float, ...]]:
+    def _thresholds(self) -> list[tuple[float, ...]]:
         rows = range(1, max(self.changes, FEWEST_LEVELS) + 1)
         usual = self.seeds == USUAL_LOOKS and self.alpha == ALPHA
         return [
-            USUAL_FOUND[left] if usual and left in USUAL_FOUND else boundaries(self.seeds, self.alpha / left, sides=2)
+            USUAL_THRESHOLDS[left] if usual and left in USUAL_THRESHOLDS else boundaries(self.seeds, self.alpha / left, sides=2)
             for left in rows
         ]
 

@@ -79,18 +79,18 @@ class SetStudy:
         single = {name: study.verdicts for name, study in self.studies.items()}
         return over_sets(single, self.metric, self.first.plan.same_within, self.first.plan.alpha)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "verdicts": [one.plain() for one in self.verdicts],
+            "verdicts": [one.to_dict() for one in self.verdicts],
             "study": str(self.folder),
             "metric": self.metric.name,
             "margin": self.first.plan.same_within,
-            "sets": {name: study.plain() for name, study in self.studies.items()},
+            "sets": {name: study.to_dict() for name, study in self.studies.items()},
         }
 
     def write(self) -> None:
         """Keeps the results beside the studies."""
-        write_json(self.folder / SETS_FILE, {"schema": self.SCHEMA, "names": list(self.studies), **self.plain()})
+        write_json(self.folder / SETS_FILE, {"schema": self.SCHEMA, "names": list(self.studies), **self.to_dict()})
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the common folder, Markdown with its pictures); gives its place."""

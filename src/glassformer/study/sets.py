@@ -72,12 +72,12 @@ class Overall:
     p_corrected: float | None
     by_set: Mapping[str, str]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "variant": self.variant,
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "difference": self.difference.plain(),
+            "difference": self.difference.to_dict(),
             "p": self.p,
             "p_corrected": self.p_corrected,
             "by_set": dict(self.by_set),

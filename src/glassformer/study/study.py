@@ -214,8 +214,8 @@ class Study:
                     "verdict": words[name],
                     "seeds": len(self.finished(name)),
                     "failed": sum(one.problem is not None for one in self.results[name]),
-                    self.metric.name: over_seeds(self.seed_values(name)).plain(),
-                    "difference": Estimate(0.0).plain() if name == BASE else self.verdict(name).difference.plain(),
+                    self.metric.name: over_seeds(self.seed_values(name)).to_dict(),
+                    "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
                     **_cost(facts, share_spent(self, name)),
                     "tokens_per_second": rate,
                     "seconds": share_spent(self, name) * facts.tokens / rate if facts and rate else None,
@@ -228,10 +228,10 @@ class Study:
         """What must be known to read the table."""
         return notes_of(self)
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON of the contract: verdicts, and what they rest on."""
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: verdicts, and what they rest on."""
         return {
-            "verdicts": [verdict.plain() for verdict in self.verdicts],
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "study": str(self.folder),
             "metric": self.metric.name,
             "unit": self.metric.unit,
@@ -239,12 +239,12 @@ class Study:
             "table": self.table,
             "notes": self.notes,
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
-            "plan": self.plan.plain(),
+            "plan": self.plan.to_dict(),
         }
 
     def write(self) -> None:
         """Keeps the results beside the plan, for other tools."""
-        write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.plain()})
+        write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.to_dict()})
         if not self._without_trials:
             trials, weights = self._gathered
             write_values(self.directory.values_file, trials, weights, blocks=self._blocks, metric=self.metric.name)
@@ -333,7 +333,7 @@ def _cost(facts: Facts | None, spent: float) -> dict[str, Any]:
 
 
 def _estimate(document: dict[str, Any]) -> Estimate | None:
-    return None if document["value"] is None else Estimate.from_plain(document)
+    return None if document["value"] is None else Estimate.from_dict(document)
 
 
 def _failures(directory: StudyDirectory) -> dict[tuple[str, int], str]:

@@ -1,4 +1,4 @@
-"""The runs of a tuning grid -> which point a variant takes, and how much the luck of that choice moves its mean.
+"""The runs of a tuning grid -> how much the luck in choosing a variant's point of it moves the variant's mean.
 
 Another set of tuning seeds would have chosen another point. With few tuning seeds that is a larger part of a difference than
 the seeds it is measured with, and an interval that leaves it out is too short. Imports no torch.
@@ -11,14 +11,6 @@ import numpy as np
 from glassformer.foundation.distributions import Floats
 
 DRAWS = 4000
-
-
-def best_point(values: Floats, *, lower_is_better: bool = True) -> int | None:
-    """The point of the grid with the best mean of ``values[point, seed]``; one with a failed run (NaN) cannot be chosen."""
-    means = values.mean(axis=1)
-    if not np.isfinite(means).any():
-        return None
-    return int(np.nanargmin(means if lower_is_better else -means))
 
 
 def luck_of_choice(values: Floats, *, lower_is_better: bool = True, noise: float | None = None) -> float:

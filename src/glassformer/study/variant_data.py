@@ -35,7 +35,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     _refuse_other_text(plan, data)
     facts = {
         name: Facts(
-            recipe=compared(recipe.plain()), data=str(data[name].record["sha256"]), documents=_items(data[name], plan.split)
+            recipe=compared(recipe.to_dict()), data=str(data[name].record["sha256"]), documents=_items(data[name], plan.split)
         )
         for name, recipe in recipes.items()
     }
@@ -47,7 +47,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             if found.settings:
                 resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
                 facts[name] = replace(
-                    facts[name], recipe=compared(resolved.plain()), matched=found.settings, notes=(found.sentence,)
+                    facts[name], recipe=compared(resolved.to_dict()), matched=found.settings, notes=(found.sentence,)
                 )
     return facts
 
@@ -57,7 +57,7 @@ def _all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedD
     kinds: dict[str, PreparedData] = {}
     result = {}
     for name, recipe in recipes.items():
-        kind = fingerprint([recipe.data.plain(), recipe.tokenizer.plain(), recipe.init_from, recipe.objective.plain()])
+        kind = fingerprint([recipe.data.to_dict(), recipe.tokenizer.to_dict(), recipe.init_from, recipe.objective.to_dict()])
         if kind not in kinds:
             kinds[kind] = prepare_data(recipe, progress=_told(watch))
         result[name] = kinds[kind]

@@ -1,9 +1,18 @@
 """All trials of a study -> one verdict per change: better, worse, same, not decided or invalid, in one fixed order.
 
-A study of n seeds is a study with one look. With planned looks, each change is judged at every look its seeds have reached
-and leaves once it is decided; what was decided is never taken back, whatever fails later. The answer depends on the trials
-alone, so a study that was interrupted ends with the same verdicts. Pairs are never dropped, and a change that fails still
-counts among the planned ones. Imports no torch.
+The first row that holds decides (docs/statistics.md says why):
+
+1. a run leaks, diverged, collapsed, is not above the trivial baseline, or is missing: invalid
+2. fewer than 6 seeds: not decided
+3. both one-sided tests place the difference inside the margin: same, also where p is small
+4. the corrected p is at most alpha: better or worse
+5. only the corrected p over seeds alone is at most alpha: not decided for other text, better or worse on this set
+6. otherwise: not decided
+
+A look is an interim analysis, at a planned number of seeds; a study of n seeds is a study with one look. With several, each
+change is judged at every look its seeds have reached and leaves once it is decided; what was decided is never taken back,
+whatever fails later. The answer depends on the trials alone, so a study that was interrupted ends with the same verdicts.
+Pairs are never dropped, and a change that fails still counts among the planned ones. Imports no torch.
 """
 
 from __future__ import annotations
@@ -20,11 +29,11 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study import wording
 from glassformer.study.counts import Rate
-from glassformer.study.evidence import Evidence, Problem, Trials, Yardstick, gather
+from glassformer.study.evidence import Analysis, Evidence, Problem, Trials, gather
+from glassformer.study.explanation import Explanation
 from glassformer.study.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.sequential import ALPHA, Looks
 from glassformer.study.statistics import holm
-from glassformer.study.story import Story
 from glassformer.study.two_way import TwoWayEffects
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
@@ -57,7 +66,7 @@ class Rules:
 class Verdict:
     """One word about one change, why, and the evidence.
 
-    ``headline`` is the shortest form; ``sentence`` adds what bites; ``details`` is everything else, a sentence each.
+    ``headline`` is the shortest form; ``sentence`` adds the caveats; ``details`` is everything else, a sentence each.
     """
 
     variant: str
@@ -69,6 +78,7 @@ class Verdict:
     evidence: Evidence | None = None
     exploratory: bool = False
     decided_alone_by: Mapping[int, str] | None = None
+    """Leave one seed out: the seeds without which the verdict would be another, each with that other word."""
     failed_seeds: tuple[int, ...] = ()
     seeds_run: int = 0
     rates: Mapping[str, Rate] | None = None
@@ -83,10 +93,10 @@ class Verdict:
         before = wording.EXPLORATORY if marked else ""
         return before, self.sentence.removeprefix(before).lstrip().removeprefix(self.variant).lstrip()
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON form of the contract, and more."""
-        nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).plain()}
-        numbers = self.evidence.plain() if self.evidence else {"difference": self.difference.plain(), **nothing}
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as ``compare --json`` and the study's files have it."""
+        nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).to_dict()}
+        numbers = self.evidence.to_dict() if self.evidence else {"difference": self.difference.to_dict(), **nothing}
         return {
             "variant": self.variant,
             "verdict": self.verdict,
@@ -98,19 +108,22 @@ class Verdict:
             "exploratory": self.exploratory,
             "decided_alone_by": {str(seed): word for seed, word in (self.decided_alone_by or {}).items()},
             "failed_seeds": list(self.failed_seeds),
-            "failure_rates": {name: rate.plain() for name, rate in (self.rates or {}).items()},
+            "failure_rates": {name: rate.to_dict() for name, rate in (self.rates or {}).items()},
         }
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """Where one change stands after one look. ``steps`` is how many changes Holm still counted when it came to this one."""
+    """Where one change stands after one look: its p, that over seeds alone, that of "by more than the margin", corrected.
+
+    ``steps`` is how many changes Holm still counted when it came to this one.
+    """
 
     look: int
-    found: TwoWayEffects
-    corrected: float
-    seed_corrected: float
-    beyond_corrected: float
+    effects: TwoWayEffects
+    p: float
+    p_seed: float
+    p_beyond: float
     steps: int
     word: Word
 
@@ -130,7 +143,7 @@ def decide(
     ``blocks``: the documents are consecutive stretches of one text. ``base_labels``: the baseline's seeds, if it has its own.
     """
     seeds = max(rules.looks[-1], base.seeds, *(change.seeds for change in changes))
-    yardstick = Yardstick(
+    analysis = Analysis(
         rules.metric,
         rules.margin,
         tuple(range(seeds)) if labels is None else tuple(labels),
@@ -139,19 +152,19 @@ def decide(
         rules.by_pairs,
         tuple(base_labels),
     )
-    planned = _walk(yardstick, base, [change for change in changes if not change.exploratory], rules)
+    planned = _walk(analysis, base, [change for change in changes if not change.exploratory], rules)
     # A change thought of later is judged as one of all that were tried, and never makes it harder for the planned ones.
-    everything = _walk(yardstick, base, changes, rules) if any(change.exploratory for change in changes) else planned
+    everything = _walk(analysis, base, changes, rules) if any(change.exploratory for change in changes) else planned
     verdicts = []
     for change in changes:
         judged = (everything if change.exploratory else planned)[change.name]
-        settled = judged is not None and judged.word != "not decided"
-        if not settled and base.all_problems():
-            verdicts.append(_baseline_broke(yardstick, base, change))
-        elif not settled and change.all_problems():
-            verdicts.append(_invalid(yardstick, base, change))
+        decided = judged is not None and judged.word != "not decided"
+        if not decided and base.all_problems():
+            verdicts.append(_baseline_broke(analysis, base, change))
+        elif not decided and change.all_problems():
+            verdicts.append(_invalid(analysis, base, change))
         else:
-            verdicts.append(_verdict(yardstick, base, change, judged, rules, _counted(changes, change)))
+            verdicts.append(_verdict(analysis, base, change, judged, rules, _counted(changes, change)))
     return verdicts
 
 
@@ -160,10 +173,10 @@ def _counted(changes: Sequence[Trials], change: Trials) -> int:
     return len(changes) if change.exploratory else sum(not other.exploratory for other in changes)
 
 
-def _walk(yardstick: Yardstick, base: Trials, changes: Sequence[Trials], rules: Rules) -> dict[str, _Judged | None]:
+def _walk(analysis: Analysis, base: Trials, changes: Sequence[Trials], rules: Rules) -> dict[str, _Judged | None]:
     """Goes from look to look; each change keeps the last judgement it got, None where its seeds reached no look.
 
-    Only changes that were *found* lower the count of those left. One that is the same, or that failed, was not refuted:
+    Only changes that were significant lower the count of those left. One that is the same, or that failed, was not refuted:
     handing its share of the error to the others would break the family-wise level.
     """
     looks = Looks(rules.looks, rules.alpha, max(1, len(changes)))
@@ -172,11 +185,12 @@ def _walk(yardstick: Yardstick, base: Trials, changes: Sequence[Trials], rules: 
     left = len(changes)
     for look, seeds in enumerate(looks.seeds):
         ready = [change for change in going if _usable(base, change, seeds, rules.by_pairs)]
-        for change, now in zip(ready, _judge(yardstick, base, ready, looks, look, left)):
+        for change, now in zip(ready, _judge(analysis, base, ready, looks, look, left)):
             judged[change.name] = now
             if now.word != "not decided":
                 going.remove(change)
-            left -= now.corrected <= rules.alpha and seeds >= FEWEST_SEEDS
+            if now.p <= rules.alpha and seeds >= FEWEST_SEEDS:
+                left -= 1
     return judged
 
 
@@ -187,114 +201,138 @@ def _usable(base: Trials, change: Trials, seeds: int, by_pairs: bool) -> bool:
     return there and not change.all_problems(seeds) and not base.all_problems(needed)
 
 
-def _judge(yardstick: Yardstick, base: Trials, ready: Sequence[Trials], looks: Looks, look: int, left: int) -> list[_Judged]:
-    """The changes that have reached this look, corrected for ``left`` that were not found before it.
+def _judge(analysis: Analysis, base: Trials, ready: Sequence[Trials], looks: Looks, look: int, left: int) -> list[_Judged]:
+    """The changes that have reached this look. Every p is corrected over looks, then over changes, then over studies.
 
-    "By more than the margin" is a claim of its own, so it is corrected on its own, over all changes: what was found before
-    may or may not have been beyond the margin.
+    ``left``: the changes that were not significant before this look. "By more than the margin" is a claim of its own, so it is
+    corrected over all changes: what was significant before may or may not have been beyond the margin.
     """
     if not ready:
         return []
-    found = [yardstick.analyse(base, change, looks.seeds[look]) for change in ready]
-
-    def levels(p: Sequence[float], count: int) -> npt.NDArray[np.float64]:
-        return np.concatenate([looks.level(p, look), np.ones(count - len(ready))])  # the others: planned, but without a p here
-
-    all_levels = levels([float(one.p) for one in found], left)
-    corrected, seed_corrected = holm(all_levels), holm(levels([float(one.p_seed) for one in found], left))
-    beyond = holm(levels([float(one.p_beyond(yardstick.margin)) for one in found], looks.changes))
-    steps = left - np.argsort(np.argsort(all_levels, kind="stable"), kind="stable")
-    all_p, all_p_seed, all_p_beyond = (
-        [change.earlier.corrected(float(p), claim=claim) for change, p in zip(ready, row)]
-        for row, claim in ((corrected, "found"), (seed_corrected, "found"), (beyond, None))
-    )
+    all_effects = [analysis.effects(base, change, looks.seeds[look]) for change in ready]
+    levels = _over_looks([float(effects.p) for effects in all_effects], looks, look, left)
+    seed_levels = _over_looks([float(effects.p_seed) for effects in all_effects], looks, look, left)
+    beyond_levels = _over_looks([float(e.p_beyond(analysis.margin)) for e in all_effects], looks, look, looks.changes)
+    p = _over_studies(holm(levels), ready, claim="difference")
+    p_seed = _over_studies(holm(seed_levels), ready, claim="difference")
+    p_beyond = _over_studies(holm(beyond_levels), ready, claim=None)
+    steps = left - np.argsort(np.argsort(levels, kind="stable"), kind="stable")
     return [
-        _Judged(look, one, p, p_seed, p_beyond, int(step), _word(yardstick, change, one, looks, look, p))
-        for change, one, p, p_seed, p_beyond, step in zip(ready, found, all_p, all_p_seed, all_p_beyond, steps)
+        _Judged(
+            look=look,
+            effects=effects,
+            p=p[n],
+            p_seed=p_seed[n],
+            p_beyond=p_beyond[n],
+            steps=int(steps[n]),
+            word=_word(analysis, change, effects, looks, look, p[n]),
+        )
+        for n, (change, effects) in enumerate(zip(ready, all_effects))
     ]
+
+
+def _over_looks(p: Sequence[float], looks: Looks, look: int, count: int) -> npt.NDArray[np.float64]:
+    """p at this look as levels that Holm's method compares with alpha; 1 for changes that are planned but have no p here."""
+    return np.concatenate([looks.level(p, look), np.ones(count - len(p))])
+
+
+def _over_studies(p: npt.ArrayLike, changes: Sequence[Trials], *, claim: str | None) -> list[float]:
+    """p of each change, corrected for the studies that made the same claim about it before."""
+    return [change.earlier.corrected(float(one), claim=claim) for change, one in zip(changes, np.asarray(p))]
 
 
 def _same_level(looks: Looks, look: int, change: Trials) -> float:
     """The level of "same" at a look, for a change that other studies may have asked about before."""
-    return looks.same(look) * change.earlier.share(claim="same")
+    return looks.same_threshold(look) * change.earlier.share(claim="same")
 
 
-def _word(yardstick: Yardstick, change: Trials, found: TwoWayEffects, looks: Looks, look: int, corrected: float) -> Word:
-    """Rows 2, 3, 4 and 6 of the table (row 5 has the word of row 6)."""
+def _word(analysis: Analysis, change: Trials, effects: TwoWayEffects, looks: Looks, look: int, p: float) -> Word:
+    """Rows 2, 3, 4 and 6 (row 5 has the word of row 6). ``p`` is corrected."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
-    same = float(yardstick.p_same(found, change.earlier.margin)) < _same_level(looks, look, change)
-    return _word_of(yardstick, float(found.mean), same, corrected <= looks.alpha)
+    same = float(analysis.p_same(effects, change.earlier.margin)) < _same_level(looks, look, change)
+    return _word_of(analysis, float(effects.mean), is_same=same, is_significant=p <= looks.alpha)
 
 
-def _word_of(yardstick: Yardstick, mean: float, is_same: bool, is_found: bool) -> Word:
+def _word_of(analysis: Analysis, mean: float, *, is_same: bool, is_significant: bool) -> Word:
     if is_same:
         return "same"
-    if is_found:
-        return "better" if yardstick.metric.better(mean) else "worse"
+    if is_significant:
+        return "better" if analysis.metric.better(mean) else "worse"
     return "not decided"
 
 
-def _alone(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged, looks: Looks) -> dict[int, str]:
+def _alone(analysis: Analysis, base: Trials, change: Trials, judged: _Judged, looks: Looks) -> dict[int, str]:
     """The seeds without which the word would be another, each with that word."""
-    found = judged.found
-    nothing_differs = float(found.mean) == float(found.from_seeds) == float(found.from_documents) == 0.0
-    if found.seeds < FEWEST_SEEDS or nothing_differs:
+    effects = judged.effects
+    nothing_differs = float(effects.mean) == float(effects.from_seeds) == float(effects.from_documents) == 0.0
+    if effects.seeds < FEWEST_SEEDS or nothing_differs:
         return {}
-    without = yardstick.without_each_seed(base, change, found.seeds)
+    without = analysis.without_each_seed(base, change, effects.seeds)
     levels = np.minimum(looks.level(without.p, judged.look) * judged.steps, 1.0)
-    is_found = np.array([change.earlier.corrected(float(p)) for p in levels]) <= looks.alpha
-    is_same = yardstick.p_same(without, change.earlier.margin) < _same_level(looks, judged.look, change)
-    words = [_word_of(yardstick, float(mean), bool(s), bool(f)) for mean, s, f in zip(without.mean, is_same, is_found)]
-    return {label: word for label, word in zip(yardstick.labels, words) if word != judged.word}
+    is_significant = np.array([change.earlier.corrected(float(p)) for p in levels]) <= looks.alpha
+    is_same = analysis.p_same(without, change.earlier.margin) < _same_level(looks, judged.look, change)
+    words = [
+        _word_of(analysis, float(mean), is_same=bool(same), is_significant=bool(significant))
+        for mean, same, significant in zip(without.mean, is_same, is_significant)
+    ]
+    return {label: word for label, word in zip(analysis.labels, words) if word != judged.word}
 
 
-def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged | None, rules: Rules, changes: int) -> Verdict:
+def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judged | None, rules: Rules, changes: int) -> Verdict:
     looks = Looks(rules.looks, rules.alpha, max(1, changes))
     if judged is None:
         run = min(change.seeds, base.seeds) if rules.by_pairs else change.seeds
         reason = wording.waiting(run, rules.looks)
         headline = wording.headline(change.name, "not decided", reason)
-        return Verdict(change.name, "not decided", reason, headline, headline, (), None, change.exploratory, seeds_run=run)
+        return Verdict(
+            variant=change.name,
+            verdict="not decided",
+            reason=reason,
+            headline=headline,
+            sentence=headline,
+            exploratory=change.exploratory,
+            seeds_run=run,
+        )
     effect, same_level = rules.planned_effect or rules.margin, _same_level(looks, judged.look, change)
     evidence = replace(
         gather(
-            yardstick,
+            analysis,
             base,
             change,
-            judged.found,
+            judged.effects,
             same_level=same_level,
-            any_look_level=looks.found(judged.look, 1) if len(looks.seeds) > 1 else None,
-            needed=seeds_needed(judged.found, effect, changes, rules.alpha),
+            any_look_level=looks.threshold(judged.look, 1) if len(looks.seeds) > 1 else None,
+            needed=seeds_needed(judged.effects, effect, changes, rules.alpha),
         ),
-        seeds_next=seeds_needed(judged.found, effect, changes, rules.alpha * change.earlier.next_share(rules.looks[-1])),
-        documents_wanted=documents_wanted(judged.found, effect, changes, rules.alpha),
-        p_corrected=judged.corrected,
-        p_seed_corrected=judged.seed_corrected,
-        p_beyond_corrected=judged.beyond_corrected,
+        seeds_next=seeds_needed(judged.effects, effect, changes, rules.alpha * change.earlier.next_share(rules.looks[-1])),
+        documents_wanted=documents_wanted(judged.effects, effect, changes, rules.alpha),
+        p_corrected=judged.p,
+        p_seed_corrected=judged.p_seed,
+        p_beyond_corrected=judged.p_beyond,
     )
-    alone = _alone(yardstick, base, change, judged, looks)
-    story = Story(
-        change.name,
-        judged.word,
-        evidence,
-        looks,
-        judged.look,
-        effect,
-        alone,
-        change.exploratory,
-        rules.command,
-        (*change.earlier.remarks(rules.margin), *change.remarks, *rules.remarks),
-        len(change.earlier.others) + 1,
-        same_level,
+    alone = _alone(analysis, base, change, judged, looks)
+    explanation = Explanation(
+        name=change.name,
+        word=judged.word,
+        evidence=evidence,
+        looks=looks,
+        look=judged.look,
+        effect=effect,
+        alone=alone,
+        exploratory=change.exploratory,
+        command=rules.command,
+        remarks=(*change.earlier.remarks(rules.margin), *change.remarks, *rules.remarks),
+        studies=len(change.earlier.others) + 1,
+        same_level=same_level,
     )
     return Verdict(
         variant=change.name,
         verdict=judged.word,
-        reason=story.reason(),
-        headline=story.headline(),
-        sentence=story.sentence(),
-        details=tuple(story.details()),
+        reason=explanation.reason(),
+        headline=explanation.headline(),
+        sentence=explanation.sentence(),
+        details=tuple(explanation.details()),
         evidence=evidence,
         exploratory=change.exploratory,
         decided_alone_by=alone,
@@ -302,34 +340,43 @@ def _verdict(yardstick: Yardstick, base: Trials, change: Trials, judged: _Judged
     )
 
 
-def _baseline_broke(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
+def _baseline_broke(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     """Row 1, by the baseline: what was still open cannot be compared any more."""
-    problems, labels = base.all_problems(), yardstick.base_labels or yardstick.labels
+    problems, labels = base.all_problems(), analysis.base_labels or analysis.labels
     reason = wording.problem(problems, labels, base.seeds, "the baseline")
     headline = wording.headline(change.name, "invalid", reason)
     failed = tuple(labels[position] for position in problems)
     run = min(base.seeds, change.seeds)
-    return Verdict(change.name, "invalid", reason, headline, headline, (), None, change.exploratory, None, failed, run)
+    return Verdict(
+        variant=change.name,
+        verdict="invalid",
+        reason=reason,
+        headline=headline,
+        sentence=headline,
+        exploratory=change.exploratory,
+        failed_seeds=failed,
+        seeds_run=run,
+    )
 
 
-def _invalid(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
+def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     """Row 1. Where every number is there (a leak trained all the same), what one would have believed is told too."""
     problems = change.all_problems()
     seeds = min(base.seeds, change.seeds)
     complete = seeds > 1 and np.isfinite(change.values[:seeds]).all() and np.isfinite(base.values[:seeds]).all()
     evidence = None
     if complete:
-        found = yardstick.analyse(base, change, seeds)
-        evidence = gather(yardstick, base, change, found, same_level=ALPHA, any_look_level=None, needed=SeedsNeeded(None))
+        effects = analysis.effects(base, change, seeds)
+        evidence = gather(analysis, base, change, effects, same_level=ALPHA, any_look_level=None, needed=SeedsNeeded(None))
     rates = {"change": Rate(change.unstable(), change.seeds), "baseline": Rate(base.unstable(), base.seeds)}
     more_often = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
     unstable = more_often and rates["change"].failed < change.seeds  # one that always fails is not unstable: it does not train
     only_leaks = set(problems.values()) == {Problem.LEAK}
-    reason = "unstable" if unstable else wording.problem(problems, yardstick.labels, change.seeds, "it")
+    reason = "unstable" if unstable else wording.problem(problems, analysis.labels, change.seeds, "it")
     if only_leaks and change.leak:
         headline = wording.cheats(change.name, change.leak, trained=evidence is not None)
     elif unstable:
-        headline = wording.unstable(change.name, problems, yardstick.labels, rates["change"], rates["baseline"])
+        headline = wording.unstable(change.name, problems, analysis.labels, rates["change"], rates["baseline"])
     else:
         headline = wording.headline(change.name, "invalid", reason)
     believed = f" {wording.believed(evidence)}" if evidence is not None and only_leaks else ""
@@ -341,7 +388,7 @@ def _invalid(yardstick: Yardstick, base: Trials, change: Trials) -> Verdict:
         sentence=headline + believed,
         evidence=evidence,
         exploratory=change.exploratory,
-        failed_seeds=tuple(yardstick.labels[position] for position in problems),
+        failed_seeds=tuple(analysis.labels[position] for position in problems),
         seeds_run=seeds,
         rates=rates if unstable else None,
     )

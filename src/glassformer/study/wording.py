@@ -1,4 +1,4 @@
-"""Evidence -> plain English: the reason, the short sentence of a verdict, what bites, and the details behind it.
+"""Evidence -> plain English: the reason, the short sentence of a verdict, its caveats, and the details behind it.
 
 Says better or worse, so that nobody needs the sign of a difference. Computes no statistics; decides nothing.
 """
@@ -27,8 +27,8 @@ EXPLORATORY = "Exploratory, added after the plan:"
 def number(value: float, half_width: float | None = None) -> str:
     """As many decimals as the uncertainty leaves meaning: two digits of the half width, or four digits without one."""
     scale = half_width if half_width and math.isfinite(half_width) else abs(value) / 100.0
-    if scale == 0.0:
-        return f"{value:g}"
+    if scale == 0.0 or 0.0 < abs(value) < 1e-6 > scale:  # 8.1e-09 is read at a glance, 0.0000000081 is not
+        return f"{value:.2g}"
     return f"{value:.{max(0, min(10, 1 - math.floor(math.log10(scale))))}f}"
 
 

@@ -118,7 +118,7 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     report = check_model(network.to(runtime.device), causal=causal, runtime=runtime)
     return {
         "status": "finished",
-        "check": report.plain(),
+        "check": report.to_dict(),
         "device": runtime.device.type,
         "machine": machine_of(environment(runtime)),
         "parameters": cost.cost.parameters,
@@ -183,4 +183,4 @@ def _checked(values: dict[str, Any], *, trained: bool) -> CheckReport | None:
     """
     if values["check"] is None or (trained and values["check_trained"]):
         return None
-    return CheckReport.from_plain(values["check"])
+    return CheckReport.from_dict(values["check"])

@@ -11,7 +11,7 @@ from glassformer.training.slots import OPTIMIZERS, SCHEDULES, OptimizerConfig, S
 
 
 class TrainingConfig(Config):
-    """One step sees ``batch_size`` rows; ``accumulate`` micro-batches save memory and change nothing else."""
+    """One step sees ``batch_size`` rows; ``accumulate`` micro-batches of it save memory."""
 
     steps: int | None = Field(default=None, ge=1)
     """How many steps."""
@@ -20,7 +20,7 @@ class TrainingConfig(Config):
     batch_size: int = Field(default=32, ge=1, le=1 << 20)
     """Rows of one step."""
     accumulate: int = Field(default=1, ge=1)
-    """Pieces that a batch is cut into, to save memory; the result is the same."""
+    """Micro-batches that a batch is cut into, to save memory; without dropout the result is the same up to rounding."""
     lr: float = Field(default=1e-3, gt=0)
     """The highest learning rate; the schedule multiplies it."""
     weight_decay: float = Field(default=0.1, ge=0)

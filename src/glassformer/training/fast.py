@@ -48,7 +48,7 @@ def compile_loss(step: TrainStep) -> None:
 
     if hasattr(inductor, "deterministic"):
         inductor.deterministic = True  # kernels are not chosen by timing them, so two runs choose the same
-    step.loss_of, step.fused = torch.compile(step.loss_of, dynamic=False), True
+    step.compute_loss, step.compiled = torch.compile(step.compute_loss, dynamic=False), True
 
 
 class _Captured(NamedTuple):
@@ -89,8 +89,8 @@ class GraphedStep:
         return StepOutcome(captured.outcome.loss.clone(), captured.outcome.grad_norm.clone())
 
     @property
-    def unrecorded(self) -> TrainStep:
-        """The step that was recorded."""
+    def uncaptured(self) -> TrainStep:
+        """The step that was captured."""
         return self._step
 
     def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
@@ -117,7 +117,7 @@ class GraphedStep:
     @contextmanager
     def _as_before(self) -> Iterator[None]:
         """Weights and optimizer are afterwards as they were."""
-        weights = {name: parameter.detach().clone() for name, parameter in self._step.loss.network.named_parameters()}
+        weights = {name: parameter.detach().clone() for name, parameter in self._step.loss_module.network.named_parameters()}
         state = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
         try:
             yield
@@ -126,7 +126,7 @@ class GraphedStep:
 
     @torch.no_grad()
     def _put_back(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        for name, parameter in self._step.loss.network.named_parameters():
+        for name, parameter in self._step.loss_module.network.named_parameters():
             parameter.copy_(weights[name])
         for name, tensor in self.optimizers.tensors().items():
             if name in state:

@@ -27,9 +27,9 @@ class TrainingLoss(nn.Module):
         super().__init__()
         self.network, self.objective, self.runtime, self.smoothing = network, objective, runtime, smoothing
 
-    def forward(self, tensors: dict[str, Tensor], noise: Tensor | None = None) -> Tensor:
+    def forward(self, tensors: dict[str, Tensor], dropout_seed: Tensor | None = None) -> Tensor:
         with self.runtime.autocast():
-            return self.objective.loss(self.network, Batch(**tensors), noise=noise, smoothing=self.smoothing)
+            return self.objective.loss(self.network, Batch(**tensors), noise=dropout_seed, smoothing=self.smoothing)
 
     def count(self, batch: Batch) -> Tensor:
         """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by."""

@@ -1,8 +1,8 @@
 """What an optimizer is here: groups of weights, what is remembered of each, a step. Torch's own are, and so are lighter ones.
 
 To make a ``torch.optim.Optimizer``, to step it or to clear its gradients imports torch's compiler, a second and more of
-every process, also when nothing is compiled. ``PlainOptimizer`` does without: its variants call torch's functions of the
-same names (``torch.optim.adamw.adamw``), so that every bit is the one torch's class would give.
+every process, also when nothing is compiled. ``FunctionalOptimizer`` does without: its variants call torch's functions
+(``torch.optim.adamw.adamw``), so that every bit is the one torch's class would give.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Optimizer(Protocol):
     def zero_grad(self, set_to_none: bool = True) -> None: ...
 
 
-class PlainOptimizer(ABC):
-    """An optimizer with nothing around it. ``settings`` hold for every group that does not say otherwise."""
+class FunctionalOptimizer(ABC):
+    """An optimizer around a function. ``settings`` hold for every group that does not say otherwise."""
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], **settings: Any) -> None:
         self.defaults: dict[str, Any] = settings

@@ -15,7 +15,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from glassformer.training.optimizer import PlainOptimizer
+from glassformer.training.optimizer import FunctionalOptimizer
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial a x + b x³ + c x⁵, which drives singular values towards 1 (Jordan et al. 2024)."""
@@ -37,7 +37,7 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
 
 
 @final
-class Orthogonal(PlainOptimizer):
+class Orthogonal(FunctionalOptimizer):
     """Muon's part of the optimizer. ``lr`` may be a tensor, as a captured step needs it."""
 
     def __init__(self, matrices: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float) -> None:

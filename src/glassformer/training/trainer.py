@@ -1,7 +1,7 @@
 """Batches and a model -> a trained model, step by step; evaluates, records, saves and stops when it should.
 
 Takes everything from above as arguments: how to evaluate, where records go, how to save. What happens at step n depends
-only on the weights and (seed, n), so a run that was killed goes on as if nothing had happened.
+only on the weights, the optimizer's state and (seed, n), so a run that was killed goes on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopRequested, StopSignal
-from glassformer.training.step import StepOutcome
+from glassformer.training.step import StepOutcome, TrainStep
 
 
 class BatchSource(Protocol):
@@ -57,15 +57,15 @@ class TrainingState:
     seconds: float = 0.0
     """Time spent so far, in all the processes that worked on the run."""
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "step"}
 
     @classmethod
-    def from_plain(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
-        """What ``plain`` gave, at ``step``; keys that are no part of it are passed over."""
+    def from_dict(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
+        """What ``to_dict`` gave, at ``step``; keys that are no part of it are passed over."""
         if "best_loss" in values:  # checkpoints of versions that knew no other metric
             values = {"best_value": values["best_loss"], **values}
-        return cls(step, **{key: values[key] for key in cls().plain() if key in values})
+        return cls(step, **{key: values[key] for key in cls().to_dict() if key in values})
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Trainer:
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
-        self._phase = "compile" if getattr(step, "fused", False) else "first step"
+        self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
 
     def run(self, state: TrainingState) -> TrainingState:
@@ -166,7 +166,7 @@ class Trainer:
         more = next((n for n in range(2 * micro_batches, batch_size + 1) if batch_size % n == 0), None)
         if self.training.out_of_memory != "halve" or more is None:
             cut = (
-                f"Cut the batch into more micro-batches with --set training.accumulate={more} (same result, less memory), let "
+                f"Cut the batch into more micro-batches with --set training.accumulate={more} (less memory), let "
                 "it happen by itself with --set training.out_of_memory=halve, or make"
             )
             raise OutOfMemory(

@@ -27,22 +27,22 @@ from glassformer.report.page import (
 )
 
 
-def page_plain(page: Page) -> dict[str, Any]:
+def page_to_dict(page: Page) -> dict[str, Any]:
     """The whole page."""
     return {
         "title": page.title,
         "subtitle": page.subtitle,
         "footer": page.footer,
         "tainted": _taint(page.tainted),
-        "blocks": blocks_plain(page.sections),
+        "blocks": blocks_to_dicts(page.sections),
     }
 
 
-def blocks_plain(blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    return [_plain(block) for block in blocks]
+def blocks_to_dicts(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    return [_to_dict(block) for block in blocks]
 
 
-def _plain(block: Block) -> dict[str, Any]:
+def _to_dict(block: Block) -> dict[str, Any]:
     match block:
         case Heading(text):
             return {"kind": "heading", "text": text}
@@ -69,12 +69,12 @@ def _plain(block: Block) -> dict[str, Any]:
         case Listing(text, caption):
             return {"kind": "listing", "text": text, "caption": caption}
         case Fold(title, sections):
-            return {"kind": "fold", "title": title, "blocks": blocks_plain(sections)}
+            return {"kind": "fold", "title": title, "blocks": blocks_to_dicts(sections)}
 
 
 def _taint(reason: str | None) -> dict[str, Any] | None:
     """The banner before what may not be trusted."""
-    return _plain(Banner(reason, "taint")) if reason else None
+    return _to_dict(Banner(reason, "taint")) if reason else None
 
 
 def _table(block: Table) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Desk:
     def overview(self) -> dict[str, Any]:
         """The table of runs; runs that links bring in from outside are not shown."""
         with self.lock:
-            table = self.table.plain()
+            table = self.table.to_dict()
         kept, inside = [], dict[str, bool]()  # hundreds of runs lie in few folders: each is asked about once
         for row in table["runs"]:
             above, _, _ = row["folder"].rpartition("/")

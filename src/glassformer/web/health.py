@@ -72,7 +72,7 @@ def evaluation_of(run: RunDirectory) -> Evaluation | None:
     if file is None or not file.is_file():
         return None
     try:
-        return Evaluation.from_plain(read_json(file))
+        return Evaluation.from_dict(read_json(file))
     except (GlassformerError, KeyError, TypeError, ValueError, AttributeError):
         return None
 

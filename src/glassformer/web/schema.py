@@ -40,7 +40,7 @@ def config_schema(config: type[Config], depth: int = 0) -> dict[str, Any]:
             properties[name] = plain.get(name, {})
         if not field.is_required() and "default" not in properties[name]:
             default = field.get_default(call_default_factory=True)
-            properties[name]["default"] = default.plain() if isinstance(default, Config) else _jsonable(default)
+            properties[name]["default"] = default.to_dict() if isinstance(default, Config) else _jsonable(default)
     required = [name for name, field in config.model_fields.items() if field.is_required()]
     about = (config.__doc__ or "").strip().splitlines()
     return {
@@ -79,7 +79,7 @@ def _jsonable(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Config):
-        return value.plain()
+        return value.to_dict()
     if isinstance(value, list | tuple | set | frozenset):
         return [_jsonable(one) for one in value]
     if isinstance(value, dict):

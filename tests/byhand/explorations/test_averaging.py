@@ -3,10 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.byhand.explorations.averaging import averaging, directions, leak_formula
+from glassformer.byhand.explorations.averaging import averaging, directions
 from glassformer.byhand.explorations.base import orthonormal_rows
 from glassformer.byhand.solving.margin import widest_margin
 from glassformer.byhand.weights import weights_of
+
+
+def leak_formula(n, lead):
+    """The weight on the n - 2 unwanted values when the wanted two lead them all by ``lead``."""
+    return (n - 2) / (n - 2 + 2 * np.exp(lead))
 
 
 @pytest.mark.parametrize("n", [3, 5, 11])

@@ -27,7 +27,7 @@ class TestEveryExploration:
     def test_runs_with_other_sizes_and_shows_itself(self, name):
         result = explore(name, **SMALL[name])
         assert {**result.settings, **SMALL[name]} == result.settings
-        document = json.loads(json.dumps(result.plain(), allow_nan=False))
+        document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
         assert document["exploration"] == name
         assert document["question"].endswith("?")
         assert len(result.text) > 300

@@ -61,7 +61,7 @@ def test_sentences_can_be_read():
     assert twin.sentence().startswith("key 1 = key 3 (exactly). Whatever the query, key 1 has the same score; ")
     several = Mixture({2: 1.0}, {0: 0.25, 1: 0.75}, exact=False)
     assert several.sentence().startswith("key 3 = 0.25 key 1 + 0.75 key 2 (up to rounding). So the score of key 3 is fixed by")
-    assert GOOD.plain()["outside"] == [
+    assert GOOD.to_dict()["outside"] == [
         {"key": 2, "coefficient": 0.5, "exact": "1/2"},
         {"key": 3, "coefficient": 0.5, "exact": "1/2"},
     ]
@@ -88,7 +88,7 @@ def test_fixed_proportions():
         "key 1 - 2 key 2 + key 3 = 0 (exactly), and the coefficients add up to 0. So for every query "
         "log p1 - 2 log p2 + log p3 = 0, but the goal asks for -1.386."
     )
-    assert proof.plain()["value"] == pytest.approx(-2 * math.log(2))
+    assert proof.to_dict()["value"] == pytest.approx(-2 * math.log(2))
 
 
 def test_limit_sentence():

@@ -37,7 +37,7 @@ def test_scale_and_length():
     assert np.linalg.norm(found.rescaled) == pytest.approx(10)
     assert found.kl == pytest.approx(-np.log(found.weights[0]), rel=1e-9)
     assert found.own_kl == pytest.approx(-np.log1p(-found.own_weights[1:].sum()), rel=1e-6, abs=0)
-    assert set(found.plain()) == {"logits", "query", "own_weights", "own_kl", "rescaled_query", "weights", "kl"}
+    assert set(found.to_dict()) == {"logits", "query", "own_weights", "own_kl", "rescaled_query", "weights", "kl"}
 
 
 def test_a_query_of_rounding_is_zero():

@@ -70,8 +70,8 @@ def test_approached():
 def test_plain_and_picture():
     for length in (None, 2.0):
         found = _replacement(length=length)
-        document = json.loads(json.dumps(found.plain(), allow_nan=False))
+        document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
         assert document["problem"]["replace"] == 3
         assert document["proven"] is True
         assert "<svg" in found._repr_html_()
-    assert _replacement().plain()["output"] == pytest.approx([2])
+    assert _replacement().to_dict()["output"] == pytest.approx([2])

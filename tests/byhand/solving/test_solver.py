@@ -101,9 +101,9 @@ def test_the_curve_falls_and_lies_below_least_squares():
 
 def test_plain_is_json_and_says_everything():
     for answer in (_one("worked", "select 1", values=np.eye(4)), _one("0;1;-1", "select 1"), solve("1,0;0,1", "identity")):
-        document = json.loads(json.dumps(answer.plain(), allow_nan=False))
+        document = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
         assert document["text"] == answer.text
-    plain = _one("0;1;-1", "select 1").plain()
+    plain = _one("0;1;-1", "select 1").to_dict()
     assert plain["reachable"] is False
     assert plain["certificate"]["outside"] == [
         {"key": 2, "coefficient": 0.5, "exact": "1/2"},

@@ -18,7 +18,7 @@ def test_the_file_alone_says_enough(tmp_path: Path) -> None:
     made = TOKENIZERS.parse({"kind": "bpe", "vocab": 270}).train(lambda: ["the lower the slower\n"] * 3)
     made.save(tmp_path / "tok.json")
     config = TOKENIZERS.parse({"file": str(tmp_path / "tok.json")})
-    assert config.plain() == {"kind": "file", "file": str(tmp_path / "tok.json")}
+    assert config.to_dict() == {"kind": "file", "file": str(tmp_path / "tok.json")}
     loaded = config.train(never)
     assert (loaded.kind, loaded.encode("the slower")) == ("bpe", made.encode("the slower"))
 

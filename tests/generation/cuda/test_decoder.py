@@ -74,7 +74,7 @@ def long_runs(monkeypatch):
 
 def sequences_of_one_length(number: int) -> list[TokenSequence]:
     return [
-        TokenSequence(row=row, ids=[row, row + 1], seed=7 + row, context=CONTEXT, max_new_tokens=45 + row % 2)
+        TokenSequence(prompt_index=row, ids=[row, row + 1], seed=7 + row, context=CONTEXT, max_new_tokens=45 + row % 2)
         for row in range(number)
     ]
 
@@ -95,7 +95,7 @@ def test_windows_of_every_size_move_on(by_reference, run, long_runs, context, pr
 
     def sequences() -> list[TokenSequence]:
         ids = [[(3 * row + at) % VOCABULARY for at in range(prompt)] for row in range(3)]
-        return [TokenSequence(row=row, ids=ids[row], seed=row, context=context, max_new_tokens=40) for row in range(3)]
+        return [TokenSequence(prompt_index=row, ids=ids[row], seed=row, context=context, max_new_tokens=40) for row in range(3)]
 
     expected = by_reference(model, sequences(), Sampling())
     assert run(model, sequences(), Sampling(), rows=3, stride=CONTEXT) == expected

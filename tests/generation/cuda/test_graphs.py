@@ -8,7 +8,7 @@ from weakref import WeakMethod
 import pytest
 import torch
 
-from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps, can_capture, modules_of
+from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps, can_capture
 
 
 class Counter:
@@ -57,15 +57,3 @@ def test_only_a_model_on_cuda_that_nobody_looks_into_is_captured(monkeypatch):
     assert not can_capture(model)
     handle.remove()
     assert can_capture(model)
-
-
-def test_modules_of_a_model_are_those_torch_knows():
-    class Empty(torch.nn.Dropout):
-        def __len__(self) -> int:  # such a module is false
-            return 0
-
-    inner = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.ReLU()))
-    inner.register_module("nothing", None)
-    model = torch.nn.ModuleDict({"one": inner, "two": Empty()})
-    assert {id(module) for module in modules_of(model)} == {id(module) for module in model.modules()}
-    assert len(modules_of(model)) == 6

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.model.dims import Dims
 from glassformer.model.feedforwards.gated import GatedConfig
-from glassformer.model.feedforwards.plain import GELUConfig
+from glassformer.model.feedforwards.mlp import GELUConfig
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, bias=False)
 

@@ -163,7 +163,6 @@ def test_unscaled_products_are_sharper_by_the_root_of_the_head_width() -> None:
         usual.qkv.weight[:D] *= 2.0  # sqrt(E) for heads of 4: queries twice as long and then scaled, or not scaled
         usual.qkv.bias[:D] *= 2.0
     torch.testing.assert_close(unscaled(x_BTD, context, Positions(), None), usual(x_BTD, context, Positions(), None))
-    assert (usual.is_plain, unscaled.is_plain) == (True, False)
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -183,4 +182,4 @@ def test_a_masked_position_beyond_the_context_is_refused() -> None:
     objection = DotConfig(masked=[2, 9]).objection(DIMS)
     assert objection is not None
     assert "position 9 is not in the context; positions go from 0 to 6" in objection
-    assert DotConfig().plain() == {"kind": "dot", "fused": True}  # old recipes read as before
+    assert DotConfig().to_dict() == {"kind": "dot", "fused": True}  # old recipes read as before

@@ -10,7 +10,7 @@ from glassformer.study.executors.inline import InlineExecutor
 
 def test_a_task_survives_json() -> None:
     task = Task("trial", "alibi, seed 3", {"recipe": {"seed": 3}, "plugins": []})
-    assert Task.from_plain(json.loads(json.dumps(task.plain()))) == task
+    assert Task.from_dict(json.loads(json.dumps(task.to_dict()))) == task
 
 
 def test_withdrawn_tasks_are_not_begun() -> None:

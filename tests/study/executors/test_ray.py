@@ -59,7 +59,7 @@ def test_a_study_on_two_nodes_gives_the_numbers_of_one_process(cluster, recipe, 
     vary: dict[str, list[Any]] = {"model.positions": ["none"], "model.merge": ["reweight"]}
     here = compare(recipe, vary, seeds=2, out=tmp_path / "here", on="inline")
     there = compare(recipe, vary, seeds=2, out=tmp_path / "there", on="ray", address=cluster)
-    assert [one.plain() for one in there.verdicts] == [one.plain() for one in here.verdicts]
+    assert [one.to_dict() for one in there.verdicts] == [one.to_dict() for one in here.verdicts]
     for name in ("base", "model.positions=none"):
         assert there.seed_values(name).tolist() == here.seed_values(name).tolist()
     assert not ray.is_initialized()  # the connection was ours, and is ended

@@ -31,7 +31,7 @@ def test_it_serves_until_a_stop() -> None:
 
 def test_the_end_of_the_stream_is_seen_while_a_task_runs() -> None:
     gone = threading.Event()
-    tasks = listen(io.StringIO(json.dumps(TASK.plain()) + "\n"), gone.set)
+    tasks = listen(io.StringIO(json.dumps(TASK.to_dict()) + "\n"), gone.set)
     assert gone.wait(timeout=5)
     assert tasks.get(timeout=5) == TASK
 
@@ -50,7 +50,7 @@ def worker():
 
 def test_a_real_one_answers_and_dies_with_its_driver(worker) -> None:
     assert "ready" in json.loads(worker.stdout.readline())
-    worker.stdin.write(json.dumps(TASK.plain()) + "\n")
+    worker.stdin.write(json.dumps(TASK.to_dict()) + "\n")
     worker.stdin.flush()
     answer = json.loads(worker.stdout.readline())
     assert answer["status"] == "failed"

@@ -24,7 +24,7 @@ def test_the_first_step_by_hand() -> None:
 def test_settings() -> None:
     config = AdamWConfig.parse({"betas": [0.8, 0.9], "eps": 1e-6})
     assert config.betas == (0.8, 0.9)
-    assert AdamWConfig.parse({"betas": config.plain()["betas"]}).betas == (0.8, 0.9)
+    assert AdamWConfig.parse({"betas": config.to_dict()["betas"]}).betas == (0.8, 0.9)
     (optimizer,) = config.build({"w": nn.Parameter(torch.ones(2, 2))}, lr=0.1, weight_decay=0.0)
     assert optimizer.param_groups[0]["betas"] == (0.8, 0.9)
 

@@ -12,7 +12,7 @@ def test_text_comes_in_pieces_with_what_stood_beside(page, trained_folder) -> No
     wanted = {"run": "run", "prompt": "the", "max_new_tokens": 9, "temperature": 0.7, "seed": 5}
     *pieces, last = [json.loads(line) for line in page.post("/api/generate", json=wanted).text.splitlines()]
     (sample,) = load(trained_folder / "run").generate("the", max_new_tokens=9, temperature=0.7, seed=5)
-    assert last["sample"] == sample.plain()
+    assert last["sample"] == sample.to_dict()
     assert "".join(piece["piece"] for piece in pieces) == sample.text
     assert len(last["tokens"]) == sample.tokens == 9
     for one in last["tokens"]:

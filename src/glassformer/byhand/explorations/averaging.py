@@ -25,11 +25,6 @@ def directions(keys: Array) -> dict[str, Array]:
     return dict(zip(NAMES, (pair, pair - others, best / np.linalg.norm(best))))
 
 
-def leak_formula(n: int, lead: float | Array) -> float | Array:
-    """The weight on the n - 2 unwanted values when the wanted two lead them all by ``lead``."""
-    return (n - 2) / (n - 2 + 2 * np.exp(lead))
-
-
 @exploration("averaging", "How does attention average two of n values?")
 def averaging(*, n: int = 12, d: int = 16, beta: float = 8.0, seed: int = 0) -> Exploration:
     """n orthonormal keys; what the two constructions leak, against beta, against n, and at equal length of the query."""

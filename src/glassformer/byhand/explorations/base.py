@@ -60,7 +60,7 @@ class Exploration(Result):
     def text(self) -> str:
         return self.paragraph
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "exploration": self.name,
             "question": self.question,

@@ -36,7 +36,7 @@ class Certificate(ABC):
     def sentence(self) -> str: ...
 
     @abstractmethod
-    def plain(self) -> dict[str, Any]: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 @final
@@ -86,12 +86,12 @@ class Mixture(Certificate):
             f"{some_keys(self.members)}: while these keep their wanted differences, {fall}, and cannot be ignored."
         )
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "kind": "mixture",
             "exact": self.exact,
-            "outside": _plain(self.outside),
-            "members": _plain(self.members),
+            "outside": _to_dicts(self.outside),
+            "members": _to_dicts(self.members),
             "sentence": self.sentence(),
         }
 
@@ -126,11 +126,11 @@ class FixedProportion(Certificate):
             f"{combination(self.coefficients, 'log p')} = 0, but the goal asks for {number(self.value)}."
         )
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "kind": "fixed proportion",
             "exact": self.exact,
-            "coefficients": _plain(self.coefficients),
+            "coefficients": _to_dicts(self.coefficients),
             "value": self.value,
             "sentence": self.sentence(),
         }
@@ -147,7 +147,7 @@ def _combine(keys: Any, plus: Coefficients, minus: Coefficients) -> list[Any]:
     return [sum(c * keys[i][e] for i, c in plus.items()) - sum(c * keys[i][e] for i, c in minus.items()) for e in width]
 
 
-def _plain(coefficients: Coefficients) -> list[dict[str, Any]]:
+def _to_dicts(coefficients: Coefficients) -> list[dict[str, Any]]:
     """One entry a key, numbered from 1; the exact fraction as text where there is one."""
     entries = []
     for place, c in coefficients.items():

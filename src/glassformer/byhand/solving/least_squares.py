@@ -31,7 +31,7 @@ class LeastSquares:
     weights: Array
     kl: float
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "logits": self.logits.tolist(),
             "query": self.query.tolist(),

@@ -106,10 +106,10 @@ class Replacement(Result):
             return f"Proved: no {such} does better ({self.how})."
         return f"Not proved best ({self.how}): no {such} has a KL below {number(self.lower)}; between the two nothing is known."
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "problem": {
-                **self.problem.plain(),
+                **self.problem.to_dict(),
                 "replace": self.place + 1,
                 "length": self.length,
                 "query_given": self.given_query,
@@ -119,7 +119,7 @@ class Replacement(Result):
             "why": self.why,
             "how": self.how,
             "longer_query_reaches": self.longer_query_reaches,
-            "certificate": None if self.certificate is None else self.certificate.plain(),
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
             "key": self.key.tolist(),
             "query": self.query.tolist(),
             "weights_before": self.before.tolist(),

@@ -48,7 +48,7 @@ class Curve:
     best: Array
     least_squares: Array
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rows = {"lengths": self.lengths, "kl": self.best, "least_squares_kl": self.least_squares}
         return {name: row.tolist() for name, row in rows.items()}
 
@@ -120,14 +120,14 @@ class Answer(Result):
 
         return tell(self)
 
-    def plain(self) -> dict[str, Any]:
-        return {**self.without_curve(), "curve": self.curve.plain(), "text": self.text}
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.without_curve(), "curve": self.curve.to_dict(), "text": self.text}
 
     def without_curve(self) -> dict[str, Any]:
         """Everything but the curve, which takes forty solutions more, and the text."""
         margin, certificate = self.reach.margin, self.reach.certificate
         return {
-            "problem": {**self.problem.plain(), "row": self.place + 1},
+            "problem": {**self.problem.to_dict(), "row": self.place + 1},
             "goal": self.goal.tolist(),
             "reachable": self.reachable,
             "attained": self.reach.attained,
@@ -135,7 +135,7 @@ class Answer(Result):
             "direction": None if margin is None else margin.direction.tolist(),
             "margin": None if margin is None else {"value": margin.low, "at_most": margin.high},
             "start": self.reach.start.tolist(),
-            "certificate": None if certificate is None else certificate.plain(),
+            "certificate": None if certificate is None else certificate.to_dict(),
             "limit": {"kl": self.reach.best_kl, "weights": self.reach.best_weights.tolist()},
             "query": self.query.tolist(),
             "length": float(np.linalg.norm(self.query)),
@@ -143,7 +143,7 @@ class Answer(Result):
             "kl": self.kl,
             "gap": self.best.gap,
             "output": None if self.output is None else self.output.tolist(),
-            "least_squares": self.least_squares.plain(),
+            "least_squares": self.least_squares.to_dict(),
         }
 
     def figure(self) -> Figure:
@@ -193,9 +193,9 @@ class Answers(Result):
 
         return tell_all(self)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "problem": self.problem.plain(),
+            "problem": self.problem.to_dict(),
             "reachable": self.reachable,
             "queries": self.queries.tolist(),
             "weights": self.weights.tolist(),

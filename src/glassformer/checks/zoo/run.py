@@ -128,7 +128,7 @@ def examine(name: str) -> dict[str, Any]:
     except Exception as error:
         return {"class": name, "built": True, "error": in_short(error)}
     seconds = {"seconds": round(time.perf_counter() - wall, 2), "cpu_seconds": round(time.process_time() - cpu, 2)}
-    plain = report.plain()
+    plain = report.to_dict()
     findings = [
         {**{key: finding[key] for key in ("law", "where", "from_position", "to_position", "size")}, "example": _brief(finding)}
         for finding in plain["findings"]

@@ -1,1 +1,1 @@
-"""Generation on CUDA: the same tokens by CUDA graphs, in bf16 by fused kernels. Nothing else in the project needs it."""
+"""Generation on CUDA: batch.py's work by CUDA graphs, in bf16 by fused kernels. Only generate.py asks for it."""

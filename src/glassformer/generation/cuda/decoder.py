@@ -18,7 +18,7 @@ from weakref import WeakMethod, ref
 import torch
 from torch import Tensor
 
-from glassformer.generation.batch import COMPARED, PREFILL_TOKENS, SLACK, Row, learn_rounding, rounds_as_float32
+from glassformer.generation.batch import COMPARED, PREFILL_TOKENS, SLACK, BatchRow, learn_rounding, rounds_as_float32
 from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps
 from glassformer.generation.reference import choose_next, next_scores, seen_ids
 from glassformer.generation.sampling import Sampling, choose
@@ -46,7 +46,7 @@ NEEDS_RECOMPUTATION = -1
 
 
 @dataclass(slots=True)
-class _Row(Row):
+class _SyncedRow(BatchRow):
     """``synced``: the device knows where the sequence ends."""
 
     synced: bool = False
@@ -81,18 +81,18 @@ class CUDADecoder:
 
     def __init__(self, model: Transformer, sampling: Sampling, *, rows: int, capacity: int) -> None:
         self._model, self.sampling, self.max_rows, self.capacity = ref(model), sampling, rows, capacity
-        self.device, self.exact = model.embedding.weight.device, rounds_as_float32(model)
+        self.device, self.recompute_unsure = model.embedding.weight.device, rounds_as_float32(model)
         self.cache = model.new_cache(capacity=capacity, rows=rows)
         self.cache.placement.copy = _copy
-        self.rows: list[_Row] = []
+        self.rows: list[_SyncedRow] = []
         self.ends_4B = torch.zeros(4, rows, dtype=torch.long, device=self.device)
         self.last_B, self.position_B, self.index_B, self.seeds_B = self.ends_4B
         self.scores_BV = torch.zeros(rows, model.dims.vocabulary, device=self.device)
         # A run of steps is at most as long as the window; capturing one, perhaps the last, takes some steps more.
         self.output_tokens_BN = self.last_B.new_zeros(rows, capacity + WARM_UP)
         self.first_B, self.before_B = torch.zeros(2, rows, dtype=torch.long, device=self.device)  # index and last id before it
-        self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.exact else 0
-        self.known: dict[int, Tensor] = {}  # scores by the reference that came with prefill, by row
+        self.slack, self.to_compare = torch.tensor(SLACK, device=self.device), COMPARED if self.recompute_unsure else 0
+        self.reference_scores: dict[int, Tensor] = {}  # scores by the reference that came with prefill, by row
         self.seen_BV: Tensor | None = None
         if sampling.repetition_penalty != 1.0:
             self.seen_BV = torch.zeros(rows, model.dims.vocabulary, dtype=torch.bool, device=self.device)
@@ -119,8 +119,8 @@ class CUDADecoder:
 
     def reset(self) -> None:
         """As after it was made; the CUDA graphs stay."""
-        self.rows, self.known = [], {}
-        self.to_compare = COMPARED if self.exact else 0
+        self.rows, self.reference_scores = [], {}
+        self.to_compare = COMPARED if self.recompute_unsure else 0
         self.slack.fill_(SLACK)
         if self.fast:  # it reads nothing of the cache that it has not written for this sequence
             self.fast.refresh()
@@ -134,14 +134,14 @@ class CUDADecoder:
         return [row for row, one in enumerate(self.rows) if one.sequence.reason is None]
 
     def run(self, sequences: Iterable[TokenSequence]) -> None:
-        waiting = (_Row(sequence) for sequence in sequences if sequence.reason is None)
+        waiting = (_SyncedRow(sequence) for sequence in sequences if sequence.reason is None)
         while active := self._fill_rows(waiting):
             self._prefill([row for row in active if self.rows[row].start != self.rows[row].sequence.start])
             self._sync([row for row in active if not self.rows[row].synced])
             for output_tokens_BN in self._run_steps():
                 self._accept(output_tokens_BN)
 
-    def _fill_rows(self, waiting: Iterator[_Row]) -> list[int]:
+    def _fill_rows(self, waiting: Iterator[_SyncedRow]) -> list[int]:
         """Waiting sequences take the rows of ended ones. The rows that are still running; none when all have ended."""
         for row, new in zip([row for row, one in enumerate(self.rows) if one.ended], waiting):
             self.rows[row] = new
@@ -169,21 +169,21 @@ class CUDADecoder:
     def _prefill(self, rows: list[int]) -> None:
         """Reads all but the last id of each window into the cache, in passes of rows of similar length."""
         for row in rows[: self.to_compare]:
-            self.known[row] = next_scores(self.model, self.rows[row].sequence)
-        self.to_compare -= len(self.known)
+            self.reference_scores[row] = next_scores(self.model, self.rows[row].sequence)
+        self.to_compare -= len(self.reference_scores)
         waiting = sorted(rows, key=lambda row: self.rows[row].sequence.window_length, reverse=True)
         while waiting:
             length = self.rows[waiting[0]].sequence.window_length - 1
-            share = self._rows_in_a_pass(length)
-            together, waiting = waiting[:share], waiting[share:]
+            count = self._rows_in_a_pass(length)
+            together, waiting = waiting[:count], waiting[count:]
             if length > 0:
                 padded: list[int] = []
                 for sequence in (self.rows[row].sequence for row in together):
                     padded += sequence.ids[sequence.start : -1]
                     padded += [0] * (length - sequence.window_length + 1)
                 in_order = together == list(range(len(together)))
-                places = slice(len(together)) if in_order else self._on_device(together)
-                self._read_windows(places, self._on_device(padded).view(-1, length))
+                at_rows = slice(len(together)) if in_order else self._on_device(together)
+                self._read_windows(at_rows, self._on_device(padded).view(-1, length))
         for row in rows:
             self.rows[row].start, self.rows[row].synced = self.rows[row].sequence.start, False
 
@@ -221,12 +221,12 @@ class CUDADecoder:
         sequences = [self.rows[row].sequence for row in self._active]
         ends = [min(sequence.remaining, sequence.room) for sequence in sequences]
         stride = WATCHED_STRIDE if sequences[0].watched else STRIDE
-        steps = 1 if self.known else min(stride, max(ends))
+        steps = 1 if self.reference_scores else min(stride, max(ends))
         if self.fast is not None and not sequences[0].watched:  # nothing but an end can come between: no look before the first
             steps = max(steps, min(ends))
         remaining = min(sequence.remaining for sequence in sequences) - steps
         on_the_way = self._begin_run(steps, max(sequence.window_length for sequence in sequences), in_two=steps <= min(ends))
-        sure = not (self.exact or sequences[0].watched) and len(sequences) == len(self.rows)
+        sure = not (self.recompute_unsure or sequences[0].watched) and len(sequences) == len(self.rows)
         all_move, room = sure and {sequence.room for sequence in sequences} == {steps}, window_stride(self.model.dims.context)
         while remaining > 0 and all_move and self._move_windows(steps):
             steps, all_move = min(room, remaining), room <= remaining
@@ -249,7 +249,7 @@ class CUDADecoder:
         if self.fast is not None and self.sampling.unfiltered:
             self._embed(len(self.rows))
         length, output_tokens_BN = self._length(seen, steps), self.output_tokens_BN[: len(self.rows), :steps]
-        long = not self.exact and in_two and steps >= 2 * LATE_STEPS
+        long = not self.recompute_unsure and in_two and steps >= 2 * LATE_STEPS
         pieces = []
         for begin, end in itertools.pairwise([0, steps - LATE_STEPS, steps] if long else [0, steps]):
             self.graphs(len(self.rows), length, end - begin)
@@ -264,10 +264,10 @@ class CUDADecoder:
             return False
         written_BN = torch.cat([self.before_B[:rows].unsqueeze(1), self.output_tokens_BN[:rows, :steps]], dim=1)
         windows_BT = written_BN[:, steps - length : steps].clamp(min=0)  # NEEDS_RECOMPUTATION is no id
-        share = self._rows_in_a_pass(length)
-        for begin in range(0, rows if length > 0 else 0, share):
-            places = slice(begin, min(begin + share, rows))
-            self._read_windows(places, windows_BT[places])
+        count = self._rows_in_a_pass(length)
+        for begin in range(0, rows if length > 0 else 0, count):
+            at_rows = slice(begin, min(begin + count, rows))
+            self._read_windows(at_rows, windows_BT[at_rows])
         self.position_B[:rows] = length
         return True
 
@@ -314,15 +314,10 @@ class CUDADecoder:
 
     def _choose(self, rows: int) -> None:
         """From the scores to the next ids, and the state one step on; a row at its window's end waits there to be read anew."""
-        last_B, position_B, index_B, seeds_B = (
-            self.last_B[:rows],
-            self.position_B[:rows],
-            self.index_B[:rows],
-            self.seeds_B[:rows],
-        )
+        last_B, position_B, index_B, seeds_B = self.ends_4B[:, :rows]
         seen_BV, scores_BV = None if self.seen_BV is None else self.seen_BV[:rows], self.scores_BV[:rows]
         choice = choose(scores_BV, self.sampling, seen_BV=seen_BV, seeds_B=seeds_B, index_B=index_B, slack=self.slack)
-        recompute_B = ~choice.sure_B if self.exact else scores_BV.isnan().any(dim=-1)
+        recompute_B = ~choice.sure_B if self.recompute_unsure else scores_BV.isnan().any(dim=-1)
         column_B1 = (index_B - self.first_B[:rows]).unsqueeze(1)
         self.output_tokens_BN[:rows].scatter_(
             1, column_B1, torch.where(recompute_B, NEEDS_RECOMPUTATION, choice.ids_B).unsqueeze(1)
@@ -335,31 +330,29 @@ class CUDADecoder:
 
     def _accept(self, output_tokens_BN: Tensor) -> None:
         """Takes the rows' tokens; not of a row whose sequence went another way in the meantime."""
-        recompute_B = (output_tokens_BN.numpy() == NEEDS_RECOMPUTATION).any(
-            axis=1
-        )  # faster than each row's list, and it wakes no threads
+        # numpy: faster than each row's list, and it wakes no threads
+        recompute_B = (output_tokens_BN.numpy() == NEEDS_RECOMPUTATION).any(axis=1)
         for row, (one, tokens, recompute) in enumerate(zip(self.rows, output_tokens_BN.tolist(), recompute_B.tolist())):
             if not one.synced:
                 continue
-            if recompute or row in self.known:
+            if recompute or row in self.reference_scores:
                 self._accept_with_recomputation(row, tokens)
             else:
                 one.sequence.accept_all(tokens)
 
     def _accept_with_recomputation(self, row: int, tokens: list[int]) -> None:
         """Takes a row's tokens, up to its window's end or a token that needs recomputation."""
-        one, known_1V = self.rows[row], self.known.pop(row, None)
-        tokens = tokens if known_1V is None else [NEEDS_RECOMPUTATION]
+        one, reference_1V = self.rows[row], self.reference_scores.pop(row, None)
+        tokens = tokens if reference_1V is None else [NEEDS_RECOMPUTATION]
         taken = tokens[: one.sequence.room]
         if NEEDS_RECOMPUTATION not in taken:
             one.sequence.accept_all(taken)
             return
         one.sequence.accept_all(taken[: taken.index(NEEDS_RECOMPUTATION)])
         if not one.ended:
-            scores_1V = next_scores(self.model, one.sequence) if known_1V is None else known_1V
-            if (
-                self.exact and taken.index(NEEDS_RECOMPUTATION) == len(tokens) - 1
-            ):  # the scores of the last step are still there
+            scores_1V = next_scores(self.model, one.sequence) if reference_1V is None else reference_1V
+            of_last_step = taken.index(NEEDS_RECOMPUTATION) == len(tokens) - 1  # whose scores are still there
+            if self.recompute_unsure and of_last_step:
                 learn_rounding(self.slack, scores_1V, self.scores_BV[row])
             one.sequence.accept(choose_next(scores_1V, one.sequence, self.sampling))
             one.synced = False

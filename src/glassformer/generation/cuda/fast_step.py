@@ -27,7 +27,7 @@ from glassformer.generation.cuda.kernels.residual import (
 )
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.pre import PreBlock
-from glassformer.model.feedforwards.plain import Plain
+from glassformer.model.feedforwards.mlp import MLP
 from glassformer.model.kernels import usable
 from glassformer.model.kv_cache import KVCache, ModelCache
 from glassformer.model.lookup import Lookup
@@ -74,7 +74,7 @@ class DotStep:
     def fits(attention: Attention) -> bool:
         mixer: Any = attention.mixer
         linear = type(mixer.qkv) is type(attention.output) is nn.Linear  # an adapted layer is more than its weight
-        usual = mixer.fused and mixer.is_plain
+        usual = mixer.fused and mixer.scale is None and mixer.masked_S is None
         return usual and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
 
     def refresh(self) -> None:
@@ -99,15 +99,15 @@ class DotStep:
 
 
 @final
-class PlainStep:
+class MLPStep:
     """Norm, up, activation; down and residual sum."""
 
-    def __init__(self, norm: nn.Module, feedforward: Plain) -> None:
+    def __init__(self, norm: nn.Module, feedforward: MLP) -> None:
         self.norm, self.feedforward, self.up = norm, feedforward, _fold(norm, feedforward.up)
         self.activation = ACTIVATIONS[type(feedforward.activation)]
 
     @staticmethod
-    def fits(feedforward: Plain) -> bool:
+    def fits(feedforward: MLP) -> bool:
         linear = type(feedforward.up) is type(feedforward.down) is nn.Linear
         exact = getattr(feedforward.activation, "approximate", "none") == "none"
         return linear and type(feedforward.activation) in ACTIVATIONS and exact and _only_taps(feedforward.neurons)
@@ -141,7 +141,7 @@ NORMS: dict[type[nn.Module], Callable[[Any], NormParameters]] = {
     RMSNorm: lambda norm: NormParameters(norm.weight, None, norm.eps, centred=False),
 }
 MIXERS: dict[type[nn.Module], type[DotStep]] = {Dot: DotStep}
-FEEDFORWARDS: dict[type[nn.Module], type[PlainStep]] = {Plain: PlainStep}
+FEEDFORWARDS: dict[type[nn.Module], type[MLPStep]] = {MLP: MLPStep}
 ACTIVATIONS: dict[type[nn.Module], str] = {nn.ReLU: "relu", nn.GELU: "gelu"}
 POSITION_TABLES: dict[type[nn.Module], Callable[[Any], Tensor]] = {
     Learned: lambda positions: positions.table.weight[positions.offset :],
@@ -189,14 +189,16 @@ class FastStep:
 
     def prefill(self, model: Transformer, ids_BT: Tensor, cache: ModelCache) -> None:
         """Reads windows into the cache: the forward pass up to the last keys and values."""
-        context = AttentionContext(causal=model.dims.causal)
-        x_BTD = model.positions.embed(model.embedding(ids_BT), context.query_position_ids(ids_BT.shape[1], ids_BT.device))
+        attention_context = AttentionContext(causal=model.dims.causal)
+        x_BTD = model.positions.embed(
+            model.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
+        )
         blocks: list[Any] = list(model.blocks)
         for block, of_layer in zip(blocks, cache.layers):
             if of_layer is not cache.layers[-1]:
-                x_BTD = block(x_BTD, context, model.positions, of_layer)
+                x_BTD = block(x_BTD, attention_context, model.positions, of_layer)
             else:
-                block.attention.mixer(block.attention_norm(x_BTD), context, model.positions, of_layer)
+                block.attention.mixer(block.attention_norm(x_BTD), attention_context, model.positions, of_layer)
 
 
 def fits(model: Transformer) -> bool:

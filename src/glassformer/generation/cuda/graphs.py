@@ -13,6 +13,8 @@ from weakref import WeakMethod
 import torch
 from torch import Tensor, nn
 
+from glassformer.generation.batch import modules_of
+
 WARM_UP = 2
 """Eager runs before a capture: libraries choose kernels and allocate their own memory in the first ones."""
 
@@ -21,14 +23,6 @@ def can_capture(model: nn.Module) -> bool:
     """A hook is Python and would run only during the capture, so a model with hooks is run step by step."""
     hooked = any(module._forward_hooks or module._forward_pre_hooks for module in modules_of(model))
     return next(model.parameters()).device.type == "cuda" and not hooked
-
-
-def modules_of(model: nn.Module) -> list[nn.Module]:
-    """All modules of a model in any order; many times as fast as ``model.modules()``, and called before every generation."""
-    found: list[nn.Module] = [model]
-    for module in found:
-        found += [inner for inner in module._modules.values() if inner is not None]
-    return found
 
 
 def capture(work: Callable[[], object], *, pool: Any = None) -> torch.cuda.CUDAGraph:

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from glassformer.generation.batch import rounds_as_float32
+from glassformer.generation.batch import modules_of, rounds_as_float32
 from glassformer.generation.cuda.decoder import CUDADecoder
-from glassformer.generation.cuda.graphs import modules_of
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import TokenSequence
 from glassformer.model.transformer import Transformer
@@ -36,10 +35,9 @@ class KeptDecoder:
         else:
             decoder = CUDADecoder(self.model, self.sampling, rows=self.rows, capacity=self.capacity)
         decoder.run(sequences)
-        weight, dims = self.model.embedding.weight, self.model.dims
-        cache_bytes = 2 * self.rows * self.capacity * dims.layers * dims.width * weight.element_size()
+        small = self.model.cache_bytes(rows=self.rows, capacity=self.capacity) <= KEPT_BYTES
         # Under autocast a CUDA graph reads copies of the weights that are freed when the context ends.
-        if cache_bytes <= KEPT_BYTES and not torch.is_autocast_enabled(weight.device.type):
+        if small and not torch.is_autocast_enabled(self.model.embedding.weight.device.type):
             _KEPT[self.model] = made_for, decoder
 
     def _captured_with(self) -> tuple[Any, ...]:

@@ -36,8 +36,10 @@ class PostBlock(Block):
         self.feedforward, self.feedforward_norm = feedforward, make_norm()
         self.dropout = Dropout(dims.dropout)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
+    ) -> Tensor:
         x_BTD = self.before(x_BTD)
-        mixed_BTD = self.attention(x_BTD, context, positions, cache)
-        x_BTD = self.middle(self.attention_norm(x_BTD + self.dropout(mixed_BTD, context.noise)))
-        return self.after(self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD), context.noise)))
+        mixed_BTD = self.attention(x_BTD, attention_context, positions, cache)
+        x_BTD = self.middle(self.attention_norm(x_BTD + self.dropout(mixed_BTD, attention_context.dropout_masks)))
+        return self.after(self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD), attention_context.dropout_masks)))

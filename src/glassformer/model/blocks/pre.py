@@ -36,9 +36,11 @@ class PreBlock(Block):
         self.feedforward_norm, self.feedforward = make_norm(), feedforward
         self.dropout = Dropout(dims.dropout)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
+    ) -> Tensor:
         x_BTD = self.before(x_BTD)
-        mixed_BTD = self.attention(self.attention_norm(x_BTD), context, positions, cache)
-        x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD, context.noise))
+        mixed_BTD = self.attention(self.attention_norm(x_BTD), attention_context, positions, cache)
+        x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD, attention_context.dropout_masks))
         changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
-        return self.after(x_BTD + self.dropout(changed_BTD, context.noise))
+        return self.after(x_BTD + self.dropout(changed_BTD, attention_context.dropout_masks))

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.feedforwards.plain import GELUTanh
+from glassformer.model.feedforwards.mlp import GELUTanh
 from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 

@@ -66,8 +66,10 @@ class Argmax(Mixer):
         self.query, self.key, self.value = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD)
         self.scores, self.pattern = Tap(PATTERN), Tap(PATTERN)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
-        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
         q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
         k_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT))
@@ -78,7 +80,7 @@ class Argmax(Mixer):
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
         return self.mix(
-            self.scores(scores_BHTS), v_BHSE, context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], x_BTD.device)
+            self.scores(scores_BHTS), v_BHSE, attention_context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], x_BTD.device)
         )
 
     def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, mask: Tensor | None) -> Tensor:

@@ -44,21 +44,23 @@ class Average(Mixer):
         self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
         self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
         if cache is not None:
             v_BHSE = cache.extend("value", v_BHSE)
         # The fast path is linear in the length. A running sum on a GPU has no deterministic kernel, and torch would refuse it.
         refused = v_BHSE.is_cuda and torch.are_deterministic_algorithms_enabled()
-        if context.plain and context.causal and not self.pattern.in_use and not refused:
+        if attention_context.has_no_extra_mask and attention_context.causal and not self.pattern.in_use and not refused:
             count_T1 = torch.arange(1, x_BTD.shape[1] + 1, device=x_BTD.device).unsqueeze(-1)
             return v_BHSE.cumsum(dim=2) / count_T1
-        return self.mix(v_BHSE, x_BTD.shape[1], context)
+        return self.mix(v_BHSE, x_BTD.shape[1], attention_context)
 
-    def mix(self, v_BHSE: Tensor, num_queries: int, context: AttentionContext) -> Tensor:
+    def mix(self, v_BHSE: Tensor, num_queries: int, attention_context: AttentionContext) -> Tensor:
         """The reference implementation: a pattern with the same weight for every visible key."""
         batch, heads, num_keys, _ = v_BHSE.shape
-        mask = context.attention_mask(num_queries, num_keys, v_BHSE.device)
+        mask = attention_context.attention_mask(num_queries, num_keys, v_BHSE.device)
         if mask is None:
             mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=v_BHSE.device)
         weight_BHTS = mask.to(v_BHSE.dtype).expand(batch, heads, num_queries, num_keys)

@@ -1,4 +1,8 @@
-"""Softmax dot-product attention: vectors -> queries, keys, values -> outputs per head. Equations: model/attention.py."""
+"""Softmax dot-product attention: vectors -> queries, keys, values -> outputs per head.
+
+``Dot.forward`` makes q, k and v; ``SoftmaxMixer.attend`` (model/softmax_mixer.py) does the rest by the equations of
+model/attention.py, or by torch's fused kernel, which a test holds equal.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.model.attention import attention_scores, split_heads
+from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
@@ -23,7 +27,7 @@ from glassformer.model.tap import BY_HEAD, Tap
 class DotConfig(MixerConfig):
     """Softmax of scaled dot products of queries and keys (Vaswani et al. 2017)."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"scale", "masked"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"scale", "masked"})  # not written in recipes while at their defaults
     any_head_width: ClassVar[bool] = True
     takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False}, {"scale": 1.0}, {"masked": [0, 3]})
@@ -58,23 +62,20 @@ class DotConfig(MixerConfig):
 
 @final
 class Dot(SoftmaxMixer):
-    hidden_S: Tensor | None
+    masked_S: Tensor | None
 
     def __init__(self, dims: Dims, *, fused: bool, scale: float | None = None, masked: Sequence[int] = ()) -> None:
         super().__init__(dims, fused=fused)
         self.qkv = nn.Linear(dims.width, 3 * dims.attention_width, bias=dims.bias)
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
         self.scale = scale
-        hidden_S = torch.isin(torch.arange(dims.context), torch.tensor(masked, dtype=torch.long)) if masked else None
-        self.register_buffer("hidden_S", hidden_S, persistent=False)
+        masked_S = torch.isin(torch.arange(dims.context), torch.tensor(masked, dtype=torch.long)) if masked else None
+        self.register_buffer("masked_S", masked_S, persistent=False)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether scores are scaled as usual and nothing is masked: what kernels of their own know."""
-        return self.scale is None and self.hidden_S is None
-
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
-        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
         q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
         k_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT))
@@ -82,8 +83,5 @@ class Dot(SoftmaxMixer):
         if cache is not None:
             k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
         bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
-        if self.hidden_S is not None:
-            context = context.without_keys(self.hidden_S)
-        if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS, scale=self.scale)
-        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=self.scale), v_BHSE, context, bias_BHTS)
+        attention_context = attention_context.without_keys(self.masked_S)
+        return self.attend(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale=self.scale)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.model.attention import attention_scores, split_heads
+from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
@@ -49,8 +49,11 @@ class GroupedConfig(MixerConfig):
         projections = matmul_flops(batch * length, dims.width, self._rows(dims))
         return projections + 2 * matmul_flops(batch, length, length, dims.attention_width)
 
+    def cache_width(self, dims: Dims) -> int:
+        return 2 * self.kv_heads * dims.head_width
+
     def _rows(self, dims: Dims) -> int:
-        return dims.attention_width + 2 * self.kv_heads * dims.head_width
+        return dims.attention_width + self.cache_width(dims)
 
 
 @final
@@ -62,8 +65,10 @@ class Grouped(SoftmaxMixer):
         self.qkv = nn.Linear(dims.width, sum(self.sizes), bias=bias)
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
-        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BTD, k_BTG, v_BTG = self.qkv(x_BTD).split(self.sizes, dim=-1)
         q_BHTE = self.query(positions.rotate(split_heads(q_BTD, self.heads), position_ids_BT))
         k_BGSE = self.key(positions.rotate(split_heads(k_BTG, self.kv_heads), position_ids_BT))
@@ -73,6 +78,4 @@ class Grouped(SoftmaxMixer):
         group = self.heads // self.kv_heads
         k_BHSE, v_BHSE = (shared.repeat_interleave(group, dim=1) for shared in (k_BGSE, v_BGSE))
         bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
-        if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, context, bias_BHTS)
-        return self.mix(attention_scores(q_BHTE, k_BHSE), v_BHSE, context, bias_BHTS)
+        return self.attend(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS)

@@ -28,5 +28,7 @@ class NoMixer(Mixer):
         super().__init__()
         self.heads = dims.heads
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
         return split_heads(x_BTD, self.heads)

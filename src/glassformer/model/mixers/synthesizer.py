@@ -61,27 +61,34 @@ class Synthesizer(SoftmaxMixer):
         if self.places_bias_HS is not None:
             nn.init.zeros_(self.places_bias_HS)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
         hidden_BHTE, v_BHSE = (split_heads(part, self.heads) for part in self.hidden_and_value(x_BTD).chunk(2, dim=-1))
         hidden_BHTE, v_BHSE = F.relu(hidden_BHTE), self.value(v_BHSE)
         if cache is not None:
             v_BHSE = cache.extend("value", v_BHSE)
         num_keys = v_BHSE.shape[2]
-        bias_BHTS = positions.bias(context.query_position_ids(x_BTD.shape[1], x_BTD.device), num_keys)
+        bias_BHTS = positions.bias(attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device), num_keys)
         places_HSE = self.places_HSE[:, :num_keys]
         if self.takes_fast_path:
-            return self.kernel_mix(hidden_BHTE, places_HSE, v_BHSE, context, bias_BHTS)
+            return self.kernel_mix(hidden_BHTE, places_HSE, v_BHSE, attention_context, bias_BHTS)
         scores_BHTS = hidden_BHTE @ places_HSE.transpose(-1, -2)
         if self.places_bias_HS is not None:
             scores_BHTS = scores_BHTS + self.places_bias_HS[:, None, :num_keys]
-        return self.mix(scores_BHTS, v_BHSE, context, bias_BHTS)
+        return self.mix(scores_BHTS, v_BHSE, attention_context, bias_BHTS)
 
     def kernel_mix(
-        self, hidden_BHTE: Tensor, places_HSE: Tensor, v_BHSE: Tensor, context: AttentionContext, bias_BHTS: Tensor | None
+        self,
+        hidden_BHTE: Tensor,
+        places_HSE: Tensor,
+        v_BHSE: Tensor,
+        attention_context: AttentionContext,
+        bias_BHTS: Tensor | None,
     ) -> Tensor:
         """The columns of B play the keys; b2 is one number more in each, met by a hidden number that is always 1."""
         if self.places_bias_HS is not None:
             hidden_BHTE = F.pad(hidden_BHTE, (0, 1), value=1.0)
             places_HSE = torch.cat([places_HSE, self.places_bias_HS[:, : places_HSE.shape[1], None]], dim=-1)
         places_BHSE = places_HSE.expand(len(hidden_BHTE), self.heads, -1, -1)
-        return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, context, bias_BHTS, scale=1.0)
+        return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, attention_context, bias_BHTS, scale=1.0)

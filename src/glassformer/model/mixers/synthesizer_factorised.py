@@ -53,8 +53,10 @@ class SynthesizerFactorised(SoftmaxMixer):
         nn.init.normal_(self.queries_HTR, std=std, generator=generator)
         nn.init.normal_(self.keys_HSR, std=std, generator=generator)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
-        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
         if cache is not None:
             v_BHSE = cache.extend("value", v_BHSE)
@@ -63,5 +65,5 @@ class SynthesizerFactorised(SoftmaxMixer):
         q_BHTR, k_HSR = self.queries_HTR[:, position_ids_BT].transpose(0, 1), self.keys_HSR[:, :num_keys]
         if self.takes_fast_path:
             q_BHTR, k_BHSR = q_BHTR.expand(batch, -1, -1, -1), k_HSR.expand(batch, -1, -1, -1)
-            return self.fused_mix(q_BHTR, k_BHSR, v_BHSE, context, bias_BHTS, scale=1.0)
-        return self.mix(q_BHTR @ k_HSR.transpose(-1, -2), v_BHSE, context, bias_BHTS)
+            return self.fused_mix(q_BHTR, k_BHSR, v_BHSE, attention_context, bias_BHTS, scale=1.0)
+        return self.mix(q_BHTR @ k_HSR.transpose(-1, -2), v_BHSE, attention_context, bias_BHTS)

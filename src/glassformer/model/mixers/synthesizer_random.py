@@ -57,11 +57,13 @@ class SynthesizerRandom(SoftmaxMixer):
     def init_weights(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.table_HTS, generator=generator)
 
-    def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
-        position_ids_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         v_BHSE = self.value(split_heads(self.values(x_BTD), self.heads))
         if cache is not None:
             v_BHSE = cache.extend("value", v_BHSE)
         num_keys = v_BHSE.shape[2]
         scores_BHTS = self.table_HTS[:, position_ids_BT, :num_keys].transpose(0, 1)
-        return self.mix(scores_BHTS, v_BHSE, context, positions.bias(position_ids_BT, num_keys))
+        return self.mix(scores_BHTS, v_BHSE, attention_context, positions.bias(position_ids_BT, num_keys))

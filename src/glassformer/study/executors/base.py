@@ -21,11 +21,11 @@ class Task:
     label: str
     values: dict[str, Any] = field(default_factory=dict)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "label": self.label, "values": self.values}
 
     @classmethod
-    def from_plain(cls, document: dict[str, Any]) -> Task:
+    def from_dict(cls, document: dict[str, Any]) -> Task:
         return cls(document["kind"], document["label"], document["values"])
 
 

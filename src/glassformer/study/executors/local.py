@@ -163,7 +163,7 @@ class _Worker:
         assert self.process.stdin is not None
         self.task, self.attempt = task, attempt
         with suppress(BrokenPipeError):  # it has just ended; the thread that reads from it will say so
-            self.process.stdin.write(json.dumps(task.plain()) + "\n")
+            self.process.stdin.write(json.dumps(task.to_dict()) + "\n")
             self.process.stdin.flush()
 
     def end(self) -> None:

@@ -44,7 +44,7 @@ class RayExecutor(Executor):
             # Not all at once: what was handed to Ray cannot be withdrawn, and a pair should finish before the next begins.
             while self._waiting and len(self._running) < self.slots:
                 task = self._waiting.popleft()
-                self._running[self._perform.remote(task.plain())] = task
+                self._running[self._perform.remote(task.to_dict())] = task
                 yield Started(task)
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=PATIENCE)
             if not ready:
@@ -79,7 +79,7 @@ def _perform(task: dict[str, Any]) -> dict[str, Any]:
     """What a node does. Imports there, and only there."""
     from glassformer.study.work import perform
 
-    return perform(Task.from_plain(task))
+    return perform(Task.from_dict(task))
 
 
 def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:

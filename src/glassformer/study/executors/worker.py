@@ -36,7 +36,7 @@ def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
 
     def read() -> None:
         for line in stream:
-            tasks.put(Task.from_plain(json.loads(line)))
+            tasks.put(Task.from_dict(json.loads(line)))
         at_the_end()
 
     threading.Thread(target=read, daemon=True).start()

@@ -10,12 +10,12 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
-from glassformer.training.optimizer import PlainOptimizer
+from glassformer.training.optimizer import FunctionalOptimizer
 from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
 
 
 @final
-class Adagrad(PlainOptimizer):
+class Adagrad(FunctionalOptimizer):
     """What ``torch.optim.Adagrad`` computes, bit for bit. Remembers every weight from the start, as torch's does."""
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float, eps: float) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, final
 from pydantic import Field, Strict
 from torch import nn
 
-from glassformer.training.adamw import AdamW
+from glassformer.training.adamw_update import AdamW
 from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
 
 

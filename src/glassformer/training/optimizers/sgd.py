@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
-from glassformer.training.optimizer import PlainOptimizer
+from glassformer.training.optimizer import FunctionalOptimizer
 from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
 
 
 @final
-class SGD(PlainOptimizer):
+class SGD(FunctionalOptimizer):
     """What ``torch.optim.SGD`` computes, bit for bit."""
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float, momentum: float, nesterov: bool) -> None:

@@ -85,7 +85,7 @@ async def solve(request: Request) -> Response:
         return {
             "title": result.title,
             "text": result.text,
-            "result": result.plain(),
+            "result": result.to_dict(),
             "picture": picture_address(result.figure()),
         }
 

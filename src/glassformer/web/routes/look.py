@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
-from glassformer.web.blocks import blocks_plain
+from glassformer.web.blocks import blocks_to_dicts
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.place import NotFound
 from glassformer.web.replies import body, reply, text_of, word
@@ -145,7 +145,7 @@ async def readout(request: Request) -> Response:
         if kind not in READOUTS:
             raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.")
         run = desk.workshop.run(desk.place.run(kept.run))
-        return {"blocks": blocks_plain(READOUTS[kind](run, kept.look, other))}
+        return {"blocks": blocks_to_dicts(READOUTS[kind](run, kept.look, other))}
 
     return reply(await desk.workshop.do(draw))
 

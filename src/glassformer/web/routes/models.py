@@ -57,7 +57,7 @@ def _generate(desk: Desk, directory: RunDirectory, wanted: Generation, say: Call
     from glassformer.generation.texts import prompt_ids
 
     run = desk.workshop.run(directory)
-    how = wanted.plain()
+    how = wanted.to_dict()
     for name in ("run", "prompt", "checkpoint"):
         how.pop(name)
     (sample,) = run.generate(wanted.prompt, checkpoint=wanted.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
@@ -75,7 +75,7 @@ def _generate(desk: Desk, directory: RunDirectory, wanted: Generation, say: Call
         }
         for one in choices
     ]
-    say({"sample": sample.plain(), "tokens": tokens})
+    say({"sample": sample.to_dict(), "tokens": tokens})
 
 
 class Question(Config):
@@ -99,7 +99,7 @@ async def ask(request: Request) -> Response:
         items = run.question_texts(wanted.questions)
         below, by_rule = wanted.abstain_below, wanted.abstain
         found = run.ask(items, beams=wanted.beams, abstain_below=below, abstain=by_rule, checkpoint=wanted.checkpoint)
-        return {"answers": [one.plain() for one in found]}
+        return {"answers": [one.to_dict() for one in found]}
 
     return reply(await desk.workshop.do(answer))
 

@@ -16,7 +16,7 @@ from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import metric_of, progress_of
-from glassformer.web.blocks import blocks_plain
+from glassformer.web.blocks import blocks_to_dicts
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
 from glassformer.web.place import NotFound
@@ -101,7 +101,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
         "openings": len(directory.openings()),
         "checkpoints": directory.steps(),
         "health": health_of(directory, progress_of(directory), curves),
-        "evaluation": None if evaluation is None else blocks_plain(evaluation_blocks(evaluation)),
+        "evaluation": None if evaluation is None else blocks_to_dicts(evaluation_blocks(evaluation)),
         "keys": curves.keys,
         "main": ["loss", metric_of(directory).recorded],
     }
@@ -130,7 +130,7 @@ def _damage(directory: RunDirectory) -> str:
 def _checks(document: Any) -> list[str]:
     """The lines that ``glassformer check`` prints."""
     try:
-        return CheckReport.from_plain(document).lines()
+        return CheckReport.from_dict(document).lines()
     except (KeyError, TypeError, AttributeError):
         return []
 
@@ -203,7 +203,7 @@ async def cost(request: Request) -> Response:
         recipe = found.recipe
         outputs = directory.read_environment().get("outputs")
         piece = recipe.training.batch_size // recipe.training.accumulate
-        return recipe.model.cost(found.tokenizer.size, outputs=outputs, batch=piece).plain()
+        return recipe.model.cost(found.tokenizer.size, outputs=outputs, batch=piece).to_dict()
 
     return reply(await desk.workshop.do(count))
 
@@ -216,7 +216,7 @@ async def sample(request: Request) -> Response:
         from glassformer.run_report import sample_blocks
 
         step = directory.steps()[-1:]
-        return {"step": step[0] if step else None, "blocks": blocks_plain(sample_blocks(desk.workshop.run(directory))[1:])}
+        return {"step": step[0] if step else None, "blocks": blocks_to_dicts(sample_blocks(desk.workshop.run(directory))[1:])}
 
     return reply(await desk.workshop.do(write))
 
@@ -226,7 +226,7 @@ async def evaluate(request: Request) -> Response:
     desk = desk_of(request)
     directory = desk.place.run(text_of(await body(request), "run"))
     result = await desk.workshop.do(lambda: desk.workshop.run(directory).evaluation())
-    return reply({"evaluation": blocks_plain(evaluation_blocks(result))})
+    return reply({"evaluation": blocks_to_dicts(evaluation_blocks(result))})
 
 
 ROUTES = [

@@ -52,7 +52,7 @@ async def schema(request: Request) -> Response:
         from glassformer.recipe import load_recipe
         from glassformer.web.schema import recipe_schema
 
-        return {"schema": recipe_schema(), "recipe": load_recipe(_source(desk, base)).plain()}
+        return {"schema": recipe_schema(), "recipe": load_recipe(_source(desk, base)).to_dict()}
 
     return reply(await desk.workshop.do(read))
 
@@ -78,7 +78,7 @@ async def check(request: Request) -> Response:
 
         recipe = load_recipe(_source(desk, form.base), form.set)
         changes = [one.name for one in _plan(desk, form).changes] if form.vary else []
-        return {"recipe": recipe.plain(), "fingerprint": recipe.fingerprint, "changes": changes}
+        return {"recipe": recipe.to_dict(), "fingerprint": recipe.fingerprint, "changes": changes}
 
     return reply(await desk.workshop.do(read))
 
@@ -97,7 +97,7 @@ async def cost(request: Request) -> Response:
         from glassformer.recipe_cost import plan
 
         found = plan(_source(desk, form.base), set=form.set)
-        document = {"plan": found.plain(), "facts": found.facts(), "runs": 1, "flops": found.flops}
+        document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
         if form.vary:
             changes = _plan(desk, form).changes
             flops = [plan(_source(desk, form.base), set={**form.set, **one.set}).flops for one in changes]

@@ -15,7 +15,7 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.overview import progress_of
 from glassformer.study.directory import StudyDirectory
-from glassformer.web.blocks import page_plain
+from glassformer.web.blocks import page_to_dict
 from glassformer.web.desk import Desk, desk_of
 from glassformer.web.replies import reply, word
 
@@ -43,7 +43,7 @@ def _read(directory: StudyDirectory) -> dict[str, Any]:
 
     try:
         found = Study.load(directory.root)
-        return {"study": found.plain(), "page": page_plain(study_page(found)), "damaged": None}
+        return {"study": found.to_dict(), "page": page_to_dict(study_page(found)), "damaged": None}
     except (GlassformerError, KeyError, TypeError, ValueError, OSError) as error:
         return {"study": None, "page": None, "damaged": str(error)}
 

@@ -8,6 +8,9 @@ import { field, fill, h, loading, number, percent, problem, visible } from "/sta
 import { filmSlider } from "/static/lens/film.js";
 import { start } from "/static/lens/start.js";
 
+// A change of a probability, as it is printed: what rounds to nothing has no direction.
+const direction = (by) => by === null || Math.abs(by) < 0.0005 ? "" : by > 0 ? "up" : "down";
+
 const TEXT = "the cat sat on the mat and the cat ran to the mat";
 
 export async function show(page, here) {
@@ -93,7 +96,7 @@ function nextTable(found, without, name) {
     h("tbody", {}, found.next.map((one) => {
       const by = before.has(one.id) ? one.probability - before.get(one.id) : null;
       return h("tr", {}, h("td", {}, h("code", {}, visible(one.token))), found.before && h("td", { class: "number" }, before.has(one.id) ? percent(before.get(one.id)) : "–"),
-        h("td", { class: "number" }, percent(one.probability)), found.before && h("td", { class: `number ${by === null || Math.abs(by) < 0.0005 ? "" : by > 0 ? "up" : "down"}` }, by === null ? "–" : `${by >= 0 ? "+" : "−"}${(100 * Math.abs(by)).toFixed(1)}`),
+        h("td", { class: "number" }, percent(one.probability)), found.before && h("td", { class: `number ${direction(by)}` }, by === null ? "–" : `${{ up: "+", down: "−", "": "" }[direction(by)]}${(100 * Math.abs(by)).toFixed(1)}`),
         h("td", {}, h("meter", { min: 0, max: 1, value: one.probability, "aria-hidden": true })));
     }))));
 }

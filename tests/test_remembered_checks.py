@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from glassformer import check_cache
-from glassformer.check_cache import cache_check, cached_check, check_key
+from glassformer import remembered_checks
 from glassformer.checks.report import CheckReport, Finding
 from glassformer.data.cache import cache_folder
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
+from glassformer.remembered_checks import cache_check, cached_check, check_key
 from glassformer.require_checks import require_checks
 
 SMALL = {"width": 12, "heads": 3, "layers": 1, "context": 7}
@@ -45,7 +45,7 @@ def test_anything_that_differs_is_another_key(monkeypatch) -> None:
         key(paths={"training": {"batch_size": 8}}),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(check_cache, "code_sha256", lambda: "another build")
+        patch.setattr(remembered_checks, "code_sha256", lambda: "another build")
         keys.append(key())
     with monkeypatch.context() as patch:
         patch.setattr(torch, "__version__", "0.0")
@@ -56,7 +56,7 @@ def test_anything_that_differs_is_another_key(monkeypatch) -> None:
 
 
 def test_with_a_plugin_the_checks_always_run(monkeypatch) -> None:
-    monkeypatch.setattr(check_cache, "loaded_plugins", lambda: [{"file": "mine.py", "sha256": "1"}])
+    monkeypatch.setattr(remembered_checks, "loaded_plugins", lambda: [{"file": "mine.py", "sha256": "1"}])
     assert key() is None
 
 

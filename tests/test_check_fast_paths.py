@@ -1,4 +1,4 @@
-"""What runs is what is checked: a fault in the compiled, the recorded or the bf16 path alone is found before the first step.
+"""What runs is what is checked: a fault in the compiled, the captured or the bf16 path alone is found before the first step.
 
 The compiler and the recording are stood in for by plain functions, honest or with a fault; torch's own compiler has a slow
 test, CUDA graphs need a GPU.
@@ -16,9 +16,9 @@ import torch
 from tests.training.conftest import CONTEXT, VOCABULARY, SomeBatches, make_step  # noqa: F401
 from torch import Tensor
 
+from glassformer.check_fast_paths import check_generation, check_paths, require_path_checks
 from glassformer.checks.report import CheckReport
 from glassformer.experiment import train
-from glassformer.fast_paths import check_generation, check_paths, require_path_checks
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.runtime import Runtime, bf16_works
 from glassformer.generation.batch import BatchDecoder
@@ -34,14 +34,14 @@ Loss = Callable[[dict[str, Tensor], Tensor | None], Tensor]
 
 def with_ids(change: Callable[[Tensor], Tensor]) -> Callable[[Loss], Loss]:
     """A compiler whose code reads other ids than it was given."""
-    return lambda loss: lambda tensors, noise: loss({**tensors, "ids": change(tensors["ids"])}, noise)
+    return lambda loss: lambda tensors, dropout_seed: loss({**tensors, "ids": change(tensors["ids"])}, dropout_seed)
 
 
 def backward_only(loss: Loss) -> Loss:
     """A compiler whose forward pass is right and whose gradients are half as long."""
 
-    def compiled(tensors: dict[str, Tensor], noise: Tensor | None) -> Tensor:
-        value = loss(tensors, noise)
+    def compiled(tensors: dict[str, Tensor], dropout_seed: Tensor | None) -> Tensor:
+        value = loss(tensors, dropout_seed)
         return value.detach() + 0.5 * (value - value.detach())
 
     return compiled
@@ -50,9 +50,9 @@ def backward_only(loss: Loss) -> Loss:
 def drawing(loss: Loss) -> Loss:
     """A compiler whose dropout inside attention falls on other places than the plain step's; that is no fault."""
 
-    def compiled(tensors: dict[str, Tensor], noise: Tensor | None) -> Tensor:
+    def compiled(tensors: dict[str, Tensor], dropout_seed: Tensor | None) -> Tensor:
         torch.rand(3)
-        return loss(tensors, noise)
+        return loss(tensors, dropout_seed)
 
     return compiled
 
@@ -61,7 +61,7 @@ COMPILERS: dict[str, tuple[Callable[[Loss], Loss], set[str]]] = {
     "honest": (lambda loss: loss, set()),
     "sees the next token": (with_ids(lambda ids: ids.roll(-1, 1)), {"causality", "path"}),
     "sees another row": (with_ids(lambda ids: ids.roll(1, 0)), {"batch", "path"}),
-    "half the loss": (lambda loss: lambda tensors, noise: 0.5 * loss(tensors, noise), {"labels", "path"}),
+    "half the loss": (lambda loss: lambda tensors, dropout_seed: 0.5 * loss(tensors, dropout_seed), {"labels", "path"}),
     "wrong gradients": (backward_only, {"path"}),
     "draws other random numbers": (drawing, set()),
 }
@@ -82,13 +82,13 @@ def test_a_fault_of_the_compiled_loss_is_told_by_its_law(make_step, monkeypatch,
     step = compiled_step(
         make_step, monkeypatch, compiler, dropout=0.1 if name in ("honest", "draws other random numbers") else 0
     )
-    weights = {key: tensor.clone() for key, tensor in step.loss.state_dict().items()}
+    weights = {key: tensor.clone() for key, tensor in step.loss_module.state_dict().items()}
     state = torch.get_rng_state()
     report = check_paths(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
     assert report.broken == broken, str(report)
     assert set(report.judged) == {"causality", "batch", "labels", "path"}
-    assert all(torch.equal(tensor, weights[key]) for key, tensor in step.loss.state_dict().items())
-    assert all(parameter.grad is None for parameter in step.loss.parameters())
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in step.loss_module.state_dict().items())
+    assert all(parameter.grad is None for parameter in step.loss_module.parameters())
     assert not step.optimizers.tensors()
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -104,9 +104,9 @@ def test_a_plain_step_costs_nothing(make_step) -> None:  # noqa: F811
 def recorded_step(
     make: Callable[..., TrainStep], monkeypatch: pytest.MonkeyPatch, *, stale: bool, dropout: float
 ) -> GraphedStep:
-    """A step "recorded" on the CPU: replaying calls it again on the captured batch; a stale one never reads the new batch."""
+    """A step "captured" on the CPU: replaying calls it again on the captured batch; a stale one never reads the new batch."""
     step = compiled_step(make, monkeypatch, lambda loss: loss, dropout)
-    recorded = GraphedStep(step)
+    captured = GraphedStep(step)
 
     def capture(batch: Any) -> Any:
         copy, first = batch.clone(), batch.clone()
@@ -119,19 +119,19 @@ def recorded_step(
 
         return fast._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(recorded, "_capture", capture)
-    return recorded
+    monkeypatch.setattr(captured, "_capture", capture)
+    return captured
 
 
 @pytest.mark.parametrize(("stale", "dropout"), [(False, 0.1), (True, 0.1), (True, 0.0)])
-def test_a_recorded_step_is_held_to_the_unrecorded(make_step, monkeypatch, stale: bool, dropout: float) -> None:  # noqa: F811
+def test_a_recorded_step_is_held_to_the_uncaptured(make_step, monkeypatch, stale: bool, dropout: float) -> None:  # noqa: F811
     step = recorded_step(make_step, monkeypatch, stale=stale, dropout=dropout)
-    weights = {key: tensor.clone() for key, tensor in step.unrecorded.loss.state_dict().items()}
+    weights = {key: tensor.clone() for key, tensor in step.uncaptured.loss_module.state_dict().items()}
     report = check_paths(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
     assert report.broken == ({"path"} if stale else set()), str(report)
     if stale:
-        assert report.findings[0].where == "the recorded step"
-    assert all(torch.equal(tensor, weights[key]) for key, tensor in step.unrecorded.loss.state_dict().items())
+        assert report.findings[0].where == "the captured step"
+    assert all(torch.equal(tensor, weights[key]) for key, tensor in step.uncaptured.loss_module.state_dict().items())
     assert all(not tensor.any() for tensor in step.optimizers.tensors().values())  # as an optimizer's memory begins
 
 

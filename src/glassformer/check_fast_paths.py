@@ -1,6 +1,6 @@
-"""A training step as it will run -> the laws on it: compiled loss, recorded step, generation in bf16; remembered.
+"""A training step as it will run -> the laws on it: compiled loss, captured step, generation in bf16; remembered.
 
-The checks of ``checks/`` see the model as it is written. What is compiled, recorded as a CUDA graph or rounded to bf16 is
+The checks of ``checks/`` see the model as it is written. What is compiled, captured as a CUDA graph or rounded to bf16 is
 other code, so it is tried too, with the run's own compilation and batch, before the first record. A plain step in float32
 has nothing else that runs, and costs nothing here.
 """
@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.check_cache import cache_check, cached_check
 from glassformer.checks.passes import relative, same_generators
 from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
 from glassformer.checks.report import CheckReport
@@ -27,6 +26,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
 from glassformer.model.transformer import Transformer
+from glassformer.remembered_checks import cache_check, cached_check
 from glassformer.require_checks import settle
 from glassformer.training.fast import GraphedStep
 from glassformer.training.step import TrainStep
@@ -68,17 +68,17 @@ def require_path_checks(
 
 def has_fast_paths(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
     """Whether anything but the model as it is written, in float32, will run."""
-    return _unrecorded(step).fused or _generates_in_bf16(step, laws)
+    return _uncaptured(step).compiled or _generates_in_bf16(step, laws)
 
 
 def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
     """Every fast path of the run; network, optimizer and generators are afterwards as they were."""
-    network: Any = _unrecorded(step).loss.network
+    network: Any = _uncaptured(step).loss_module.network
     snapshot, training = Snapshot(network), network.training
     reports: list[CheckReport] = []
     with same_generators(step.runtime.device):
         try:
-            if _unrecorded(step).fused:
+            if _uncaptured(step).compiled:
                 reports += check_step(step, batch, laws=laws, vocabulary=vocabulary)
             if _generates_in_bf16(step, laws):
                 reports.append(check_generation(network, vocabulary=vocabulary))
@@ -88,39 +88,39 @@ def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[
     return functools.reduce(CheckReport.joined, reports, CheckReport("the fast paths"))
 
 
-def _unrecorded(step: TrainStep | GraphedStep) -> TrainStep:
-    return step.unrecorded if isinstance(step, GraphedStep) else step
+def _uncaptured(step: TrainStep | GraphedStep) -> TrainStep:
+    return step.uncaptured if isinstance(step, GraphedStep) else step
 
 
 def _generates_in_bf16(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
-    network = _unrecorded(step).loss.network
+    network = _uncaptured(step).loss_module.network
     causal = isinstance(network, Transformer) and network.dims.causal and "causality" in laws
     return causal and step.runtime.precision == "bf16"
 
 
 def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
-    """The laws on the compiled loss; then compiled against plain, and recorded against unrecorded."""
-    recorded, compiled = isinstance(step, GraphedStep), _unrecorded(step)
+    """The laws on the compiled loss; then compiled against plain, and captured against uncaptured."""
+    captured, compiled = isinstance(step, GraphedStep), _uncaptured(step)
     batch = batch.to(step.runtime.device)
-    batch = batch.clone() if recorded else batch  # a recorded step reads a copy, which has strides of its own
+    batch = batch.clone() if captured else batch  # a captured step reads a copy, which has strides of its own
     piece = batch.split(batch.rows // step.accumulate)[0]
-    compiled.loss.train()
+    compiled.loss_module.train()
     laws_on_the_loss = check_loss(
-        compiled.loss_of,
+        compiled.compute_loss,
         piece.tensors,
         vocabulary=vocabulary,
-        outputs=compiled.loss.network.dims.num_outputs,
+        outputs=compiled.loss_module.network.dims.num_outputs,
         laws=laws,
         precision=step.runtime.precision,
-        noise=torch.zeros((), dtype=torch.long, device=step.runtime.device) + 12345,
-        smoothing=compiled.loss.smoothing,
+        dropout_seed=torch.zeros((), dtype=torch.long, device=step.runtime.device) + 12345,
+        smoothing=compiled.loss_module.smoothing,
         name="the compiled loss",
     )
     plain = copy.copy(compiled)
-    plain.loss_of = compiled.loss  # uncompiled, with the same random numbers
+    plain.compute_loss = compiled.loss_module  # uncompiled, with the same random numbers
     reports = [laws_on_the_loss, _same(plain, compiled, batch, "the compiled step")]
-    if recorded:  # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
-        reports += [_same(compiled, step, one, "the recorded step") for one in (batch, _without_targets(batch))]
+    if captured:  # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
+        reports += [_same(compiled, step, one, "the captured step") for one in (batch, _without_targets(batch))]
     return reports
 
 
@@ -156,10 +156,10 @@ def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: s
 
 def _draws(step: TrainStep, batch: Batch) -> bool:
     """Whether the loss depends on torch's generator."""
-    noise, losses = torch.zeros((), dtype=torch.long, device=step.runtime.device), []
+    dropout_seed, losses = torch.zeros((), dtype=torch.long, device=step.runtime.device), []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        losses.append(float(step.loss(batch.tensors, noise).detach()))
+        losses.append(float(step.loss_module(batch.tensors, dropout_seed).detach()))
     return losses[0] != losses[1]
 
 

@@ -12,7 +12,7 @@ from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
 from glassformer.model.tap import Tap
 
 
-class PlainConfig(FeedforwardConfig):
+class MLPConfig(FeedforwardConfig):
     """Linear, an activation, linear; the inner width is ``expansion`` times the width, or ``inner`` exactly."""
 
     activation: ClassVar[str]
@@ -23,8 +23,8 @@ class PlainConfig(FeedforwardConfig):
     def inner_width(self, dims: Dims) -> int:
         return self.inner or max(1, round(self.expansion * dims.width))
 
-    def build(self, dims: Dims) -> Plain:
-        return Plain(dims, self.inner_width(dims), activation=type(self).activation)
+    def build(self, dims: Dims) -> MLP:
+        return MLP(dims, self.inner_width(dims), activation=type(self).activation)
 
     def parameters(self, dims: Dims) -> int:
         inner = self.inner_width(dims)
@@ -36,7 +36,7 @@ class PlainConfig(FeedforwardConfig):
 
 @FEEDFORWARDS.variant("relu")
 @final
-class ReLUConfig(PlainConfig):
+class ReLUConfig(MLPConfig):
     """Linear, ReLU, linear, as in the original Transformer (Vaswani et al. 2017)."""
 
     activation: ClassVar[str] = "relu"
@@ -44,7 +44,7 @@ class ReLUConfig(PlainConfig):
 
 @FEEDFORWARDS.variant("gelu")
 @final
-class GELUConfig(PlainConfig):
+class GELUConfig(MLPConfig):
     """Linear, GELU, linear (Hendrycks and Gimpel 2016; GPT-2)."""
 
     activation: ClassVar[str] = "gelu"
@@ -52,7 +52,7 @@ class GELUConfig(PlainConfig):
 
 @FEEDFORWARDS.variant("gelu-tanh")
 @final
-class GELUTanhConfig(PlainConfig):
+class GELUTanhConfig(MLPConfig):
     """Linear, GELU approximated by a tanh, linear: what GPT-2's published weights were trained with."""
 
     activation: ClassVar[str] = "gelu-tanh"
@@ -67,7 +67,7 @@ class GELUTanh(nn.GELU):
 
 
 @final
-class Plain(nn.Module):
+class MLP(nn.Module):
     def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
         self.up = nn.Linear(dims.width, inner, bias=dims.bias)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.model.dims import Dims
-from glassformer.model.feedforwards.plain import GELUConfig, GELUTanhConfig, ReLUConfig
+from glassformer.model.feedforwards.mlp import GELUConfig, GELUTanhConfig, ReLUConfig
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
 

@@ -1,4 +1,4 @@
-"""AdamW's step: torch's own function on our groups of weights, fused into one kernel where torch has one."""
+"""AdamW's step: torch's own function on our groups of weights, by torch's ``fused=True`` kernel where there is one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from glassformer.training.optimizer import PlainOptimizer
+from glassformer.training.optimizer import FunctionalOptimizer
 
 
 @final
-class AdamW(PlainOptimizer):
+class AdamW(FunctionalOptimizer):
     """What ``torch.optim.AdamW`` computes, bit for bit. ``lr`` may be a tensor, as a captured step needs it."""
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float, betas: tuple[float, float], eps: float) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.training.adamw import AdamW
+from glassformer.training.adamw_update import AdamW
 
 SETTINGS = {"lr": 0.03, "betas": (0.8, 0.97), "eps": 0.01}
 

@@ -59,7 +59,7 @@ def check_key(
     return fingerprint(
         [
             SCHEMA,
-            model.plain(),
+            model.to_dict(),
             vocabulary,
             outputs,
             sorted(laws),
@@ -74,7 +74,7 @@ def cached_check(key: str) -> CheckReport | None:
     """The report kept under ``key``, with a note of the day; None when there is none or it cannot be read."""
     try:
         document = read_json(cache_folder() / AREA / key / REPORT)
-        report = CheckReport.from_plain(document["checks"])
+        report = CheckReport.from_dict(document["checks"])
         note = f"Remembered from a check of the same architecture, build and machine on {document['date']}."
         return replace(report, notes=(*report.notes, note)) if report.passed else None
     except (GlassformerError, OSError, ValueError, KeyError, TypeError):
@@ -87,7 +87,7 @@ def cache_check(key: str, report: CheckReport) -> None:
         return
 
     def make(folder: Path) -> None:
-        write_json(folder / REPORT, {"date": date.today().isoformat(), "checks": report.plain()})
+        write_json(folder / REPORT, {"date": date.today().isoformat(), "checks": report.to_dict()})
 
     with suppress(GlassformerError, OSError):
         kept_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)

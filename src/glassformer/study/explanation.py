@@ -1,4 +1,4 @@
-"""One judged change -> its headline, its sentence with what bites, and the details behind it.
+"""One judged change -> its headline, its sentence with its caveats, and the details behind it.
 
 Short first: a person reads one or two sentences, and whoever wants to know why opens the rest. Decides nothing.
 """
@@ -19,7 +19,7 @@ MUCH_FROM_DOCUMENTS = 0.25
 
 
 @dataclass(frozen=True)
-class Story:
+class Explanation:
     """One judged change and everything its sentence mentions."""
 
     name: str
@@ -48,7 +48,7 @@ class Story:
         return self.looks.seeds[self.look + 1] if self.look + 1 < len(self.looks.seeds) else None
 
     def reason(self) -> str:
-        """Which row of the table spoke, in a few words."""
+        """Which row of verdict.py decided, in a few words."""
         if self.word == "same":
             return "the difference is smaller than the margin" + (", though real" if self._p <= self.looks.alpha else "")
         if self.word in ("better", "worse"):
@@ -192,16 +192,17 @@ class Story:
         e = self.evidence
         return self.word == "not decided" and e.seeds >= FEWEST_SEEDS and e.p_same_here < self.same_level <= e.p_same
 
-    # -- what bites, and the rest ----------------------------------------------------------------------------------------
+    # -- the caveats, and the rest ----------------------------------------------------------------------------------------
 
     def sentence(self) -> str:
         """The headline and what changes how it must be read, only where it does."""
-        return " ".join([self.headline(), *self.bites()])
+        return " ".join([self.headline(), *self.caveats()])
 
-    def bites(self) -> list[str]:
+    def caveats(self) -> list[str]:
         e, sentences = self.evidence, []
         if e.blocks:
-            sentences.append(f"Measured on {e.documents} blocks of one text, so it holds for other stretches of this text.")
+            blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
+            sentences.append(f"Measured on {blocks} of one text, so it holds for other stretches of this text.")
         told = self._only_here() or (self.word == "not decided" and e.seeds_needed.value is None)
         if e.document_share > MUCH_FROM_DOCUMENTS and not told:
             sentences.append(
