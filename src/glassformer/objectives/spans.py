@@ -13,6 +13,7 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.data.corruption import DRAWS, Lines, Marks, Rule, Start, compose, draw
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError
@@ -94,7 +95,7 @@ class SpansConfig(ObjectiveConfig):
         sums, counts = [], []
         for batch in self._fixed_rows(items, tools):
             targets_BT = batch["targets"].to(_device_of(network))
-            with torch.no_grad():
+            with evaluating(network), torch.no_grad():
                 scores_BTV = network.head(network.features(batch["ids"].to(targets_BT.device))).float()
             nats_BT = torch.nn.functional.cross_entropy(
                 scores_BTV.flatten(0, 1), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from glassformer.evaluation.neighbours import STRETCHES
 from glassformer.evaluation.results import text_table
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
@@ -168,7 +169,7 @@ class Study:
         if self._without_trials:
             return read_values(self.directory.values_file)[2]
         return any(
-            one.evaluation.unit == "block" for rows in self.results.values() for one in rows if one.evaluation is not None
+            one.evaluation.unit in STRETCHES for rows in self.results.values() for one in rows if one.evaluation is not None
         )
 
     def _fresh_seeds(self) -> str:
