@@ -65,9 +65,8 @@ MASKED = {"objective": "masked", "model.causal": False}
     [
         (MASKED, {"objective.share": 0.4}, r"objective\.share"),
         (MASKED, {"model.context": 5}, r"model\.context"),
-        ({"objective": "spans"}, {"objective.span": 0.5}, "span"),
+        ({"objective": "spans"}, {"objective.span": 0.5}, r"objective\.span"),
         ({"objective": "spans", "model.context": 30}, {"model.context": 20}, "longest"),
-        ({}, {"objective": "spans"}, "objective"),
     ],
 )
 def test_what_asks_other_tokens_is_refused_before_training(recipe, base, change, key):

@@ -86,6 +86,13 @@ class ObjectiveConfig(VariantConfig):
         """Judged metrics alone, for the curve while training; an objective overrides it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
 
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        """The settings, by key, that decide which targets ``evaluate`` asks of the items; none where it asks all there are.
+
+        Models are paired target by target, so a study refuses variants in which one of these differs.
+        """
+        return {}
+
     def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
         """What the records of a run so far give cause to say, while it trains and in its report; None: nothing."""
         return None

@@ -81,6 +81,10 @@ class MaskedConfig(ObjectiveConfig):
         measured = Outcomes.of_units(shown, unit="window", scope=scope)
         return Outcomes(units={"loss": shown["loss"]}, figures=measured.figures, unit="window", scope=scope)
 
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        context = min(tools.context, len(items.tokens))
+        return {"objective": self.kind, "objective.share": self.share, "model.context": context}
+
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:

@@ -106,9 +106,17 @@ class SpansConfig(ObjectiveConfig):
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
         return Outcomes.of_units(units, unit="line")
 
-    def _fixed_rows(self, items: Any, tools: EvaluationTools) -> Iterator[Batch]:
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        _, rule = self._lines_and_rule(items, tools)
+        settings = {f"objective.{key}": getattr(self, key) for key in ("start", "cut", "shortest", "span", "length", "salient")}
+        return {"objective": self.kind, **settings, "longest row, by model.context and objective.longest": rule.longest}
+
+    def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[Lines, Rule]:
         lines = Lines(items.tokens, items.starts, texts_of(tools.tokenizer), salient=self.salient > 0)
-        rule, marks = self.rule(tools.context, int(lines.lengths_R.max())), self.mark_ids(tools.tokenizer)
+        return lines, self.rule(tools.context, int(lines.lengths_R.max()))
+
+    def _fixed_rows(self, items: Any, tools: EvaluationTools) -> Iterator[Batch]:
+        (lines, rule), marks = self._lines_and_rule(items, tools), self.mark_ids(tools.tokenizer)
         generator = np.random.Generator(np.random.PCG64(derive_seed(0, "spans", "evaluation")))
         uniform = generator.random((len(lines), DRAWS + 2 * rule.spans))
         packed = draw(lines, np.arange(len(lines)), uniform, rule).packed()

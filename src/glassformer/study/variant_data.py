@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.assembly import prepare_data
+from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.parts import PreparedData
 from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
-from glassformer.foundation.config import fingerprint
+from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
@@ -31,8 +31,10 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
     for name, recipe in recipes.items():
         refuse_metric(plan.judged, recipe.objective, name)
-    data = _all_data(recipes, watch)
+    compared_recipes = {**recipes, **_grid_points(plan, resolve)}
+    data = _all_data(compared_recipes, watch)
     _refuse_other_text(plan, data)
+    _refuse_other_targets(plan, compared_recipes, data)
     facts = {
         name: Facts(
             recipe=compared(recipe.to_dict()), data=str(data[name].record["sha256"]), documents=_items(data[name], plan.split)
@@ -50,6 +52,15 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
                     facts[name], recipe=compared(resolved.to_dict()), matched=found.settings, notes=(found.sentence,)
                 )
     return facts
+
+
+def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
+    """What tuning may make of each variant, by the words a message has for it."""
+    return {
+        f"{name} (setting {number + 1} of its grid)": Recipe.parse(resolve({**plan.settings(name), **point}))
+        for name in plan.variants
+        for number, point in enumerate(plan.tuning_points(name))
+    }
 
 
 def _all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
@@ -106,6 +117,22 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
             _refuse_other_bytes(name, own, base, split)
         if base.judged_on == "text":
             _refuse_other_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
+
+
+def _refuse_other_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
+    """Objectives that ask about part of a text must ask every variant about the same part of it."""
+    settings = {}
+    for name, recipe in recipes.items():
+        tools = tools_for(recipe, data[name].tokenizer)
+        settings[name] = recipe.objective.evaluation_settings(data[name].split(plan.split), tools)
+    for name, own in settings.items():
+        differing = diff(settings[BASE], own)
+        if differing:
+            key, (was, now) = next(iter(differing.items()))
+            raise ConfigError(
+                f"{name} is asked about other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
+                f"paired; leave it the same in every variant."
+            )
 
 
 def _refuse_other_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:

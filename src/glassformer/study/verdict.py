@@ -250,7 +250,7 @@ def _word(analysis: Analysis, change: Trials, effects: TwoWayEffects, looks: Loo
     """Rows 2, 3, 4 and 6 (row 5 has the word of row 6). ``p`` is corrected."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
-    same = float(analysis.p_same(effects, change.earlier.margin)) < _same_level(looks, look, change)
+    same = float(analysis.p_same(effects, change)) < _same_level(looks, look, change)
     return _word_of(analysis, float(effects.mean), is_same=same, is_significant=p <= looks.alpha)
 
 
@@ -271,7 +271,7 @@ def _alone(analysis: Analysis, base: Trials, change: Trials, judged: _Judged, lo
     without = analysis.without_each_seed(base, change, effects.seeds)
     levels = np.minimum(looks.level(without.p, judged.look) * judged.steps, 1.0)
     is_significant = np.array([change.earlier.corrected(float(p)) for p in levels]) <= looks.alpha
-    is_same = analysis.p_same(without, change.earlier.margin) < _same_level(looks, judged.look, change)
+    is_same = analysis.p_same(without, change) < _same_level(looks, judged.look, change)
     words = [
         _word_of(analysis, float(mean), is_same=bool(same), is_significant=bool(significant))
         for mean, same, significant in zip(without.mean, is_same, is_significant)
