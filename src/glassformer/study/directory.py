@@ -138,6 +138,10 @@ class StudyDirectory:
         """Whether a trial was begun: from then on nothing of the plan may change."""
         return (self.root / "trials").exists() or (self.root / "tuning").exists()
 
+    def has_trials(self) -> bool:
+        """Whether the trials that decide are there, or some of them; those of tuning do not count."""
+        return (self.root / "trials").exists()
+
     def settle(self, plan: StudyPlan) -> None:
         """Writes a plan whose design was chosen, before the first trial."""
         assert not self.begun()
