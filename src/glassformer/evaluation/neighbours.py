@@ -13,7 +13,6 @@ import numpy as np
 
 from glassformer.foundation.distributions import Floats
 
-
 STRETCHES = ("block", "window")
 """Units that are consecutive stretches of one text, so that neighbours are alike."""
 

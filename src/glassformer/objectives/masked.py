@@ -55,7 +55,7 @@ class MaskedConfig(ObjectiveConfig):
 
     @torch.no_grad()
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        """Every window of the text once, with masks that depend on the text's place alone; the units are windows, which are neighbours."""
+        """Every window of the text once, with masks that depend on the text's place alone; the units are windows."""
         module: Any = network
         device = tools.device or next(module.parameters()).device
         was_training = module.training
@@ -80,6 +80,9 @@ class MaskedConfig(ObjectiveConfig):
         scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
         measured = Outcomes.of_units(shown, unit="window", scope=scope)
         return Outcomes(units={"loss": shown["loss"]}, figures=measured.figures, unit="window", scope=scope)
+
+    def num_units(self, items: Any, tools: EvaluationTools) -> int:
+        return max(1, len(items.tokens) // tools.context)
 
     def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
         context = min(tools.context, len(items.tokens))

@@ -157,7 +157,8 @@ class StudyDirectory:
         """Whether this folder holds this very plan, so that it can be gone on with."""
         try:
             old, recipes = self._read()
-            same = _settled(old) == _settled(plan) and [one.set for one in old.planned] == [one.set for one in plan.planned]
+            own, planned, every = ([one.set for one in some] for some in (plan.planned, old.planned, old.changes))
+            same = _settled(old) == _settled(plan) and own in (planned, every)
             return same and recipes == _recipes(old, resolve)
         except (RunError, ConfigError):
             return False

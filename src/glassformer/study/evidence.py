@@ -159,13 +159,20 @@ class Evidence:
 
 
 def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
-    """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible."""
+    """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible.
+
+    Away from zero: items that are won (or lost) more often than was seen. Towards it: items that are not won, which count
+    twice (they may be lost) where every item seen was won and nothing is known of the others.
+    """
     t = effects.estimate(confidence)
     if not metric.answers or t.low is None or t.high is None:
         return t
     mean, items = float(effects.mean), effects.effective_documents
     reach = hits_not_excluded(abs(mean) * items, items, 0.5 + confidence / 2)
+    not_won = hits_not_excluded((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
+    near = 1.0 - (2.0 if abs(mean) >= 1.0 else 1.0) * not_won
     low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
+    low, high = (min(low, near) if mean > 0.0 else low), (max(high, -near) if mean < 0.0 else high)
     return Estimate(t.value, low, high, t.n)
 
 
@@ -202,6 +209,14 @@ class Analysis:
         else:
             effects = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
         return effects.with_luck(base.luck + change.luck)
+
+    def p(self, effects: TwoWayEffects) -> Floats:
+        """p of "no difference"; for answers not below what so few items can say."""
+        return np.maximum(effects.p, effects.least_p) if self.metric.answers else effects.p
+
+    def p_beyond(self, effects: TwoWayEffects) -> Floats:
+        p = effects.p_beyond(self.margin)
+        return np.maximum(p, effects.least_p) if self.metric.answers else p
 
     def same_margin(self, change: Trials) -> float:
         """The margin of "same": the smallest that the same runs were judged with stands."""
@@ -245,12 +260,12 @@ def gather(
         any_look=None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric),
         base_value=float(base_means.mean()),
         value=float(own_means.mean()),
-        p=float(effects.p),
+        p=float(analysis.p(effects)),
         p_seed=float(effects.p_seed),
         p_crossed=float(effects.p_crossed),
         p_same=float(analysis.p_same(effects, change)),
         p_same_here=float(effects.p_same_here(same_margin)),
-        p_beyond=float(effects.p_beyond(analysis.margin)),
+        p_beyond=float(analysis.p_beyond(effects)),
         documents=effects.documents,
         documents_needed=items_needed(same_margin / worst, same_level),
         document_share=float(effects.document_share),

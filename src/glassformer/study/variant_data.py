@@ -21,8 +21,12 @@ from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
+from glassformer.study.counts import items_needed
 from glassformer.study.matching import match, size_of
 from glassformer.study.plan import BASE, Resolve, StudyPlan, compared
+from glassformer.study.power import FEWEST_SEEDS
+from glassformer.study.sequential import Looks
+from glassformer.study.two_way import BADLY_HURT
 from glassformer.study.variants import Facts
 
 
@@ -41,6 +45,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
         )
         for name, recipe in recipes.items()
     }
+    facts[BASE] = replace(facts[BASE], notes=tuple(_too_little_text(plan, recipes[BASE], data[BASE])))
     if plan.match is not None:
         base = recipes[BASE]
         wanted = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
@@ -133,6 +138,26 @@ def _refuse_other_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
                 f"{name} is asked about other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
                 f"paired; leave it the same in every variant."
             )
+
+
+def _too_little_text(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
+    """What a set as small as this one cannot decide, however many seeds there are: known before the first run."""
+    units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
+    if plan.all_looks[-1] < FEWEST_SEEDS:
+        return []  # nothing will be decided anyhow, which the plan says
+    if units < 2:
+        return [
+            f"The {plan.split} part is a single document or block, so nothing can be decided for other text, however many "
+            "seeds there are; give more of it (data.validation or data.split)."
+        ]
+    looks = Looks(plan.all_looks, plan.alpha, len(plan.changes))
+    needed = items_needed(plan.same_within / BADLY_HURT, looks.same_threshold(len(looks.seeds) - 1))
+    if units >= needed:
+        return []
+    return [
+        f'The {plan.split} part has {units} documents, blocks or items: better and worse can be found, but "same" within a '
+        f"margin of {plan.same_within:g} takes {needed}, because fewer may miss rare badly hurt ones."
+    ]
 
 
 def _refuse_other_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
