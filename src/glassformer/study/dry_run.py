@@ -69,7 +69,7 @@ class Foresight:
             [
                 *rows,
                 f"{len(rows)} variants with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
-                f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed here; evaluations come on top).",
+                f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed; evaluations come on top).",
                 self.plan.foresight(),
                 *self.notes,
             ]
