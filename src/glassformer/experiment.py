@@ -26,6 +26,7 @@ from glassformer.check_fast_paths import require_path_checks
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
+from glassformer.evaluation.language import evaluating
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
@@ -366,11 +367,12 @@ def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: Stop
     """The objective's judged metrics on the validation split, by their names in records."""
     rows = recipe.evaluation.batch_size or max(8, recipe.training.batch_size)
     tools = tools_for(recipe, data.tokenizer, batch_size=rows, keep_going=stop.check)
-    found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
-    chosen = chosen_metric(recipe).name
-    if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
-        value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
-        found = {**found, chosen: math.nan if value is None else value}
+    with evaluating(network):  # whatever an objective does itself: its figures are those of an evaluation, without dropout
+        found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
+        chosen = chosen_metric(recipe).name
+        if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
+            value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
+            found = {**found, chosen: math.nan if value is None else value}
     return {VALIDATION + name: value for name, value in found.items()}
 
 

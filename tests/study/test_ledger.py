@@ -183,6 +183,18 @@ def test_shopping_for_a_margin_finds_nothing_the_same():
     shopped = verdict(Earlier(overlapping=(FIRST,)), 0.0, margin=0.05)
     assert shopped.verdict == "not decided"
     assert "margin of 0.01, which stands" in shopped.sentence
+    assert shopped.reason == "corrected p = 1"  # 700 documents are enough for the margin that stands: it is the seeds
+    assert "rare badly hurt" not in shopped.sentence
+
+
+def test_the_margin_that_stands_is_the_one_in_the_reason():
+    """Too few documents for a margin of .0001, which was asked for first: that one is named, and what it would take."""
+    before = replace(FIRST, margin=0.0001)
+    base = Trials("base", 3.0 + 0.1 * np.random.default_rng(0).normal(size=(8, 700)))
+    change = Trials("alibi", base.values + 1e-7 * (-1.0) ** np.arange(8)[:, None], earlier=Earlier(overlapping=(before,)))
+    found = decide(base, [change], Rules((8,), LOSS, 0.05))[0]
+    assert "so few cannot exclude rare badly hurt ones that make 0.0001 on average" in found.sentence
+    assert found.evidence.documents_needed == math.ceil(math.log(0.05) / math.log1p(-0.0001))
 
 
 def false_alarms(groups: int, stream: int) -> float:

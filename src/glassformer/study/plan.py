@@ -132,7 +132,12 @@ class StudyPlan(Config):
         if twice:
             raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
         self._check_seeds()
-        Looks(self.all_looks, self.alpha)
+        Looks(self.all_looks, self.alpha, len(self.changes))
+        if self.design == "bank" and len(self.bank) < 2:
+            raise ConfigError(
+                f"design=bank sets changes against kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 of "
+                "their seeds; leave design out and ask for it with --baseline bank."
+            )
         self._check_tuning()
         return self
 

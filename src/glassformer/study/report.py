@@ -56,7 +56,7 @@ def study_page(study: Study) -> Page:
     plan = study.plan
     about = [Paragraph(plan.about)] if plan.about else []
     parts = (_verdicts, _differences, _cost, _curves, _settings, _again)
-    seeds = max(len(study.finished(name)) for name in plan.variants)
+    seeds = max(len(study.seed_values(name)) for name in plan.variants)
     return Page(
         title=f"Study {study.folder.resolve().name}",
         subtitle=f"{_changes(plan)} of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
