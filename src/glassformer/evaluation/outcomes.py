@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.neighbours import STRETCHES
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 
@@ -74,6 +75,6 @@ class Outcomes:
     @classmethod
     def of_units(cls, units: Mapping[str, Units], *, unit: str, **more: Any) -> Self:
         """The figures of metrics that are plain weighted means, each with its interval over units."""
-        figures = {name: ratio(one.sums, one.weights) for name, one in units.items()}
+        figures = {name: ratio(one.sums, one.weights, blocks=unit in STRETCHES) for name, one in units.items()}
         count = max((len(one.sums) for one in units.values()), default=0)
         return cls(**{"units": units, "figures": figures, "unit": unit, "scope": f"{count:,} {unit}s", **more})

@@ -18,6 +18,7 @@ from glassformer.data.questions import Questions, answer_ids
 from glassformer.data.subjects import SLOT, subject
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.answers import Said
+from glassformer.evaluation.language import evaluating
 from glassformer.model.losses import IGNORED
 from glassformer.objectives.spans import ANSWER, END, MASK
 
@@ -125,7 +126,8 @@ def continuation_nats(
         if width < 2:
             found.append(np.zeros(len(rows)))
             continue
-        scores = network.head(network.features(ids[:, :-1].to(device))).float()
+        with evaluating(network):
+            scores = network.head(network.features(ids[:, :-1].to(device))).float()
         nats = torch.nn.functional.cross_entropy(
             scores.flatten(0, 1), targets[:, 1:].to(device).flatten(), ignore_index=IGNORED, reduction="none"
         )

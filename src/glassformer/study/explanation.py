@@ -131,7 +131,7 @@ class Explanation:
         e = self.evidence
         return (
             f"{self.name} is not decided for {self._others}: on these {e.documents} {self._units} it is the same, "
-            f"{self._measured()}, but so few cannot exclude rare badly hurt ones that make {e.margin:g} on average. "
+            f"{self._measured()}, but so few cannot exclude rare badly hurt ones that make {e.same_margin:g} on average. "
             f"{e.documents_needed} {self._units} without one would."
         )
 
