@@ -323,8 +323,12 @@ def texts_given(
     names = tuple(known.get("labels", {}).values())
     reads_pairs = known.get("reading", {}).get("pair_column") is not None
     if known and reads_pairs != (pairs is not None):
-        wanted = "two texts; give the second with --pair" if reads_pairs else "one text; leave --pair out"
-        raise UsageError(f"This run reads {wanted}.")
+        raise UsageError(
+            "This run reads pairs of texts, and one text is given: `glassformer ask RUN TEXT --pair TEXT` reads two, and "
+            "evaluate --data FILE a table of pairs; look, evaluate --text and the page read single texts only."
+            if reads_pairs
+            else "This run reads one text; leave --pair out."
+        )
     return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
 
 
