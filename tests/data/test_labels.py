@@ -104,7 +104,7 @@ def test_a_run_of_pairs_says_what_takes_a_pair(tmp_path: Path) -> None:
     tokenizer = TOKENIZERS.parse("char").train(lambda: ["abcd"])
     assert texts_given(tokenizer, "a", pairs=["b"], record=record).pairs == ("b",)
     with pytest.raises(
-        UsageError, match="`glassformer ask RUN TEXT --pair TEXT` reads two.*evaluate --data FILE.*look.*the page"
+        UsageError, match=r"`glassformer ask RUN TEXT --pair TEXT` reads two.*evaluate --data FILE.*look.*the page"
     ):
         texts_given(tokenizer, "a", record=record)
     with pytest.raises(UsageError, match="This run reads one text; leave --pair out"):
