@@ -238,18 +238,9 @@ class Run:
                 return result
         return Evaluation.from_dict(read_json(file))
 
-    def against(
-        self,
-        other: Run,
-        split: str | None = None,
-        *,
-        data: Path | str | None = None,
-        checkpoint: str | int = "last",
-        allow_leaks: bool = False,
-    ) -> TwoCheckpoints:
-        """This run against another on the same items, for metrics of right and wrong (McNemar); both at ``checkpoint``."""
+    def against(self, other: Run, split: str | None = None, **how: Any) -> TwoCheckpoints:
+        """This run against another on the same items, for metrics of right and wrong (McNemar); ``how``: as in ``evaluate``."""
         metric = assembly.chosen_metric(self.recipe)
-        how: dict[str, Any] = {"data": data, "checkpoint": checkpoint, "allow_leaks": allow_leaks}
         first, second = (lambda run=run: run.evaluate(split, **how).outcomes for run in (self, other))
         return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
