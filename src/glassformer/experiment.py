@@ -26,6 +26,7 @@ from glassformer.check_fast_paths import require_path_checks
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
@@ -103,8 +104,8 @@ def train(
         refuse_nothing_to_resume(folder)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
         beginning = beginning_of(folder, recipe, resume=bool(resume), watch=watch)
-        runtime = _runtime(recipe, threads or threads_before(folder))
         parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
+        runtime = _runtime(recipe, threads or threads_before(folder))  # after the parent, whose threads may be others
         with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
@@ -113,6 +114,7 @@ def train(
             report = checked or _checked(recipe, network, key, runtime, allow_leaks, watch)
         optimizers = _optimizers(recipe, network, beginning)
         work = _Assembled(recipe, folder, data, runtime, network, optimizers, batches_of(recipe, data))
+        _refuse_fewer_steps(work, beginning)
         step = _step(work, clock, watch)
         with clock.phase("checks"):
             known = (checked is not None or not recheck) and beginning is None and parent is None
@@ -190,6 +192,14 @@ def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | Gra
     with clock.phase("compile"):
         step = TrainStep(loss, work.optimizers, training, work.runtime, seed)
         return accelerate(step, training, work.steps, watch, clock)
+
+
+def _refuse_fewer_steps(work: _Assembled, beginning: Checkpoint | None) -> None:
+    if beginning is not None and beginning.step > work.steps:
+        raise ConfigError(
+            f"{work.folder.root} has taken {beginning.step} steps, more than training.steps={work.steps}; give that many "
+            "or more, or start a new run."
+        )
 
 
 def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
@@ -317,8 +327,20 @@ def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) ->
         }
         checks = {"checks": report.to_dict(), "tainted": taint_of(report)}
         folder.write_environment({**environment(work.runtime), **facts, **checks})
+    else:
+        _renew_environment(work)
     folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=work.steps)
+
+
+def _renew_environment(work: _Assembled) -> None:
+    """What may change when a run goes on: the metric that chooses its best checkpoint, and where its text lies."""
+    before, metric = work.folder.read_environment(), chosen_metric(work.recipe).to_dict()
+    data = before.get("data") or {}
+    places = {**data.get("places", {}), **work.data.record.get("places", {})}
+    now = {**before, "metric": metric, "data": {**data, "places": places}}
+    if now != before:
+        work.folder.write_environment(now)
 
 
 def _recorder(

@@ -125,7 +125,13 @@ class Run:
 
     def _step_of(self, which: str | int) -> int:
         """The step that ``best`` or a number names."""
-        return step_named(self.directory, which, lambda: self.checkpoint("last").state.get("best_step"))
+        return step_named(self.directory, which, self._best_step)
+
+    def _best_step(self) -> int | None:
+        """Of a finished run what its end says: its last evaluation may have come after its last checkpoint."""
+        state = self.directory.read_state()
+        at_end = state.get("best_step") if state["status"] == "finished" else None
+        return at_end if at_end in self.directory.steps() else self.checkpoint("last").state.get("best_step")
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:

@@ -74,6 +74,16 @@ def test_the_split_is_the_same_whatever_is_asked_first_and_changed_files_are_ref
         Labels(config, expect=first.record)
 
 
+def test_a_validation_file_that_comes_or_goes_would_divide_the_texts_anew(tmp_path: Path) -> None:
+    rows = "label\ttext\n" + "".join(f"{'ab'[i % 2]}\ttext {i}\n" for i in range(20))
+    with_own = files(tmp_path, rows, validation="label\ttext\na\tone\nb\ttwo\n")
+    without = with_own.model_copy(update={"validation": None})
+    with pytest.raises(DataError, match="began with validation texts of their own"):
+        Labels(without, expect=Labels(with_own).record)
+    with pytest.raises(DataError, match=r"began without validation texts of their own.*Leave data.validation out"):
+        Labels(with_own, expect=Labels(without).record)
+
+
 def test_a_set_without_labels(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data.set=docstrings has no labels; sets that have: .*sst2"):
         Labels(DataConfig(set="docstrings"))

@@ -94,6 +94,13 @@ class Labels:
                     f"it was {before[name][:12]}. Give back the old file, or start a new run.",
                     file=self._parts.train.name,
                 )
+        for split, own in (("validation", self._parts.validation), ("test", self._parts.tests)):
+            if before and any(name.startswith(split) for name in before) != bool(own):
+                raise DataError(
+                    f"the run began {'without' if own else 'with'} {split} texts of their own: that would divide the labelled "
+                    f"texts in another way. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
+                    file=self._parts.train.name,
+                )
         self._skipped = Skipped()
         self._splits = self._train_and_validation()
 

@@ -69,6 +69,12 @@ def prepare(
                 f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
                 file=parts.train.name,
             )
+    if gone := [name for name in before if name not in corpus.fingerprints]:
+        raise DataError(
+            f"the run began with a {gone[0]} text of its own, and none is given now: that would cut the training text in "
+            "another way. Name it again, or start a new run.",
+            file=parts.train.name,
+        )
     corpus.read()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = corpus.learn(tokenizer)

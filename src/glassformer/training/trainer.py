@@ -50,6 +50,8 @@ class TrainingState:
     best_step: int | None = None
     best_value: float | None = None
     """Of the metric that chooses the best checkpoint."""
+    best_by: str | None = None
+    """The name of that metric."""
     stale: int = 0
     """Evaluations since the best one."""
     evaluated_step: int | None = None
@@ -120,6 +122,13 @@ class Trainer:
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, state.seconds
+        if state.best_by not in (None, self.callbacks.metric.name):
+            state.best_step, state.best_value, state.best_by, state.stale = (
+                None,
+                None,
+                None,
+                0,
+            )  # values of two metrics do not compare
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
             self._stop_if_asked(state)
@@ -243,7 +252,7 @@ class Trainer:
         state.evaluated_step = state.step
         improved = state.best_value is None or metric.better(value - state.best_value)
         if improved:
-            state.best_step, state.best_value, state.stale = state.step, value, 0
+            state.best_step, state.best_value, state.best_by, state.stale = state.step, value, metric.name, 0
         else:
             state.stale += 1
         return improved
