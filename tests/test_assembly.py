@@ -168,6 +168,8 @@ def test_steps_by_number_or_by_epochs(tiny) -> None:
     half = load_recipe(tiny, {"training.epochs": 1.5})
     assert number_of_steps(half, batches) == int(np.ceil(1.5 * batches.steps_per_epoch))
     assert number_of_steps(load_recipe(tiny, {"training.epochs": 1e-9}), batches) == 1
+    batches.windows, batches.batch_size = 7, 100
+    assert number_of_steps(load_recipe(tiny, {"training.epochs": 100.0}), batches) == 7  # 100 * 0.07 = 7.000000000000001
 
 
 def test_a_fresh_network_is_that_of_the_seed(tiny) -> None:

@@ -168,7 +168,8 @@ def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
     if recipe.training.steps is not None:
         return recipe.training.steps
     assert recipe.training.epochs is not None
-    return max(1, math.ceil(recipe.training.epochs * batches.steps_per_epoch))
+    steps = recipe.training.epochs * batches.steps_per_epoch
+    return max(1, math.ceil(round(steps, 6)))  # 100 epochs of 7 windows in 100 are 7 steps, not 7.000000000000001
 
 
 def chosen_metric(recipe: Recipe) -> Metric:
