@@ -324,8 +324,8 @@ def test_odd_batches_are_cut_by_their_divisors(make_step, some_batches) -> None:
 @pytest.mark.parametrize(
     ("training", "words"),
     [
-        ({"batch_size": 8}, "--set training.accumulate=2 (less memory)"),
-        ({"batch_size": 9}, "--set training.accumulate=3 (less memory)"),
+        ({"batch_size": 8}, "--set training.accumulate=2"),
+        ({"batch_size": 9}, "--set training.accumulate=3"),
         ({"batch_size": 8, "accumulate": 8}, "with 1 rows at once on cpu. Make training.batch_size, model.context"),
         ({"batch_size": 8, "accumulate": 8, "out_of_memory": "halve"}, "Make training.batch_size, model.context"),
     ],

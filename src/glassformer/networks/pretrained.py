@@ -29,6 +29,9 @@ from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConf
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
 
+SHORTEST = 3
+"""Tokens of the shortest row: one of the text between its two marks."""
+
 
 @MODELS.variant("pretrained")
 @final
@@ -38,7 +41,7 @@ class PretrainedConfig(NetworkConfig):
     folder: str = Field(min_length=1)
     tuning: Annotated[SerializeAsAny[TuningConfig], BeforeValidator(TUNINGS.parse)] = TUNINGS.default("full")
     pool: PoolChoice = "mean"
-    context: int = Field(default=128, ge=3, le=1 << 16)
+    context: int = Field(default=128, ge=SHORTEST, le=1 << 16)
     dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     """Of the encoder and the head; None: what the folder says."""
     causal: bool = False
@@ -211,9 +214,11 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
     needed = config.context + config.tuning.places()
     if needed > sizes.positions:
         taken = f" and {config.tuning.places()} of model.tuning={config.tuning.kind}" if config.tuning.places() else ""
+        room = sizes.positions - config.tuning.places()
+        remedy = f"model.context at most {room}" if room >= SHORTEST else "model.tuning.length and model.context smaller"
         raise ConfigError(
-            f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; make "
-            f"model.context at most {sizes.positions - config.tuning.places()}."
+            f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; "
+            f"make {remedy}."
         )
     objection = config.tuning.objection(loaded.encoder, sizes)
     if objection:

@@ -49,7 +49,9 @@ def locate(name: Path | str) -> Path:
     try:
         return Path(huggingface_hub.snapshot_download(text, allow_patterns=list(WANTED), local_files_only=offline))
     except Exception as error:  # the library has a dozen kinds, and so has the network below it
-        reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else f"{type(error).__name__}"
+        known = {"LocalEntryNotFoundError": "the hub cannot be reached", "RepositoryNotFoundError": "the hub has no such name"}
+        of_error = known.get(type(error).__name__, type(error).__name__)
+        reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else of_error
         raise DataError(
             f"{text} is no folder here, is not in the hub's cache, and cannot be fetched: {reason}; give a folder instead."
         ) from error
@@ -88,7 +90,9 @@ def weight_files(folder: Path) -> dict[Path, list[str] | None]:
             "model again as safetensors.",
             file=folder,
         )
-    raise DataError(f"there are no weights: neither {WEIGHTS} nor {INDEX}.", file=folder)
+    raise DataError(
+        f"there are no weights: neither {WEIGHTS} nor {INDEX}; fetch the model again with its weights.", file=folder
+    )
 
 
 def _shards(folder: Path) -> dict[Path, list[str] | None]:
