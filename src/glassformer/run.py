@@ -21,7 +21,7 @@ from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -229,14 +229,22 @@ class Run:
         steps = self.directory.steps()
         if not steps:
             raise RunError(f"{self.folder} has no whole checkpoint yet.")
-        file = self.directory.evaluation_file(split, steps[-1])
-        if not file.is_file():
-            result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-            try:
-                write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
-            except PermissionError:  # a run that may only be read: measured again next time
-                return result
-        return Evaluation.from_dict(read_json(file))
+        kept = self._kept_evaluation(split, steps[-1]) or self._kept_evaluation(split, self.checkpoint("last").step)
+        if kept is not None:
+            return kept
+        result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
+        assert result.step is not None
+        try:
+            write_json(self.directory.evaluation_file(split, result.step), {"schema": RunDirectory.SCHEMA, **result.kept()})
+        except PermissionError:  # a run that may only be read: measured again next time
+            return result
+        return self._kept_evaluation(split, result.step) or result
+
+    def _kept_evaluation(self, split: str, step: int) -> Evaluation | None:
+        """None where there is none, or one of another checkpoint: earlier versions named it after a damaged one."""
+        file = self.directory.evaluation_file(split, step)
+        found = Evaluation.from_dict(read_json(file)) if file.is_file() else None
+        return found if found is not None and found.step == step else None
 
     def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
         """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
@@ -315,7 +323,14 @@ class Run:
         return evaluator
 
     def _parent_for(self, device: torch.device) -> Any:
-        network = assembly.parent_network(self.ancestry, self.untrained().dims.num_outputs) if self.ancestry else None
+        """The network it started from; None (and said) where its weights are not here any more."""
+        if not self.ancestry:
+            return None
+        try:
+            network = assembly.parent_network(self.directory, self.untrained().dims.num_outputs)
+        except GlassformerError as error:
+            self._say_once(f"{error} The parent is left out of the table.")
+            return None
         return None if network is None else network.to(device)
 
     def _untrained_for(self, device: torch.device) -> Any:

@@ -175,6 +175,12 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
 
+    def files_after(self, step: int) -> list[Path]:
+        """The evaluations and snapshots of later steps."""
+        files = [*self.evaluations.glob("*-step-*.json"), *(self.root / "film").glob("step-*")]
+        steps = ((file, file.stem.rpartition("step-")[2]) for file in files)
+        return [file for file, number in steps if number.isdigit() and int(number) > step]
+
     @property
     def begun_in(self) -> Path:
         """The folder that relative paths of its recipe count from."""
