@@ -246,10 +246,19 @@ class Run:
         found = Evaluation.from_dict(read_json(file)) if file.is_file() else None
         return found if found is not None and found.step == step else None
 
-    def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
-        """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
+    def against(
+        self,
+        other: Run,
+        split: str | None = None,
+        *,
+        data: Path | str | None = None,
+        checkpoint: str | int = "last",
+        allow_leaks: bool = False,
+    ) -> TwoCheckpoints:
+        """This run against another on the same items, for metrics of right and wrong (McNemar); both at ``checkpoint``."""
         metric = assembly.chosen_metric(self.recipe)
-        first, second = (lambda run=run: run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        how: dict[str, Any] = {"data": data, "checkpoint": checkpoint, "allow_leaks": allow_leaks}
+        first, second = (lambda run=run: run.evaluate(split, **how).outcomes for run in (self, other))
         return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
     def evaluate_texts(
@@ -426,6 +435,7 @@ class Run:
             repetition_penalty=repetition_penalty,
             seed=seed,
             stop=[stop] if isinstance(stop, str) else stop,
+            stop_ids=self.directory.eos_token_ids,
             on_text=on_text,
         )
 

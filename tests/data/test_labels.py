@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import UNLABELLED, Labels, labelled_texts
-from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, texts_given
+from glassformer.data.tokenizers.base import TOKENIZERS
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
 
 def files(folder: Path, train: str, **more: str) -> DataConfig:
@@ -100,6 +101,20 @@ def test_texts_to_ask_about() -> None:
     assert texts.labels.tolist() == [UNLABELLED]
     with pytest.raises(DataError, match="The text is empty"):
         labelled_texts("asked", [" "], ["bad", "good"])
+
+
+def test_a_run_of_pairs_says_what_takes_a_pair(tmp_path: Path) -> None:
+    """Looks, single texts of an evaluation and the page give one text; what is said must be there to do."""
+    (tmp_path / "p.tsv").write_text("label\ttext\tother\n" + "good\ta\tb\nbad\tc\td\n" * 9, encoding="utf-8")
+    record = Labels(DataConfig(path=str(tmp_path / "p.tsv"), pair_column="other")).record
+    tokenizer = TOKENIZERS.parse("char").train(lambda: ["abcd"])
+    assert texts_given(tokenizer, "a", pairs=["b"], record=record).pairs == ("b",)
+    with pytest.raises(
+        UsageError, match=r"`glassformer ask RUN TEXT --pair TEXT` reads two.*evaluate --data FILE.*look.*the page"
+    ):
+        texts_given(tokenizer, "a", record=record)
+    with pytest.raises(UsageError, match="This run reads one text; leave --pair out"):
+        texts_given(tokenizer, "a", pairs=["b"], record={**record, "reading": {"pair_column": None}})
 
 
 def test_a_file_of_a_users_own_is_read_in_the_same_way(tmp_path: Path) -> None:

@@ -42,6 +42,24 @@ def test_another_text_to_measure_on_is_refused(recipe, tmp_path):
         facts_of(recipe, {"data.validation": str(other)})
 
 
+def test_labelled_texts_of_another_file_with_the_same_name_are_refused(tmp_path):
+    """Their ids are the file's name and the line; the texts must be the same, too."""
+    lines = [f"{'good' if number % 2 else 'bad'}\tfilm {number} was fun\n" for number in range(40)]
+    files = [tmp_path / "one" / "lab.tsv", tmp_path / "other" / "lab.tsv"]
+    for file, rows in zip(files, (lines, lines[::-1])):
+        file.parent.mkdir()
+        file.write_text("label\ttext\n" + "".join(rows))
+    recipe = {
+        "data": {"path": str(files[0])},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "objective": "labels",
+        "model": {"width": 8, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": "classifier"},
+        "training": {"steps": 1, "batch_size": 4},
+    }
+    with pytest.raises(ConfigError, match="change 0 is measured on other documents than the baseline"):
+        facts_of(recipe, {"data.path": str(files[1])}, metric="accuracy")
+
+
 def test_more_text_to_train_on_is_a_fair_change(recipe, tmp_path, text_file):
     validation = tmp_path / "validation.txt"
     validation.write_text("abcdefgh\ndefghabc\nhgfedcba\n")

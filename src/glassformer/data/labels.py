@@ -19,6 +19,7 @@ from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_ro
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
 
 UNLABELLED = -1
@@ -52,6 +53,12 @@ class LabelledTexts:
     def answers(self) -> list[str] | None:
         """The name of each text's label; None where a text has none."""
         return None if (self.labels < 0).any() else [self.label_names[label] for label in self.labels]
+
+    @property
+    def fingerprint(self) -> str:
+        """A sum of the texts and their labels; ``ids`` alone do not tell two files of one name apart."""
+        named = ["" if label < 0 else self.label_names[label] for label in self.labels]
+        return fingerprint([self.texts, self.pairs, named])
 
     def balance(self) -> str:
         """``2,092 texts: Obama 43.1 %, W. Bush 30.0 %, ...``."""
@@ -316,8 +323,12 @@ def texts_given(
     names = tuple(known.get("labels", {}).values())
     reads_pairs = known.get("reading", {}).get("pair_column") is not None
     if known and reads_pairs != (pairs is not None):
-        wanted = "two texts; give the second with --pair" if reads_pairs else "one text; leave --pair out"
-        raise UsageError(f"This run reads {wanted}.")
+        raise UsageError(
+            "This run reads pairs of texts, and one text is given: `glassformer ask RUN TEXT --pair TEXT` reads two, and "
+            "evaluate --data FILE a table of pairs; look, evaluate --text and the page read single texts only."
+            if reads_pairs
+            else "This run reads one text; leave --pair out."
+        )
     return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
 
 

@@ -58,7 +58,8 @@ class Outcomes:
     """``units``: by judged metric. ``figures``: all that is shown, in order. ``scope``: what was measured, in a few words.
 
     ``details``: plain values kept in the evaluation file and handed to pages (a curve, a confusion matrix). ``ids``: which
-    units these are, where their order alone does not say it. ``raw``: for the objective itself, never written.
+    units these are, where their order alone does not say it. ``fingerprint``: a sum of what was asked, with its truth. ``raw``:
+    for the objective itself. Neither of the two is written.
     """
 
     units: Mapping[str, Units]
@@ -66,6 +67,7 @@ class Outcomes:
     unit: str
     scope: str
     ids: Sequence[str] | None = None
+    fingerprint: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     raw: Any = None

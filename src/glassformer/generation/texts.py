@@ -34,10 +34,14 @@ def generate_texts(
     *,
     seed: int,
     stop: Sequence[str] = (),
+    stop_ids: Sequence[int] = (),
     on_text: Callable[[str], None] | None = None,
     **how: Any,
 ) -> list[Sample]:
-    """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come."""
+    """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
+
+    ``stop_ids``: ids at which a text ends; that of the tokenizer's stop mark unless given.
+    """
 
     def decode(ids: Sequence[int]) -> str:
         """Without ids that no token has: some published models have more rows than their tokenizer has tokens."""
@@ -49,7 +53,7 @@ def generate_texts(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],
         seeds=[derive_seed(seed, "prompt", row) for row in range(len(prompts))],
-        stop_ids=[] if tokenizer.stop_id is None else [tokenizer.stop_id],
+        stop_ids=stop_ids or ([] if tokenizer.stop_id is None else [tokenizer.stop_id]),
         stop=ending if stop else None,
         on_token=pieces,
         start_id=tokenizer.start_id,

@@ -109,8 +109,6 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
 class PretrainedNetwork(Network):
     """Token ids -> the encoder's vectors -> scores of labels."""
 
-    takes_types = True
-
     def __init__(self, config: PretrainedConfig, loaded: LoadedEncoder, vocabulary: int, outputs: int, seed: int) -> None:
         super().__init__()
         self.config, settings = config, loaded.config
@@ -163,24 +161,28 @@ class PretrainedNetwork(Network):
         ids_BT: Tensor,
         *,
         key_padding_mask_BS: Tensor | None = None,
-        types_BT: Tensor | None = None,
+        segments_BT: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
         """The encoder's last vectors; with a prompt, its vectors stand before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
-        return self.reader(self.encoder, ids_BT, seen_BT, types_BT)
+        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT)
 
     @property
     def pools(self) -> bool:
         return True
 
+    @property
+    def takes_segments(self) -> bool:
+        return True
+
     def forward(
-        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
     ) -> Tensor:
         """Scores of the labels, [B, C]."""
-        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT)
+        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
         return self.read_out(features_BTD, key_padding_mask_BS)
 
     def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.data.batches import Batch, WindowBatches
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.baselines import Uniform, Unigram
 from glassformer.evaluation.documents import EvaluatedText
 from glassformer.evaluation.outcomes import Outcomes, Units
@@ -22,7 +22,6 @@ from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
-MASK = "<mask>"
 DRAWN_TOGETHER = 256
 """Windows of an evaluation whose masks are drawn together: the batch size of an evaluation must not change them."""
 LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0.01)
@@ -172,9 +171,8 @@ def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, d
 
 
 def mask_id(tokenizer: Tokenizer) -> int:
-    """The id of the mask: that of a tokenizer which has its own, or the mark that was added."""
-    own = getattr(tokenizer, "special", {}).get("[MASK]")
-    return tokenizer.mark_id(MASK) if own is None else int(own)
+    """The id of the mask: the mark that was added, or that of a tokenizer which has its own ([MASK], <mask>)."""
+    return tokenizer.mark_id(MASK)
 
 
 def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any:

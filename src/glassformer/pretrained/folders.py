@@ -14,7 +14,18 @@ from torch import Tensor
 from glassformer.foundation.errors import DataError, MissingDependency
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-WANTED = (CONFIG, "*.safetensors", INDEX, "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "vocab.txt")
+GENERATION_CONFIG = "generation_config.json"
+WANTED = (
+    CONFIG,
+    GENERATION_CONFIG,
+    "*.safetensors",
+    INDEX,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+)
 """What is fetched of a name on the hub: no pickle and no Python file is among them."""
 LARGEST_JSON = 64 << 20
 LARGEST_HEADER = 100 << 20

@@ -186,6 +186,12 @@ class RunDirectory:
         """The folder that relative paths of its recipe count from."""
         return Path(self.read_environment().get("folder", "."))
 
+    @property
+    def eos_token_ids(self) -> list[int]:
+        """The ids at which the texts of an imported model end; none: its tokenizer's stop mark alone says it."""
+        environment = self.read_environment() if self.environment_file.is_file() else {}
+        return list(environment.get("imported", {}).get("eos_token_ids", []))
+
     def record_opening(self, **facts: Any) -> None:
         """Writes down that the test split was looked at: a second look is no longer a first one."""
         facts = {"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts}

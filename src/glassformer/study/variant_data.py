@@ -112,6 +112,12 @@ def _items(data: PreparedData, split: str) -> str:
     return fingerprint([str(one) for one in items.ids])
 
 
+def _same_items(one: PreparedData, other: PreparedData, split: str) -> bool:
+    """The same units by their ids, and the same texts or questions with the same truth behind them."""
+    mine, theirs = (getattr(data.split(split), "fingerprint", None) for data in (one, other))
+    return _items(one, split) == _items(other, split) and mine == theirs
+
+
 def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     """Variants are compared unit by unit: the same items for all, and for nats per token the same tokens."""
     base, split = data[BASE], plan.split
@@ -120,7 +126,7 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     for name, own in data.items():
         if own is base:
             continue
-        if split.partition(":")[0] not in own.names or _items(own, split) != _items(base, split):
+        if split.partition(":")[0] not in own.names or not _same_items(own, base, split):
             raise ConfigError(
                 f"{name} is measured on other documents than the baseline, so nothing can be paired; "
                 "give both the same data.validation."

@@ -30,12 +30,8 @@ class MarkedTokenizer(Tokenizer):
             raise DataError(f"The marks {list(marks)} of a tokenizer must be different names that are not empty.")
         self.inner: Tokenizer = inner
         self.marks = tuple(marks)
-        self.start_id, self.stop_id, self.unknown_id, self.pad_id = (
-            inner.start_id,
-            inner.stop_id,
-            inner.unknown_id,
-            inner.pad_id,
-        )
+        self.start_id, self.stop_id, self.unknown_id = inner.start_id, inner.stop_id, inner.unknown_id
+        self.pad_id, self.mask_id = inner.pad_id, inner.mask_id
         self.revision = inner.revision  # type: ignore[misc]
         self.dropped = getattr(inner, "dropped", 0)
 
