@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from array import array
 from pathlib import Path
 from typing import Any, final
@@ -22,10 +23,14 @@ BLOCK = 4 << 20
 
 @final
 class Curves:
-    """Every number of a run's records by key. ``update`` reads what was appended; a file that was rewritten is read anew."""
+    """Every number of a run's records by key. ``update`` reads what was appended; a file that was rewritten is read anew.
+
+    Several threads may read on and thin at once: an array cannot grow while it is being copied.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self._lock = threading.Lock()
         self._forget()
         self.rewritten = 0
 
@@ -36,13 +41,19 @@ class Curves:
 
     @property
     def keys(self) -> list[str]:
-        return list(self._steps)
+        with self._lock:
+            return list(self._steps)
 
     def length(self, key: str) -> int:
-        return len(self._steps.get(key, ()))
+        with self._lock:
+            return len(self._steps.get(key, ()))
 
     def update(self) -> bool:
         """Reads on; whether there was anything new."""
+        with self._lock:
+            return self._read_on()
+
+    def _read_on(self) -> bool:
         try:
             found = self.file.stat()
         except OSError:
@@ -90,9 +101,8 @@ class Curves:
 
         ``skip``: leaves out the first points: those that were sent before. What is not a finite number is None.
         """
-        if key not in self._steps:
-            return {"step": [], "value": [], "of": 0}
-        steps, values = np.array(self._steps[key])[skip:], np.array(self._values[key])[skip:]
+        with self._lock:
+            steps, values = (np.array(kept.get(key, ()), float)[skip:] for kept in (self._steps, self._values))
         first = 0 if low is None else max(0, int(np.searchsorted(steps, low)) - 1)
         last = len(steps) if high is None else int(np.searchsorted(steps, high, side="right")) + 1
         steps, values = steps[first:last], values[first:last]

@@ -52,8 +52,8 @@ class Desk:
             self._curves[run.root] = curves
             while len(self._curves) > MOST_CURVES:
                 self._curves.popitem(last=False)
-            curves.update()
-            return curves
+        curves.update()  # outside the lock: the first look at a long run takes seconds, which nobody else waits for
+        return curves
 
     def overview(self) -> dict[str, Any]:
         """The table of runs; runs that links bring in from outside are not shown."""
