@@ -64,5 +64,6 @@ def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
     processes.records.mkdir()
     (processes.records / "x.json").write_text("{")
     write_json(processes.records / "y.json", {"schema": 1})
+    write_json(processes.records / "z.json", {"schema": 1, "name": "z", "kind": "run", "pid": "abc", "command": []})
     assert processes.list() == []
     assert read_json(processes.records / "y.json") == {"schema": 1}

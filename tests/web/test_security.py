@@ -130,7 +130,8 @@ def test_a_link_leads_nowhere(client, folder) -> None:
     assert [row["name"] for row in client.get("/api/folder").json()["runs"]] == ["one", "two"]
     (folder / "one" / "report.html").symlink_to(outside.report_file)
     assert client.get("/api/run/report", params={"run": "one"}).status_code == 404
-    assert client.post("/api/start", json={"base": "docstrings-char", "name": "up/new"}).status_code == 400
+    for name in ("up/new", "link"):
+        assert client.post("/api/start", json={"base": "docstrings-char", "name": name}).status_code == 400
     assert not (folder.parent / "new").exists()
 
 

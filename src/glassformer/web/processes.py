@@ -65,7 +65,7 @@ class Processes:
         for file in sorted(self.records.glob("*.json")) if self.records.is_dir() else []:
             try:
                 found.append(self._shown(read_json(file)))
-            except (RunError, KeyError, TypeError):
+            except (RunError, KeyError, TypeError, ValueError):
                 continue
         return found
 
