@@ -297,10 +297,11 @@ def test_two_pages_at_once(open_page, server, folder) -> None:
     two.goto(server.at("run/letters"))
     one.get_by_role("row", name=re.compile("^softmax")).wait_for()
     two.get_by_text(re.compile(r"validation_loss: [\d.]+ at step 60")).first.wait_for()
-    run.write_state("running", step=1)  # by this very process: it is alive
-    two.goto(server.at("run/later"))
-    two.get_by_text("running", exact=True).wait_for()
-    run.write_state("finished", step=2)
+    with run.held():
+        run.write_state("running", step=1)
+        two.goto(server.at("run/later"))
+        two.get_by_text("running", exact=True).wait_for()
+        run.write_state("finished", step=2)
     two.get_by_text("finished", exact=True).wait_for()
     one.goto(server.at("runs"))
     one.get_by_role("row", name=re.compile("later finished 2 ")).wait_for()

@@ -159,7 +159,7 @@ def _stop(desk: Desk, name: str) -> None:
     progress = progress_of(directory)
     if progress["status"] != "running":
         raise RunError(f"{name} is not running: it is {progress['status']}.")
-    stop_run(progress.get("pid"))
+    stop_run(directory)
 
 
 async def resume(request: Request) -> Response:
