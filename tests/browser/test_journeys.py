@@ -237,6 +237,35 @@ def test_a_bad_recipe_is_refused_while_one_types(open_page, server, folder) -> N
     assert not (folder / ".page").exists()  # nothing was started
 
 
+FORM = """async ([model, changes]) => {
+  const { recipeForm } = await import("/static/form.js");
+  const found = await (await fetch("/api/recipe/schema?base=docstrings-char")).json();
+  const form = recipeForm(found.schema, { ...found.recipe, model: model || found.recipe.model }, () => {});
+  for (const [key, value] of changes) {
+    const control = form.element.querySelector(`[data-key="${key}"]`);
+    control.value = value;
+    control.dispatchEvent(new Event(control.tagName === "SELECT" ? "change" : "input"));
+  }
+  return form.changes();
+}"""
+
+
+def test_what_the_form_shows_is_what_it_sends(open_page, server) -> None:
+    page = open_page()
+    norm, eps, positions = "model.norm", "model.norm.eps", "model.positions"
+    for model, changes, expected in (
+        (None, [(eps, "0.5")], {eps: 0.5}),
+        (None, [(eps, "0.5"), (norm, "rms")], {norm: "rms"}),
+        (None, [(eps, "0.5"), (norm, "rms"), (norm, "layer")], {}),  # drawn anew, as the recipe has it
+        (None, [(eps, "0.5"), ("model", "pretrained"), ("model", "transformer")], {}),
+        (None, [(norm, "rms"), (eps, "0.5"), (positions, "t5")], {norm: {"kind": "rms", "eps": 0.5}, positions: "t5"}),
+        # a part of another variant that is left as it is by default, with a setting of its own
+        ({"kind": "pretrained"}, [("model", "transformer"), (eps, "0.5")],
+         {"model": {"kind": "transformer", "norm": {"kind": "layer", "eps": 0.5}}}),
+    ):  # fmt: skip
+        assert page.evaluate(FORM, [model, changes]) == expected, changes
+
+
 def test_damaged_deleted_and_hostile_runs(open_page, server, folder, make_hostile) -> None:
     evil = make_hostile(folder)
     (folder / "pairs" / "recipe.yaml").write_text("schema: 1\nmodel: [")
