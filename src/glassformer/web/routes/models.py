@@ -18,6 +18,8 @@ from glassformer.web.replies import body, dumped, error_reply, reply, text_of, w
 
 LONGEST_TEXT = 20_000
 """Characters of a text that is shown in tokens."""
+LONGEST_WORD, MOST_SYMBOLS = 200, 1000
+"""Symbols of a word, and of all words, whose merges are shown one by one: what that takes grows with a word's square."""
 
 
 class Generation(Config):
@@ -118,7 +120,11 @@ async def tokens(request: Request) -> Response:
         tokenizer = load_tokenizer(directory.tokenizer_file)
         ids = tokenizer.encode(text)
         shown = [{"id": one, "text": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}"} for one in ids]
-        return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": follow(tokenizer, text)}
+        words = follow(tokenizer, text, longest=LONGEST_WORD, most=MOST_SYMBOLS)
+        left = sum(word["steps"] is None for word in words)
+        limit = f"merges are shown for words of up to {LONGEST_WORD} symbols, and {MOST_SYMBOLS:,} symbols in all"
+        note = f"{left} of {len(words)} words are not followed: {limit}." if left else None
+        return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": words, "note": note}
 
     return reply(await run_in_threadpool(read))
 
