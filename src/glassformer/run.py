@@ -256,8 +256,7 @@ class Run:
         items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
         if predictions is not None:
             evaluator.write_predictions(Path(predictions), *(items[text] for text in given))
-        said = tuple(self._said)
-        return [evaluator.measure(text, items[text], notes=said, watch=watch) for text in given]
+        return [evaluator.measure(text, items[text], notes=tuple(self._said), watch=watch) for text in given]
 
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
         """Nats of every predicted token of ``text``, float64: all its tokens but the first, which has nothing before it."""

@@ -19,7 +19,7 @@ def test_what_was_kept_comes_back(trained: Path, tmp_path: Path) -> None:
     kept = keep_evaluation(run.directory, "validation", result)
     again = kept_evaluation(run.directory, "validation", result.step)
     assert again is not None
-    assert again.figures["loss"] == kept.figures["loss"] == result.figures["loss"]
+    assert again.loss == kept.loss == result.loss
     assert kept_evaluation(run.directory, "validation", result.step + 1) is None
 
 
