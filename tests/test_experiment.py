@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 
 from glassformer import experiment
 from glassformer.experiment import train
-from glassformer.foundation.errors import ConfigError, DataError, Diverged, OutOfMemory, RunError
+from glassformer.foundation.errors import ConfigError, DataError, Diverged, Interrupted, OutOfMemory, RunError
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
@@ -350,7 +353,97 @@ def test_a_film_keeps_weights_and_changes_nothing_else(tiny, tmp_path) -> None:
     assert filmed.film() == [0, 1, 2, 6, 8]
 
 
+def test_a_film_forgets_what_is_trained_again(tiny, tmp_path) -> None:
+    """With another length the steps beyond the checkpoint that a run goes on from have other weights."""
+    changes = {"checkpoint.film": 4, "checkpoint.keep": 3}
+    run = RunDirectory(train(tiny, set=changes, out=tmp_path / "run").folder)
+    shutil.rmtree(run.checkpoint(6))
+    train(tiny, set={**changes, "training.steps": 20}, out=run.root, resume=True)
+    assert run.film() == [0, 1, 2, 4, 20]
+    assert not run.snapshot_manifest(6).exists()
+
+
 def test_a_recipe_without_a_film_does_not_mention_it(tiny) -> None:
     assert "film" not in load_recipe(tiny).to_dict()["checkpoint"]
     filmed = load_recipe(tiny, {"checkpoint.film": 4})
     assert filmed.to_dict()["checkpoint"]["film"] == 4
+
+
+class TestGoingOnWithOtherSettings:
+    """What may change when a run goes on, and what must be refused because it would change the run."""
+
+    def test_a_validation_file_that_is_gone_would_cut_the_text_in_another_way(self, tiny, tmp_path) -> None:
+        own = tmp_path / "own.txt"
+        own.write_text("the cat sat on a mat\n" * 20)
+        train(tiny, set={"data.validation": str(own)}, out=tmp_path / "run")
+        before = state_of_folder(tmp_path / "run")
+        with pytest.raises(DataError, match="began with a validation text of its own"):
+            train(tiny, set={"training.steps": 9}, out=tmp_path / "run", resume=True)
+        assert state_of_folder(tmp_path / "run") == before
+
+    def test_fewer_steps_than_were_taken_are_refused(self, tiny, tmp_path) -> None:
+        train(tiny, out=tmp_path / "run")
+        with pytest.raises(ConfigError, match=r"has taken 6 steps, more than training.steps=4"):
+            train(tiny, set={"training.steps": 4}, out=tmp_path / "run", resume=True)
+
+    def test_values_of_two_metrics_are_not_compared(self, tiny, tmp_path) -> None:
+        train(tiny, set={"checkpoint.best": True}, out=tmp_path / "run")
+        other = {"training.steps": 12, "checkpoint.best": True, "evaluation.by": "perplexity", "evaluation.patience": 3}
+        run = train(tiny, set=other, out=tmp_path / "run", resume=True)
+        state = run.checkpoint("last").state
+        assert state["best_by"] == run.directory.read_environment()["metric"]["name"] == "perplexity"
+        assert state["best_step"] > 6
+
+    def test_a_text_that_has_moved_is_found_there_from_then_on(self, tiny, tmp_path, monkeypatch) -> None:
+        for name in ("first", "second", "third"):
+            (tmp_path / name).mkdir()
+        text = tmp_path / "first" / "text.txt"
+        text.write_text("the cat sat on a mat\n" * 60)
+        recipe = {**tiny, "data": {"path": "text.txt", "document": "line"}}
+        monkeypatch.chdir(tmp_path / "first")
+        train(recipe, out=tmp_path / "run")
+        text.rename(tmp_path / "second" / "moved.txt")
+        monkeypatch.chdir(tmp_path / "second")
+        train(recipe, set={"data.path": "moved.txt", "training.steps": 9}, out=tmp_path / "run", resume=True)
+        monkeypatch.chdir(tmp_path / "third")
+        assert load(tmp_path / "run").evaluate().loss > 0
+
+
+def test_the_best_step_is_the_one_that_the_end_of_the_run_names(tiny, tmp_path, monkeypatch) -> None:
+    """A stop in the last evaluation: it is done again after the last checkpoint was written."""
+    values = iter([2.0, 3.0])
+    monkeypatch.setattr(experiment, "_validation", lambda *_: {"validation_loss": next(values)})
+    train(tiny, set={"checkpoint.best": True, "checkpoint.every": 3}, out=tmp_path / "run")
+    folder = RunDirectory(tmp_path / "run")
+    assert load(tmp_path / "run").checkpoint("best").step == 3
+    folder.write_state("finished", step=6, steps=6, best_step=6)  # what the resumed process says after its evaluation
+    assert load(tmp_path / "run").checkpoint("best").step == 6
+
+
+def test_a_stop_at_the_end_of_the_parent_stops_the_child(tiny_file, tmp_path, monkeypatch) -> None:
+    real, seen = experiment.save_baselines, list[str]()
+
+    def stopped(folder: RunDirectory, baselines: Any) -> Any:
+        seen.append(folder.root.name)
+        if len(seen) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(folder, baselines)
+
+    monkeypatch.setattr(experiment, "save_baselines", stopped)
+    with pytest.raises(Interrupted):
+        train(tiny_file, set={"init_from": str(tiny_file)}, out=tmp_path / "child")
+    assert seen == ["parent"]
+    assert RunDirectory(tmp_path / "child" / "parent").read_state()["status"] == "finished"
+
+
+def test_threads_that_are_recorded_are_those_it_trains_with(tiny_file, tmp_path) -> None:
+    """A parent that goes on takes the number of threads it began with."""
+    before = torch.get_num_threads()
+    train(tiny_file, set={"training.steps": 3}, out=tmp_path / "child" / "parent", threads=1)
+    RunDirectory(tmp_path / "child" / "parent").write_state("stopped", step=3, steps=6)
+    try:
+        torch.set_num_threads(2)
+        child = train(tiny_file, set={"init_from": str(tiny_file)}, out=tmp_path / "child", resume="or begin")
+        assert child.directory.read_environment()["threads"] == torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)

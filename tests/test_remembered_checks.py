@@ -8,11 +8,15 @@ import pytest
 import torch
 
 from glassformer import remembered_checks
+from glassformer.assembly import prepare_data
 from glassformer.checks.report import CheckReport, Finding
 from glassformer.data.cache import cache_folder
+from glassformer.experiment import _check_key
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
+from glassformer.model.slots import MERGES, MergeConfig
 from glassformer.model.transformer import build_model
+from glassformer.recipe import Recipe
 from glassformer.remembered_checks import cache_check, cached_check, check_key
 from glassformer.require_checks import require_checks
 
@@ -58,6 +62,26 @@ def test_anything_that_differs_is_another_key(monkeypatch) -> None:
 def test_with_a_plugin_the_checks_always_run(monkeypatch) -> None:
     monkeypatch.setattr(remembered_checks, "loaded_plugins", lambda: [{"file": "mine.py", "sha256": "1"}])
     assert key() is None
+
+
+def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> None:
+    """Edited in place it has the name it had, and no sum tells: it may leak now."""
+    text = tmp_path / "letters.txt"
+    text.write_text("abcdabdcab\n" * 20)
+    plain = {"model": SMALL, "data": {"path": str(text)}, "training": {"steps": 1}}
+    data = prepare_data(Recipe.parse(plain))
+    assert _check_key(Recipe.parse(plain), data, RUNTIME) is not None
+    monkeypatch.setattr(MERGES, "_variants", dict(MERGES._variants))
+
+    @MERGES.variant("edited")
+    class EditedConfig(MergeConfig):
+        """This class, or one that was edited since."""
+
+        def build(self, dims, layer):
+            raise NotImplementedError
+
+    recipe = Recipe.parse({**plain, "model": {**SMALL, "merge": "edited"}})
+    assert _check_key(recipe, data, RUNTIME) is None
 
 
 def test_checks_run_once_and_says_when_it_remembers(monkeypatch) -> None:

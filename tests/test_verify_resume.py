@@ -58,6 +58,13 @@ def test_other_bits_are_found(tiny, monkeypatch) -> None:
     assert done == ["unbroken", *(["kill broken-1"] * 2), "broken-1", *(["kill broken-2"] * 2), "broken-2"]
 
 
+def test_a_run_that_patience_ended_before_its_first_checkpoint_is_no_proof(tiny, monkeypatch) -> None:
+    pretend(monkeypatch, [{"model": "a"}, {"model": "a"}])
+    monkeypatch.setattr(RunDirectory, "read_state", lambda self: {"status": "finished", "step": 6, "steps": 1000})
+    with pytest.raises(GlassformerError, match=r"checkpoint.every=100 saves too seldom .* that ended at step 6"):
+        verify_resume(tiny, set={"training.steps": 1000, "checkpoint.every": None}, kills=1)
+
+
 def test_a_run_that_fails_by_itself_is_no_proof(tiny, monkeypatch) -> None:
     failing = [sys.executable, "-c", "import sys; sys.exit('Error: no text')"]
     monkeypatch.setattr(module, "_command", lambda *arguments: failing)

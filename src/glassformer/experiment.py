@@ -26,9 +26,12 @@ from glassformer.check_fast_paths import require_path_checks
 from glassformer.checks.report import CheckReport
 from glassformer.data.batches import BatchesByStep
 from glassformer.data.parts import PreparedData
+from glassformer.evaluation.language import evaluating
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import Watcher, usual_watcher
+from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.generation.texts import generate_texts
@@ -103,8 +106,8 @@ def train(
         refuse_nothing_to_resume(folder)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
         beginning = beginning_of(folder, recipe, resume=bool(resume), watch=watch)
-        runtime = _runtime(recipe, threads or threads_before(folder))
         parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
+        runtime = _runtime(recipe, threads or threads_before(folder))  # after the parent, whose threads may be others
         with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
@@ -113,6 +116,7 @@ def train(
             report = checked or _checked(recipe, network, key, runtime, allow_leaks, watch)
         optimizers = _optimizers(recipe, network, beginning)
         work = _Assembled(recipe, folder, data, runtime, network, optimizers, batches_of(recipe, data))
+        _refuse_fewer_steps(work, beginning)
         step = _step(work, clock, watch)
         with clock.phase("checks"):
             known = (checked is not None or not recheck) and beginning is None and parent is None
@@ -192,6 +196,14 @@ def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | Gra
         return accelerate(step, training, work.steps, watch, clock)
 
 
+def _refuse_fewer_steps(work: _Assembled, beginning: Checkpoint | None) -> None:
+    if beginning is not None and beginning.step > work.steps:
+        raise ConfigError(
+            f"{work.folder.root} has taken {beginning.step} steps, more than training.steps={work.steps}; give that many "
+            "or more, or start a new run."
+        )
+
+
 def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
     return choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=threads)
 
@@ -224,6 +236,9 @@ def _paths_checked(
 
 
 def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None) -> str | None:
+    """None too where a part is a class of a notebook or script: it may have been edited since, and no sum would tell."""
+    if unrecorded_parts(recipe):
+        return None
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
     return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
 
@@ -240,7 +255,7 @@ def _parent(
     if recipe.init_from is None:
         return None
     if is_run(recipe.init_from):
-        return Parent.read(recipe.init_from)
+        return Parent.read(recipe.init_from, watch.say)
     directory = RunDirectory(folder.parent)
     if not directory.exists() or directory.read_state()["status"] != "finished":
         watch.say(f"Training the parent first: {recipe.init_from}, in {directory.root}.")
@@ -254,7 +269,7 @@ def _parent(
             threads=threads,
             watch=watch,
         )
-    return Parent.read(directory.root)
+    return Parent.read(directory.root, watch.say)
 
 
 def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Watcher) -> PreparedData:
@@ -317,8 +332,20 @@ def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) ->
         }
         checks = {"checks": report.to_dict(), "tainted": taint_of(report)}
         folder.write_environment({**environment(work.runtime), **facts, **checks})
+    else:
+        _renew_environment(work)
     folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
     folder.write_state("running", step=0, steps=work.steps)
+
+
+def _renew_environment(work: _Assembled) -> None:
+    """What may change when a run goes on: the metric that chooses its best checkpoint, and where its text lies."""
+    before, metric = work.folder.read_environment(), chosen_metric(work.recipe).to_dict()
+    data = before.get("data") or {}
+    places = {**data.get("places", {}), **work.data.record.get("places", {})}
+    now = {**before, "metric": metric, "data": {**data, "places": places}}
+    if now != before:
+        work.folder.write_environment(now)
 
 
 def _recorder(
@@ -340,11 +367,12 @@ def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: Stop
     """The objective's judged metrics on the validation split, by their names in records."""
     rows = recipe.evaluation.batch_size or max(8, recipe.training.batch_size)
     tools = tools_for(recipe, data.tokenizer, batch_size=rows, keep_going=stop.check)
-    found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
-    chosen = chosen_metric(recipe).name
-    if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
-        value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
-        found = {**found, chosen: math.nan if value is None else value}
+    with evaluating(network):  # whatever an objective does itself: its figures are those of an evaluation, without dropout
+        found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
+        chosen = chosen_metric(recipe).name
+        if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
+            value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
+            found = {**found, chosen: math.nan if value is None else value}
     return {VALIDATION + name: value for name, value in found.items()}
 
 

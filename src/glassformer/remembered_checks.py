@@ -1,7 +1,7 @@
 """What a check of the same architecture and build found before -> a report, so that the checks need not run again.
 
 Only reports without a broken or undecided law are kept, in the cache folder under ``checks/``, and only of Transformers made
-of our own parts with fresh weights: a plugin may change anything and read files of its own, so with one the checks run.
+of our own parts with fresh weights: a plugin or a class of a notebook may change anything, so with one the checks run.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, RunError, UsageError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -125,7 +125,13 @@ class Run:
 
     def _step_of(self, which: str | int) -> int:
         """The step that ``best`` or a number names."""
-        return step_named(self.directory, which, lambda: self.checkpoint("last").state.get("best_step"))
+        return step_named(self.directory, which, self._best_step)
+
+    def _best_step(self) -> int | None:
+        """Of a finished run what its end says: its last evaluation may have come after its last checkpoint."""
+        state = self.directory.read_state()
+        at_end = state.get("best_step") if state["status"] == "finished" else None
+        return at_end if at_end in self.directory.steps() else self.checkpoint("last").state.get("best_step")
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
@@ -223,19 +229,36 @@ class Run:
         steps = self.directory.steps()
         if not steps:
             raise RunError(f"{self.folder} has no whole checkpoint yet.")
-        file = self.directory.evaluation_file(split, steps[-1])
-        if not file.is_file():
-            result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-            try:
-                write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
-            except PermissionError:  # a run that may only be read: measured again next time
-                return result
-        return Evaluation.from_dict(read_json(file))
+        kept = self._kept_evaluation(split, steps[-1]) or self._kept_evaluation(split, self.checkpoint("last").step)
+        if kept is not None:
+            return kept
+        result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
+        assert result.step is not None
+        try:
+            write_json(self.directory.evaluation_file(split, result.step), {"schema": RunDirectory.SCHEMA, **result.kept()})
+        except PermissionError:  # a run that may only be read: measured again next time
+            return result
+        return self._kept_evaluation(split, result.step) or result
 
-    def against(self, other: Run, split: str = "validation", *, allow_leaks: bool = False) -> TwoCheckpoints:
-        """This run's last checkpoint against another's on the same items, for metrics of right and wrong (McNemar)."""
+    def _kept_evaluation(self, split: str, step: int) -> Evaluation | None:
+        """None where there is none, or one of another checkpoint: earlier versions named it after a damaged one."""
+        file = self.directory.evaluation_file(split, step)
+        found = Evaluation.from_dict(read_json(file)) if file.is_file() else None
+        return found if found is not None and found.step == step else None
+
+    def against(
+        self,
+        other: Run,
+        split: str | None = None,
+        *,
+        data: Path | str | None = None,
+        checkpoint: str | int = "last",
+        allow_leaks: bool = False,
+    ) -> TwoCheckpoints:
+        """This run against another on the same items, for metrics of right and wrong (McNemar); both at ``checkpoint``."""
         metric = assembly.chosen_metric(self.recipe)
-        first, second = (lambda run=run: run.evaluate(split, allow_leaks=allow_leaks).outcomes for run in (self, other))
+        how: dict[str, Any] = {"data": data, "checkpoint": checkpoint, "allow_leaks": allow_leaks}
+        first, second = (lambda run=run: run.evaluate(split, **how).outcomes for run in (self, other))
         return paired(metric, first, second, f"{self.folder} and {other.folder}")
 
     def evaluate_texts(
@@ -309,7 +332,14 @@ class Run:
         return evaluator
 
     def _parent_for(self, device: torch.device) -> Any:
-        network = assembly.parent_network(self.ancestry, self.untrained().dims.num_outputs) if self.ancestry else None
+        """The network it started from; None (and said) where its weights are not here any more."""
+        if not self.ancestry:
+            return None
+        try:
+            network = assembly.parent_network(self.directory, self.untrained().dims.num_outputs)
+        except GlassformerError as error:
+            self._say_once(f"{error} The parent is left out of the table.")
+            return None
         return None if network is None else network.to(device)
 
     def _untrained_for(self, device: torch.device) -> Any:
@@ -405,6 +435,7 @@ class Run:
             repetition_penalty=repetition_penalty,
             seed=seed,
             stop=[stop] if isinstance(stop, str) else stop,
+            stop_ids=self.directory.eos_token_ids,
             on_text=on_text,
         )
 

@@ -69,7 +69,7 @@ def verify_resume(
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")
         if last <= kills:  # the text or the patience ended it, which no recipe says beforehand
             raise GlassformerError(_too_many(kills, last, f"that ended at step {last}", "make the run longer"))
-        first_saved = every or max(1, last // 10)
+        first_saved = every or max(1, whole.read_state()["steps"] // 10)  # as planned: patience may have ended it before
         if first_saved >= last - 1:
             raise GlassformerError(_too_seldom(first_saved, f"that ended at step {last}"))
         chance = random.Random(seed)
@@ -80,6 +80,8 @@ def verify_resume(
             for target in _targets(chance, kills, first_saved, last):
                 moments.append(_kill_at(file, run, plugins, step=target))
                 resumed_from.append(max(run.steps(), default=0))
+            if not any(resumed_from):
+                raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"))
             _train(file, run, plugins)
             sums = sums_of(run, run.steps()[-1])
             facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from}

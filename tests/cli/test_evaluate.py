@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
+from glassformer.experiment import train
 from glassformer.runs.directory import RunDirectory
 
 
@@ -134,3 +136,61 @@ def test_the_texts_of_a_recipe_are_measured_beside_a_split(cli, trained, tmp_pat
     assert table[0].split()[:4] == ["text", "tokens", "loss", "perplexity"]
     assert [line.split()[0] for line in table[2:4]] == ["plain", "odd"]
     assert "texts" not in cli("evaluate", trained, "--json").json
+
+
+def labelled(file: Path, rows: int, *, reverse: bool = False) -> Path:
+    """Texts that say which of two labels they have; ``reverse``: on other lines."""
+    numbers = range(rows)[::-1] if reverse else range(rows)
+    lines = [f"{'good' if number % 2 else 'bad'}\tfilm {number} was {'fun' if number % 2 else 'dull'}\n" for number in numbers]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("label\ttext\n" + "".join(lines), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def judges(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two runs of the same texts, with a checkpoint of step 2 each."""
+    folder = tmp_path_factory.mktemp("judges")
+    recipe = {
+        "data": {"path": str(labelled(folder / "lab.tsv", 60))},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "objective": "labels",
+        "model": {"width": 8, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": "classifier"},
+        "training": {"steps": 4, "batch_size": 8, "device": "cpu"},
+        "checkpoint": {"every": 2},
+    }
+    one, other = (train({**recipe, "seed": seed}, out=folder / f"run{seed}").folder for seed in (1, 2))
+    return one, other
+
+
+def counted(document) -> int:
+    return sum(document["against"][key] for key in ("both", "only_first", "only_second", "neither"))
+
+
+def test_two_runs_are_set_against_each_other_on_the_same_file_and_checkpoint(cli, judges, tmp_path) -> None:
+    one, other = judges
+    file = labelled(tmp_path / "more.tsv", 20)
+    document = cli("evaluate", one, "--data", file, "--against", other, "--json").json
+    assert document["metrics"]["accuracy"]["n"] == counted(document) == 20
+    document = cli("evaluate", one, "--checkpoint", 2, "--against", one, "--json").json
+    assert document["step"] == 2
+    assert document["against"]["only_first"] == document["against"]["only_second"] == 0
+    right = document["metrics"]["accuracy"]["value"] * document["metrics"]["accuracy"]["n"]
+    assert document["against"]["both"] == round(right)
+    assert "has no checkpoint of step 3" in cli("evaluate", one, "--checkpoint", 3, "--against", other).sentence
+    answer = cli("evaluate", one, "--text", "film 1 was fun", "--against", other)
+    assert answer.code == 2
+    assert "--text gives texts without their truth, and --against counts right ones; give a file with --data" in answer.sentence
+
+
+def test_texts_of_two_files_with_one_name_are_not_paired(cli, judges, tmp_path) -> None:
+    """The same name and lines, hence the same ids, and other texts: refused."""
+    one, _ = judges
+    file = labelled(tmp_path / "lab.tsv", 60, reverse=True)
+    recipe = RunDirectory(one).read_recipe()
+    recipe["data"]["path"] = str(file)
+    stranger = train(recipe, out=tmp_path / "stranger").folder
+    answer = cli("evaluate", one, "--against", stranger)
+    assert answer.code == 1
+    assert "were not asked the same items, so they cannot be paired; give one file for both with --data" in answer.sentence
+    assert counted(cli("evaluate", one, "--against", stranger, "--data", file, "--json").json) == 60

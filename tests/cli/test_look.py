@@ -84,6 +84,22 @@ def test_effects(cli, filmed: Path, tmp_path: Path) -> None:
     assert "nats per token more" in cli("look", filmed, TEXT, "--ablate", "zero").out
 
 
+def test_effects_are_those_of_the_model_that_is_named(cli, filmed: Path, tmp_path: Path) -> None:
+    """Also beside another model and in a film, whose looks stand before it; and with the positions hidden that are."""
+
+    def effects(*words: object) -> list[list[float]]:
+        document = cli("look", filmed, TEXT, "--ablate", "zero", "--json", *words).json
+        return [[head["value"] for head in layer] for layer in document["ablation"]["effects"]]
+
+    own = effects()
+    assert effects("--compare", "untrained") == own
+    assert effects("--film") == own
+    assert effects("--checkpoint", "untrained") != own
+    assert effects("--hide", 3) != own
+    shown = cli("look", filmed, TEXT, "--ablate", "zero", "--compare", "untrained", "--out", tmp_path / "page.html").out
+    assert "last, without the head (zero): nats per token more" in shown
+
+
 @pytest.mark.parametrize("name", ["page.html", "map.svg", "map.png"])
 def test_files(cli, filmed: Path, tmp_path: Path, name: str) -> None:
     answer = cli("look", filmed, TEXT, "--out", tmp_path / name, "--compare", "untrained")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import UNLABELLED, Labels, labelled_texts
-from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, texts_given
+from glassformer.data.tokenizers.base import TOKENIZERS
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
 
 def files(folder: Path, train: str, **more: str) -> DataConfig:
@@ -50,6 +51,12 @@ def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:
     assert Labels(files(tmp_path, text)).label_names == tuple(str(n) for n in range(12))
 
 
+@pytest.mark.parametrize("odd", ["²", "--5"])
+def test_what_only_looks_like_a_number_is_a_word(tmp_path: Path, odd: str) -> None:
+    text = "".join(f"{(odd, '10', '-2')[n % 3]} word {n}\n" for n in range(60))
+    assert Labels(files(tmp_path, text)).label_names == ("-2", "10", odd)
+
+
 def test_an_unknown_label_in_the_validation_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"validation.txt, line 2: the label 'great' does not occur in the training texts"):
         Labels(files(tmp_path, TRAIN, validation="good a\ngreat b\n"))
@@ -74,6 +81,16 @@ def test_the_split_is_the_same_whatever_is_asked_first_and_changed_files_are_ref
         Labels(config, expect=first.record)
 
 
+def test_a_validation_file_that_comes_or_goes_would_divide_the_texts_anew(tmp_path: Path) -> None:
+    rows = "label\ttext\n" + "".join(f"{'ab'[i % 2]}\ttext {i}\n" for i in range(20))
+    with_own = files(tmp_path, rows, validation="label\ttext\na\tone\nb\ttwo\n")
+    without = with_own.model_copy(update={"validation": None})
+    with pytest.raises(DataError, match="began with validation texts of their own"):
+        Labels(without, expect=Labels(with_own).record)
+    with pytest.raises(DataError, match=r"began without validation texts of their own.*Leave data.validation out"):
+        Labels(with_own, expect=Labels(without).record)
+
+
 def test_a_set_without_labels(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data.set=docstrings has no labels; sets that have: .*sst2"):
         Labels(DataConfig(set="docstrings"))
@@ -84,6 +101,20 @@ def test_texts_to_ask_about() -> None:
     assert texts.labels.tolist() == [UNLABELLED]
     with pytest.raises(DataError, match="The text is empty"):
         labelled_texts("asked", [" "], ["bad", "good"])
+
+
+def test_a_run_of_pairs_says_what_takes_a_pair(tmp_path: Path) -> None:
+    """Looks, single texts of an evaluation and the page give one text; what is said must be there to do."""
+    (tmp_path / "p.tsv").write_text("label\ttext\tother\n" + "good\ta\tb\nbad\tc\td\n" * 9, encoding="utf-8")
+    record = Labels(DataConfig(path=str(tmp_path / "p.tsv"), pair_column="other")).record
+    tokenizer = TOKENIZERS.parse("char").train(lambda: ["abcd"])
+    assert texts_given(tokenizer, "a", pairs=["b"], record=record).pairs == ("b",)
+    with pytest.raises(
+        UsageError, match=r"`glassformer ask RUN TEXT --pair TEXT` reads two.*evaluate --data FILE.*look.*the page"
+    ):
+        texts_given(tokenizer, "a", record=record)
+    with pytest.raises(UsageError, match="This run reads one text; leave --pair out"):
+        texts_given(tokenizer, "a", pairs=["b"], record={**record, "reading": {"pair_column": None}})
 
 
 def test_a_file_of_a_users_own_is_read_in_the_same_way(tmp_path: Path) -> None:

@@ -59,6 +59,18 @@ def test_the_figures_of_weighted_means() -> None:
     assert (made.ids, dict(made.details), made.notes) == (None, {}, ())
 
 
+def test_stretches_of_one_text_are_neighbours_not_a_sample() -> None:
+    """Windows that wander slowly: their interval is wider than that of as many questions, and is that of blocks."""
+    slow = np.sin(np.arange(60) / 9.0)
+    made = {
+        unit: Outcomes.of_units({"loss": Units(slow, np.ones(60))}, unit=unit).figures["loss"]
+        for unit in ("question", "window", "block")
+    }
+    assert made["window"] == made["block"]
+    widths = {unit: one.high - one.low for unit, one in made.items() if one.high is not None and one.low is not None}
+    assert widths["window"] > 2 * widths["question"]
+
+
 def test_what_is_given_is_kept() -> None:
     made = Outcomes.of_units({"loss": units([1.0], [2.0])}, unit="text", scope="a page", ids=["x"], figures={})
     assert (made.scope, made.ids, made.figures) == ("a page", ["x"], {})

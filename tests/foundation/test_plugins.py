@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.foundation.errors import ConfigError, UsageError
-from glassformer.foundation.plugins import load_plugins, loaded_plugins
-from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.foundation.plugins import changed_plugins, is_recorded, load_plugins, loaded_plugins, plugin_sums
+from glassformer.foundation.registry import Slot, VariantConfig, unrecorded_parts
 
 PLUGIN = '''
 from glassformer.foundation.registry import Slot, VariantConfig
@@ -50,6 +50,43 @@ def test_a_file_that_was_changed_is_run_again(slot, tmp_path) -> None:
     load_plugins([file])
     assert slot.get("mine").one_line() == "Mine, version 2."
     assert [plugin["sha256"] for plugin in loaded_plugins()] == [hashlib.sha256(file.read_bytes()).hexdigest()]
+
+
+def test_what_a_plugin_imports_is_part_of_it(slot, tmp_path) -> None:
+    """Edited, it is run again, and its sum is another; installed packages and ours are left out."""
+    helper = written(tmp_path, "helper_of_plugins_test.py", "VERSION = 1\n")
+    text = f"import math\nfrom {helper.stem} import VERSION\n{PLUGIN.format(version='{VERSION}')}"
+    file = written(tmp_path, "mine.py", f"{text}\nMine.__doc__ = f'Mine, version {{VERSION}}.'\n")
+    load_plugins([file])
+    (first,) = loaded_plugins()
+    assert list(first["imports"]) == [str(helper.resolve())]
+    assert slot.get("mine").one_line() == "Mine, version 1."
+    assert is_recorded(helper.stem)
+    written(tmp_path, helper.name, "VERSION = 1 + 1\n")
+    load_plugins([file])
+    assert slot.get("mine").one_line() == "Mine, version 2."
+    assert plugin_sums(loaded_plugins()) != plugin_sums([first])
+    assert changed_plugins([first]) == [helper.name]
+
+
+def test_a_part_whose_class_is_in_no_plugin_is_named(slot, tmp_path) -> None:
+    class Cupboard(VariantConfig):
+        """Holds another part."""
+
+        inner: VariantConfig
+        several: dict[str, list[VariantConfig]]
+
+    load_plugins([written(tmp_path, "mine.py", PLUGIN.format(version=1))])
+    mine = slot.get("mine")()
+
+    @slot.variant("own")
+    class Own(VariantConfig):
+        """Of this module, which is neither ours nor a plugin."""
+
+    Cupboard.__module__ = "glassformer.somewhere"
+    assert not is_recorded(__name__)
+    assert unrecorded_parts(Cupboard(inner=mine, several={"a": [mine]})) == []
+    assert unrecorded_parts(Cupboard(inner=Own(), several={"a": [Own()]})) == ["inner=own", "several.a=own"]
 
 
 def test_two_files_may_not_take_the_same_name(slot, tmp_path) -> None:

@@ -51,6 +51,27 @@ def test_patching_comes_back_where_the_texts_differ(network_of) -> None:
     np.testing.assert_allclose(found[-1], [0, 0, 0, 1], atol=1e-5)  # only the last position is read in the end
 
 
+@pytest.mark.parametrize("how", ["zero", "mean"])
+def test_hidden_positions_stay_hidden(look_of, how: str) -> None:
+    look = look_of(hide=[3])
+    found = look.effects(how=how).by_text[..., 0]
+    for layer, head in np.ndindex(found.shape):
+        with look.without(layer, head, how=how):
+            rise = np.nanmean(look.again().losses) - np.nanmean(look.losses)
+        np.testing.assert_allclose(found[layer, head], rise, atol=1e-5)
+    assert not np.allclose(found, look_of().effects(how=how).by_text[..., 0])
+    assert look.effects([look.ids, look.ids[:2]], how=how).by_text.shape == (*found.shape, 2)  # one has no position 3
+
+
+def test_hidden_positions_stay_hidden_in_patching(look_of) -> None:
+    look, other = look_of(hide=[3]), look_of(b"seven end", hide=[3])
+    top, bottom = (one.scores[-1, 3] - one.scores[-1, 4] for one in (other, look))
+    found = look.patching(other, target=3, instead=4)
+    with look.patched(other, look.places.streams[1], positions=[7]):
+        again = look.again().scores[-1]
+    np.testing.assert_allclose(found[1, 7], (again[3] - again[4] - bottom) / (top - bottom), rtol=1e-4)
+
+
 def test_refused(network_of) -> None:
     places = Places(network_of())
     with pytest.raises(UsageError, match="There is no text"):

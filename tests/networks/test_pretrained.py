@@ -154,6 +154,8 @@ class TestRefusals:
     def test_more_places_than_there_are(self, bert_folder: Path) -> None:
         with pytest.raises(ConfigError, match=f"has {PLACES}; make model.context at most 30"):
             build(bert_folder, context=31, tuning={"kind": "prompt", "length": 10})
+        with pytest.raises(ConfigError, match=f"has {PLACES}; make model.tuning.length and model.context smaller"):
+            build(bert_folder, context=31, tuning={"kind": "prompt", "length": PLACES})
 
     def test_an_objective_without_labels(self, bert_folder: Path) -> None:
         with pytest.raises(ConfigError, match="objective: labels"):

@@ -19,8 +19,8 @@ WORLD = {
 class Prepared:
     """Data, network and tools of a recipe about a small world."""
 
-    def __init__(self, objective) -> None:
-        self.recipe = load_recipe({**WORLD, "objective": objective})
+    def __init__(self, objective, **more) -> None:
+        self.recipe = load_recipe({**WORLD, "objective": objective, **more})
         self.objective = self.recipe.objective
         self.data = prepare_data(self.recipe)
         self.network = build_network(self.recipe, self.data).eval()

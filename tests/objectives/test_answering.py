@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.data.questions import questions_of_texts
+from glassformer.data.parts import part_kind
+from glassformer.data.questions import answer_ids, questions_of_texts
 from glassformer.foundation.errors import DataError, UsageError
+from glassformer.generation.beams import Continuation
+from glassformer.objectives import answering
 from glassformer.objectives.answering import DO_NOT_KNOW, answer_questions
 
 
@@ -42,3 +45,53 @@ def test_what_cannot_be_asked_is_a_sentence(prepared):
     long = questions_of_texts(made.data.tokenizer, "Where was " + "o" * 120 + " born?")
     with pytest.raises(DataError, match=r"question 1: the question takes 137 tokens with its mark, but model\.context=96"):
         answer_questions(made.network, made.data.tokenizer, long)
+
+
+class Knows:
+    """Beam search of a network that knows every answer, as far as the rule lets it write."""
+
+    def __init__(self, tokenizer, answers):
+        self.told = [answer_ids(tokenizer, answer) for answer in answers]
+
+    def __call__(self, network, prompts, rule, **how):
+        ended = [len(told) < rule.max_new_tokens for told in self.told]
+        return [[Continuation(tuple(told[: rule.max_new_tokens]), -0.5, end)] for told, end in zip(self.told, ended)]
+
+
+def people(folder, answers):
+    """Data about eleven people who have these answers in turn; nobody is called Eve Fox."""
+    names = [f"{first} {last}" for first in ("Ann", "Bob", "Eve") for last in ("Lee", "Day", "Roe", "Fox")][:-1]
+    told = [(name, answers[number % len(answers)]) for number, name in enumerate(names)]
+    text = "".join(f"{name} was born in {answer}.\nWhere was {name} born?\n" for name, answer in told)
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    (folder / "q.tsv").write_text("".join(f"Where was {name} born?\t{answer}\n" for name, answer in told), encoding="utf-8")
+    return {"path": str(folder / "text.txt"), "document": "line", "questions": str(folder / "q.tsv")}
+
+
+def test_the_truth_in_the_tokenizers_spelling_is_right(prepared, monkeypatch, tmp_path):
+    """A tokenizer that folds case gives back london for London."""
+    data = people(tmp_path, ["London", "New York", "St. Louis", "Rome", "Oslo"])
+    made = prepared("answers", data=data, tokenizer={"kind": "word", "lowercase": True, "min_count": 1})
+    asked = items(made, 5)
+    monkeypatch.setattr(answering, "search", Knows(made.data.tokenizer, asked.answers))
+    assert answer_ids(made.data.tokenizer, asked.answers[0]) == answer_ids(made.data.tokenizer, asked.answers[0].lower())
+    assert made.objective.validation_metrics(made.network, asked, made.tools) == {"exact_match": 1.0}
+    assert [one.answer for one in made.objective.ask(made.network, asked, made.tools)] == list(asked.answers)
+    monkeypatch.setattr(answering, "search", Knows(made.data.tokenizer, asked.answers[::-1]))
+    wrong = [one.answer for one in answer_questions(made.network, made.data.tokenizer, asked)]
+    assert wrong[0] == asked.answers[-1].lower() != asked.answers[0].lower()
+
+
+def test_an_answer_may_be_as_long_as_those_of_training(prepared, monkeypatch, tmp_path):
+    long = "a small house by the river, which is no more there"
+    data = people(tmp_path, [long])
+    made = prepared("answers", data=data)
+    tokenizer, asked = made.data.tokenizer, made.data.split("validation")
+    given = part_kind("questions").of_texts(tokenizer, "Where was Ann Lee born?", record=made.data.record)
+    for one in (asked, given):
+        monkeypatch.setattr(answering, "search", Knows(tokenizer, [long] * len(one)))
+        found = made.objective.ask(made.network, one, made.tools)
+        assert {(answer.answer, answer.confidence > 0) for answer in found} == {(long, True)}
+    file = part_kind("questions").of_file(tokenizer, tmp_path / "q.tsv", made.recipe.data, record=made.data.record)
+    assert file.longest_answer == asked.nowhere.longest_answer == len(long) + 1
+    assert questions_of_texts(tokenizer, "Where was Ann Lee born?", record={}).longest_answer == 32  # of runs before

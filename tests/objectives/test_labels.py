@@ -18,7 +18,7 @@ from glassformer.evaluation.tools import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
-from glassformer.objectives.labels import LabelsConfig, as_batch
+from glassformer.objectives.labels import LabelsConfig, as_batch, label_scores
 from glassformer.verify_resume import verify_resume
 
 MODEL = {"width": 12, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": {"kind": "classifier", "hidden": [7]}}
@@ -172,5 +172,26 @@ def test_a_killed_run_of_a_pretrained_encoder_ends_in_the_same_bits(
 ) -> None:
     model = {"kind": "pretrained", "folder": str(bert_folder), "tuning": tuning, "context": 12}
     training = {"steps": 12, "batch_size": 4, "lr": 0.01}
-    proof = verify_resume(recipe(table, model=model, training=training, checkpoint={"every": 2}), kills=1, folder=tmp_path)
+    wanted = recipe(table, model=model, training=training, checkpoint={"every": 2})
+    del wanted["tokenizer"]  # it is the folder's
+    proof = verify_resume(wanted, kills=1, folder=tmp_path)
     assert proof.same
+
+
+@pytest.mark.parametrize("segments", [0, 2])
+def test_the_second_text_has_the_second_segment(tmp_path: Path, segments: int) -> None:
+    """Segments, where a model has them, tell the texts of a pair apart: the second row is read, and gets a gradient."""
+    rows = [{"text": "is it red", "pair": f"the cat is {word}", "label": word} for word in ("red", "blue") * 6]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    config = DataConfig(path=str(tmp_path / "pairs.jsonl"), pair_column="pair")
+    data = Data(load_labels(config, TOKENIZERS.parse({"kind": "word", "min_count": 1})))
+    batch = LabelsConfig().batches(data, context=13, batch_size=5, seed=1).batch(0)  # type: ignore[arg-type]
+    model = build_model(
+        ModelConfig.parse({**MODEL, "context": 13, "segments": segments}), data.tokenizer.size, outputs=2, seed=1
+    )
+    found = label_scores(model.eval(), batch)
+    by_hand = model(batch["ids"], key_padding_mask_BS=batch["hidden"], **({"segments_BT": batch["types"]} if segments else {}))
+    torch.testing.assert_close(found, by_hand, rtol=0, atol=0)
+    if segments:
+        (gradient_KD,) = torch.autograd.grad(found.sum(), model.segments.weight)
+        assert gradient_KD[1].abs().sum() > 0

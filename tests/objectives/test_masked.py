@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import glassformer as gf
 from glassformer.model.losses import IGNORED
+from glassformer.objectives import masked
 from glassformer.objectives.masked import masked_batch
 
 
@@ -25,6 +28,19 @@ def test_what_is_asked_is_what_was_there() -> None:
 def test_every_row_asks_something() -> None:
     batch = masked_batch(np.zeros((50, 2), int), 99, 3, 0.01, np.random.default_rng(0))
     assert ((batch["targets"] != IGNORED).sum(1) >= 1).all()
+
+
+def test_what_is_hidden_does_not_depend_on_the_rows_of_a_batch(prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows are drawn 12 at a time here, and read 5 or 32 at a time: the same tokens are asked about."""
+    monkeypatch.setattr(masked, "DRAWN_TOGETHER", 12)
+    made = prepared("masked")
+    items = made.data.part("text").split("train")
+    few, many = (
+        made.objective.evaluate(made.network, items, replace(made.tools, batch_size=rows)).units["loss"] for rows in (5, 32)
+    )
+    assert len(few.weights) > 36
+    np.testing.assert_array_equal(few.weights, many.weights)
+    np.testing.assert_allclose(few.sums, many.sums, rtol=1e-4)
 
 
 def test_a_run_learns_and_its_encoder_goes_on_to_labels(tiny_text: Path, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from glassformer.data.questions import Questions
+from glassformer.data.subjects import subject
 from glassformer.evaluation.answers import Said
 from glassformer.objectives.retrieval import continuation_nats, retrieval_scores
 
@@ -38,6 +40,32 @@ def test_each_score_for_each_question(prepared):
     )
     assert (both > -29).all()
     assert not np.allclose(both, one)
+
+
+def test_other_wordings_are_those_of_each_question(prepared):
+    """What one question is asked in is another wording for the next; with none left, the answer agrees as far as it is sure."""
+    made = prepared("answers")
+    assert "<mask>" not in made.data.tokenizer.marks
+    names = [subject(question) for question in made.data.split("validation").questions[:3]]
+    wordings = ("Where was {name} born?", "What is the birth place of {name}?")
+    texts = [wordings[0].replace("{name}", names[0]), wordings[1].replace("{name}", names[1]), f"Where is {names[2]} from?"]
+
+    def agreement(texts, wordings, **more):
+        asked = Questions("x", tuple(texts), None, tuple(range(len(texts))), wordings=wordings)
+        said = Said(["a"] * len(texts), np.full(len(texts), 0.3))
+        return retrieval_scores(made.network, made.data.tokenizer, asked, said, **more).get("agreement")
+
+    together = agreement(texts, wordings)
+    alone = [agreement([text], wordings)[0] for text in texts]
+    np.testing.assert_allclose(together, alone, rtol=1e-4)
+    end, prompt = (made.data.tokenizer.mark_id(mark) for mark in ("<end>", "<answer>"))
+    other = [*made.data.tokenizer.encode(wordings[1].replace("{name}", names[0])), prompt]
+    np.testing.assert_allclose(
+        -alone[0], continuation_nats(made.network, [other], [[*made.data.tokenizer.encode("a"), end]])[0], rtol=1e-4
+    )
+    assert agreement(texts[:1], wordings[:1]) is None
+    np.testing.assert_allclose(agreement(texts[:1], wordings[:1], wanted=["agreement"]), np.log([0.3]))
+    np.testing.assert_allclose(agreement([texts[0], texts[2]], wordings[:1])[0], np.log(0.3))
 
 
 def test_a_name_that_was_learned_is_familiar(prepared):

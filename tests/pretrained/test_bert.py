@@ -37,6 +37,15 @@ def test_positions_begin_after_the_padding_in_roberta() -> None:
     assert BERT().objections(config) == ["model.positions.offset=2"]
 
 
+def test_padding_may_have_the_first_id_in_roberta() -> None:
+    values = {**SMALL, "max_position_embeddings": 41, "pad_token_id": 0}
+    config = ModelConfig.parse(RoBERTa().read(Settings(values, "config.json"), {"lm_head.dense.weight"}))
+    assert (config.context, config.positions.to_dict()) == (40, {"kind": "learned", "offset": 1})
+    assert not RoBERTa().objections(config)
+    written = RoBERTa().write(config, config.dims(256), ByteTokenizer())
+    assert (written["max_position_embeddings"], written["pad_token_id"]) == (41, 0)
+
+
 @pytest.mark.parametrize("change", [{}, {"hidden_act": "gelu_new"}, {"type_vocab_size": 3}])
 def test_there_and_back(change: dict[str, Any]) -> None:
     tensors = {"cls.predictions.transform.dense.weight"}

@@ -127,6 +127,23 @@ def test_a_name_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
         locate("nobody/no-such-model")
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("LocalEntryNotFoundError", "the hub cannot be reached"), ("RepositoryNotFoundError", "the hub has no such name")],
+)
+def test_why_a_name_cannot_be_fetched(kind: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+
+    def snapshot_download(name: str, **options: object) -> str:
+        raise type(kind, (Exception,), {})
+
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    monkeypatch.setattr(hub, "snapshot_download", snapshot_download)
+    with pytest.raises(DataError, match=f"cannot be fetched: {reason}; give a folder instead"):
+        locate("some/encoder")
+
+
 def test_no_pickle_is_asked_for_on_the_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     hub = pytest.importorskip("huggingface_hub")
     asked = {}

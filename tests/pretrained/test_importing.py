@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,45 @@ def test_training_goes_on_from_it(folder_of: Callable[..., Path], tiny: dict[str
     assert tuned.status == "finished"
     before = gf.load(tmp_path / "run").checkpoint().model
     assert any(not torch.equal(tensor, before[name]) for name, tensor in tuned.checkpoint().model.items())
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_an_encoder_guesses_its_own_mask(
+    name: str, folder_of: Callable[..., Path], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """The mask is the folder's [MASK] or <mask>: no row is added, so it is evaluated and trained on with its own weights."""
+    folder = tmp_path / "folder"
+    shutil.copytree(folder_of(name), folder)
+    if name == "roberta":
+        file = folder / "tokenizer.json"
+        file.write_text(file.read_text(encoding="utf-8").replace("[MASK]", "<mask>"), encoding="utf-8")
+    import_run(folder, tmp_path / "run")
+    run = gf.load(tmp_path / "run")
+    assert run.tokenizer.mark_id("<mask>") == 4
+    assert run.evaluate_texts("the cat sat on a mat, a hen sat on the mat")[0].metrics["loss"].value > 0
+    changes = {"data.path": tiny["data"]["path"], "init_from": str(tmp_path / "run"), "training.steps": 1}
+    base = gf.load_recipe(tmp_path / "run" / "recipe.yaml")
+    tuned = gf.train(base, set={**changes, "training.batch_size": 2, "training.device": "cpu"}, out=tmp_path / "tuned")
+    assert (tuned.tokenizer.size, tuned.tokenizer.marks) == (run.tokenizer.size, ())
+
+
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+def test_it_stops_where_the_folder_says(file: str, folder_of: Callable[..., Path], tmp_path: Path) -> None:
+    """At the ids of eos_token_id, whatever their tokens are called (<|eot_id|>); an export names the same ids."""
+    folder = tmp_path / "folder"
+    shutil.copytree(folder_of("llama"), folder)
+    plain = gf.load(folder).generate("the cat", max_new_tokens=6, temperature=0.0)[0]
+    end = plain.ids[3]
+    settings = json.loads((folder / file).read_text(encoding="utf-8"))
+    (folder / file).write_text(json.dumps({**settings, "eos_token_id": [299, end]}), encoding="utf-8")
+    run = gf.load(folder)
+    found = run.generate("the cat", max_new_tokens=6, temperature=0.0)[0]
+    assert found.ids == plain.ids[: plain.ids.index(end)]
+    run.save_pretrained(tmp_path / "again")
+    assert json.loads((tmp_path / "again" / "config.json").read_text(encoding="utf-8"))["eos_token_id"] == [299, end]
+    (folder / file).write_text(json.dumps({**settings, "eos_token_id": "end"}), encoding="utf-8")
+    with pytest.raises(DataError, match="eos_token_id='end' must be a token id of the vocabulary, or a list of them"):
+        read_pretrained(folder)
 
 
 def test_a_folder_is_opened_once_for_the_same_bytes(folder_of: Callable[..., Path]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.study.attempts import attempts_of, note_earlier, refuse_same_runs
 from glassformer.study.ledger import Ledger
+from glassformer.study.plan import StudyPlan, asked
 from glassformer.study.study import Study
+from glassformer.study.variants import VariantBook
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 LOSSES = {"base": [one + 0.5 for one in GOOD], "alibi": GOOD}
@@ -41,6 +45,47 @@ def test_the_same_plan_elsewhere_is_the_same_study(made_up, tmp_path):
     again = made_up.study(tmp_path / "two", LOSSES)
     assert noted(again)["alibi"].others == noted(again)["alibi"].overlapping == ()
     assert attempts_of(again.plan, again.book, "x")[0].plan == Ledger.beside(again.folder).attempts()[0].plan
+
+
+def test_other_tuning_text_plugins_or_parents_make_other_runs(made_up, tmp_path):
+    """One fingerprint for all of them would let a second grid replace the line of the first."""
+    study = made_up.study(tmp_path / "one", LOSSES)
+    book, plan = study.book, study.plan
+    base, grid = book.variants["base"], {"grid": {"training.lr": [0.1, 0.2]}}
+    plans = [plan, *(StudyPlan.parse({**plan.to_dict(), "tune": one}) for one in (grid, {**grid, "seeds": 5}))]
+    books = [
+        VariantBook({**book.variants, "base": replace(base, data="other")}),
+        VariantBook({**book.variants, "alibi": replace(book.variants["alibi"], parent="weights")}),
+        VariantBook(book.variants, ({"file": "p.py", "sha256": "1"},)),
+        VariantBook(book.variants, ({"file": "p.py", "sha256": "1", "imports": {"helper.py": "2"}},)),
+    ]
+    made = [attempts_of(one, book, "s")[0] for one in plans] + [attempts_of(plan, one, "s")[0] for one in books]
+    assert len({one.made for one in made}) == 7
+    assert len({one.plan for one in made}) == 1
+    assert not any(one.same_plan(other) or one.same_runs(other) for one in made for other in made if one is not other)
+    assert all(one.same_question(other) for one in made for other in made)  # so they count as attempts
+
+
+def test_what_only_saves_and_looks_is_no_other_question(made_up, tmp_path):
+    recipe = {"model": {"width": 8}, "training": {"lr": 0.1, "log_every": 10}, "checkpoint": {"keep": 2}, "seed": 1}
+    recipe["evaluation"] = {"every": 5, "patience": None, "texts": {}}
+    same = [
+        {**recipe, "checkpoint": {"keep": 3, "best": True}},
+        {**recipe, "evaluation": {"every": 9, "patience": None, "texts": {"a": "b"}}},
+        {**recipe, "training": {"lr": 0.1, "log_every": 1}, "seed": 2, "about": "x"},
+    ]
+    waits = {**recipe, "evaluation": {"every": 5, "patience": 2, "texts": {}}}
+    others = [{**recipe, "training": {"lr": 0.2, "log_every": 10}}, waits, {**waits, "evaluation": {"every": 6, "patience": 2}}]
+    assert {asked(one) for one in same} == {asked(recipe)}
+    assert len({asked(recipe), *map(asked, others)}) == 4
+    book = {name: replace(facts, asked=name) for name, facts in made_up.study(tmp_path / "one", LOSSES).book.variants.items()}
+    study = Study.load(tmp_path / "one")
+    first, second = (
+        attempts_of(study.plan, VariantBook({name: replace(one, recipe=saved + name) for name, one in book.items()}), "s")[0]
+        for saved in ("often", "seldom")
+    )
+    assert first.base != second.base
+    assert first.same_question(second)
 
 
 def test_other_rules_on_the_same_runs_are_refused_where_nobody_named_a_folder(made_up, tmp_path):

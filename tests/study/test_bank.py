@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.study.bank import choose_design, foreseen, noise_of
-from glassformer.study.plan import StudyPlan
+from glassformer.study.plan import FIRST_TUNING_SEED, StudyPlan
 
 MODEL = {"base": "x", "changes": [{"name": "alibi", "set": {"model.positions": "alibi"}}], "seeds": 6}
 RATE = {**MODEL, "changes": [{"name": "rate", "set": {"training.lr": 0.1}}]}
@@ -37,6 +37,27 @@ def test_a_bank_that_was_asked_for_needs_runs():
     assert chosen(RATE, 6, "bank")[:2] == ("bank", 6)
     with pytest.raises(ConfigError, match="needs 6 kept runs of the baseline, and 5 are kept"):
         chosen(MODEL, 5, "bank")
+
+
+def test_a_design_of_an_earlier_run_of_the_plan_does_not_stand():
+    earlier = {**MODEL, "design": "bank", "bank": list(range(20))}
+    assert chosen(earlier, 20, "paired") == ("paired", 0, "Paired by seed, as you asked.")
+    assert chosen(earlier, 8)[:2] == ("paired", 0)
+    assert chosen(earlier, 32)[:2] == ("bank", 32)
+
+
+def test_runs_that_settings_were_chosen_by_are_no_bank():
+    kept = [*range(6), *range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + 20)]
+    assert choose_design(StudyPlan.parse(MODEL), kept, "auto")[0].design == "paired"
+    assert choose_design(StudyPlan.parse(MODEL), kept, "bank")[0].bank == tuple(range(6))
+
+
+def test_a_bank_with_a_bad_run_is_not_used_and_nothing_is_left_out_of_it():
+    plan, why = choose_design(StudyPlan.parse(MODEL), range(20), "auto", [3])
+    assert (plan.design, why) == ("paired", "Paired by seed: of the 20 kept runs of this baseline 1 cannot be used.")
+    with pytest.raises(ConfigError, match="with seeds 3 and 5 cannot be used, and may not be left out"):
+        choose_design(StudyPlan.parse(MODEL), range(20), "bank", [3, 5])
+    assert choose_design(StudyPlan.parse(MODEL), range(20), "auto", [FIRST_TUNING_SEED])[0].design == "bank"
 
 
 def test_the_power_is_told_in_the_unit_of_the_metric():

@@ -16,11 +16,14 @@ from glassformer.recipe import load_recipe
 from glassformer.study.conductor import Conductor
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.executors.base import Ended, Event, Executor, Started, Task, Waiting
+from glassformer.study.ledger import Ledger
 from glassformer.study.plan import StudyPlan
 from glassformer.study.sequential import USUAL_LOOKS
+from glassformer.study.store import TrialStore, machine_of
 from glassformer.study.study import Study
 
 PASSED = {"subject": "x", "findings": [], "tested": {}, "not_judged": {}, "notes": [], "seconds": 0.0}
+MADE_ON = machine_of({"threads": 1, "torch": "9.9"})
 FINDING = {"law": "causality", "where": "merge", "from_position": 1, "to_position": 0, "size": 1.0, "example": {}}
 
 
@@ -54,18 +57,24 @@ class MakesUp(Executor):
         if task.kind == "inspect":
             findings = [FINDING] if task.label in self.leaks else []
             figures = {"parameters": 9, "step_flops": 7, "memory_bytes": 5, "steps": 24, "tokens": 1680, "device": "cpu"}
-            return {"status": "finished", "check": {**PASSED, "findings": findings}, **figures}
+            return {"status": "finished", "check": {**PASSED, "findings": findings}, "machine": MADE_ON, **figures}
         variant, _, rest = task.label.partition(", seed ")
         found = self.loss(variant, int(rest.split(" ")[0]), task.values["recipe"])
         if isinstance(found, dict):
             return {"seconds": 1.0, **found}
         many = type(self.made_up)(np.resize(self.made_up.tokens, 600))
         wave = np.sin(np.arange(600.0) * (1 + task.values["recipe"]["seed"]))
-        many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave)
+        tainted = "it leaks" if isinstance(found, Tainted) else None
+        made = many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave, tainted=tainted)
+        (made.checkpoint(24) / "weights").write_bytes(b"made up")
         return {"status": "finished", "seconds": self.seconds, "notes": []}
 
     def close(self) -> None:
         self.closed = True
+
+
+class Tainted(float):
+    """A loss of a model in which a check found a leak, measured all the same."""
 
 
 class Said(list):
@@ -84,11 +93,18 @@ def conduct(made_up, recipe, tmp_path):
     """Runs a plan of made-up trials; gives the study, the executor and what was said."""
 
     def conduct(
-        loss, *changes: str, leaks: Sequence[str] = (), seconds: float = 3600.0, **plan: Any
+        loss,
+        *changes: str,
+        leaks: Sequence[str] = (),
+        seconds: float = 3600.0,
+        out: str = "study",
+        store: TrialStore | None = None,
+        baseline: str = "paired",
+        **plan: Any,
     ) -> tuple[Study, MakesUp, Said]:
         named = [{"name": name, "set": {"model.positions": name}} for name in changes or ("alibi", "rotary")]
         planned = StudyPlan.parse({"base": recipe, "changes": named, **{"seeds": 6, **plan}})
-        directory = StudyDirectory(tmp_path / "study")
+        directory = StudyDirectory(tmp_path / out)
 
         def resolve(settings: Any) -> dict[str, Any]:
             return load_recipe(recipe, settings).to_dict()
@@ -96,12 +112,20 @@ def conduct(made_up, recipe, tmp_path):
         planned, _ = directory.begin(planned, resolve)
         executor, said = MakesUp(made_up, loss, leaks, seconds), Said()
         try:
-            study = Conductor(planned, directory, resolve, lambda: executor, plugins=(), watch=said).run()
+            study = Conductor(
+                planned, directory, resolve, lambda: executor, plugins=(), watch=said, store=store, baseline=baseline
+            ).run()
         finally:
             conduct.executor, conduct.said = executor, said
         return study, executor, said
 
     return conduct
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch) -> TrialStore:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    return TrialStore()
 
 
 def words(study: Study) -> dict[str, str]:
@@ -188,9 +212,74 @@ class TestChecksFirst:
                 return {"status": "leak", "reason": "sees the future once trained"}
             return effects()(variant, seed, recipe)
 
-        study, _, _ = conduct(loss)
+        study, executor, said = conduct(loss)
         assert words(study) == {"alibi": "invalid", "rotary": "same"}
         assert words(Study.load(study.folder))["alibi"] == "invalid"
+        assert "alibi, seed 1" not in executor.done
+        assert "alibi leaks once it is trained: 5 trials of it not begun." in said
+        assert [line.name for line in Ledger.beside(study.folder).attempts()] == ["rotary"]  # nobody saw a figure of alibi
+        assert study.verdict("alibi").sentence.startswith("alibi is invalid: it cheats once it is trained: sees the future")
+
+    def test_of_a_model_that_leaks_once_trained_no_figure_is_given_and_nothing_is_kept(self, conduct, store):
+        """Another seed was done, and kept, before the one that is checked after training."""
+
+        def loss(variant: str, seed: int, recipe: Any) -> Any:
+            if variant == "alibi" and seed == 2:
+                return {"status": "leak", "reason": "sees the future once trained"}
+            return effects()(variant, seed, recipe)
+
+        conduct(loss, "alibi", seeds=2, first_seed=0, out="pilot", store=store)
+        assert len(store.entries()) == 4
+        study, executor, _ = conduct(loss, "alibi", first_seed=2, store=store)
+        assert len(executor.done) == 2 + 6 + 1
+        assert {one["seed"] for one in store.entries()} == {0, 1, 2, 3, 4, 5, 6, 7}
+        assert len(store.entries()) == 8  # the baseline's
+        (row,) = [row for row in study.table if row["variant"] == "alibi"]
+        assert row["loss"]["value"] is None
+
+    def test_where_leaks_are_allowed_nothing_of_it_is_kept_either(self, conduct, store):
+        """Only the first seed is checked after training, so only its figures are marked by themselves."""
+
+        def loss(variant: str, seed: int, recipe: Any) -> float:
+            own = effects()(variant, seed, recipe)
+            return Tainted(own) if (variant, seed) == ("alibi", 0) else own
+
+        study, executor, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True, store=store)
+        assert len(executor.done) == 2 + 4
+        assert words(study) == {"alibi": "invalid"}
+        assert [one["seed"] for one in store.entries()] == [0, 1]  # the baseline's
+        assert study.book.variants["alibi"].leak == "it leaks"
+
+    def test_the_seed_that_is_checked_after_training_is_taken_only_from_what_was_checked(self, conduct, store):
+        def dies(variant: str, seed: int, recipe: Any) -> Any:
+            failed = {"status": "failed", "reason": "no room"}
+            return failed if (variant, seed) == ("alibi", 0) else effects()(variant, seed, recipe)
+
+        conduct(dies, "alibi", seeds=3, store=store)  # seed 0, the one to be checked, gave nothing
+        assert len(store.entries()) == 5
+        _, executor, _ = conduct(effects(), "alibi", seeds=2, first_seed=1, out="second", store=store)
+        assert executor.done[2:] == ["alibi, seed 1"]
+        _, executor, said = conduct(effects(), "alibi", seeds=2, first_seed=1, out="third", store=store)
+        assert executor.done[2:] == []
+        assert any(sentence.startswith("4 of 4 trials are taken") for sentence in said)
+
+    def test_of_a_bank_too_one_run_is_known_to_have_been_checked(self, conduct, store):
+        def dies(variant: str, seed: int, recipe: Any) -> Any:
+            return {"status": "failed", "reason": "no room"} if seed == 0 else effects()(variant, seed, recipe)
+
+        conduct(dies, "alibi", seeds=7, store=store)  # the baseline's seeds 1 to 6 are kept, and none was checked
+        study, executor, _ = conduct(effects(), "alibi", seeds=2, first_seed=9, out="second", store=store, baseline="bank")
+        assert study.plan.bank == (1, 2, 3, 4, 5, 6)
+        assert executor.done[2:] == ["base, seed 1", "alibi, seed 9", "alibi, seed 10"]
+
+    def test_the_other_changes_go_on_to_their_next_look(self, conduct):
+        def loss(variant: str, seed: int, recipe: Any) -> Any:
+            if variant == "alibi":
+                return {"status": "leak", "reason": "sees the future once trained"}
+            return 1.5 + luck(seed) + (0.03 * np.sin(3.3 * seed) if variant == "rotary" else 0.0)
+
+        study, _, _ = conduct(loss, seeds=None, looks=[6, 8])
+        assert len(study.finished("rotary")) == 8
 
 
 class TestFailures:
@@ -261,6 +350,20 @@ class TestBudget:
         study, _, _ = conduct(loss, "rotary", seeds=None, max_seeds=16, seconds=2.0, budget_hours=40 / 3600)
         assert len(study.finished("base")) == 8
 
+    def test_what_was_taken_from_earlier_studies_costs_nothing(self, conduct, store):
+        def loss(variant: str, seed: int, recipe: Any) -> float:
+            return 1.5 + luck(seed) + (0.03 * np.sin(3.3 * seed) if variant == "rotary" else 0.0)
+
+        conduct(loss, "rotary", seeds=7, seconds=2.0, out="first", store=store)
+        # 14 of 16 trials are kept: two of 2 s are left to be trained for the look at 8
+        hours = 5 / 3600
+        study, executor, said = conduct(
+            loss, "rotary", seeds=None, looks=[6, 8], seconds=2.0, budget_hours=hours, out="second", store=store
+        )
+        assert executor.done[2:] == ["base, seed 7", "rotary, seed 7"]
+        assert len(study.finished("rotary")) == 8
+        assert not any("budget" in sentence for sentence in said)
+
 
 GRID = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 2}
 
@@ -299,7 +402,7 @@ class TestTuning:
 
 
 class TestStops:
-    def test_a_signal_lets_the_study_end_and_go_on_later(self, conduct):
+    def test_a_signal_lets_the_study_end_and_go_on_later(self, conduct, tmp_path):
         def loss(variant: str, seed: int, recipe: Any) -> Any:
             if (variant, seed) == ("rotary", 2):
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -310,14 +413,32 @@ class TestStops:
         assert stopped.value.code == 143
         assert conduct.executor.closed
         assert any(sentence.startswith("Stopping") for sentence in conduct.said)
+        lines = Ledger.beside(tmp_path / "study").attempts()
+        assert [(line.name, line.verdict, line.p) for line in lines] == [("alibi", "begun", None), ("rotary", "begun", None)]
+        _, _, said = conduct(effects(), "rotary", first_seed=6, out="second")
+        assert any(sentence.startswith("rotary: Second study of this change on this text, after") for sentence in said)
         study, executor, _ = conduct(effects(alibi=-0.1))
         assert "base, seed 0" not in executor.done
         assert words(study) == {"alibi": "better", "rotary": "same"}
+
+    def test_what_ends_before_a_run_of_a_change_was_no_attempt(self, conduct, tmp_path):
+        refused = {"status": "refused", "reason": "no such key", "exit_code": 2}
+        with pytest.raises(ConfigError):
+            conduct(lambda variant, seed, recipe: effects()(variant, seed, recipe) if variant == "base" else refused)
+        assert Ledger.beside(tmp_path / "study").attempts() == []
 
     def test_a_trial_that_was_interrupted_ends_the_study(self, conduct):
         with pytest.raises(Interrupted) as stopped:
             conduct(lambda *_: {"status": "stopped", "reason": "Stopped.", "signal": 2})
         assert stopped.value.code == 130
+
+
+def test_a_parent_that_was_replaced_on_the_way_is_refused(conduct, monkeypatch):
+    monkeypatch.setattr("glassformer.study.variant_data.parent_sum", lambda init_from: "weights")
+    conduct(effects(), seeds=2)
+    monkeypatch.setattr("glassformer.study.variant_data.parent_sum", lambda init_from: "other weights")
+    with pytest.raises(ConfigError, match="has other weights than when the study began"):
+        conduct(effects(), "alibi", "rotary", "none", seeds=2)
 
 
 def test_data_that_changed_on_the_way_are_refused(conduct, recipe, text_file, tmp_path):

@@ -6,7 +6,8 @@ import pytest
 
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.study.compare import compare
-from glassformer.study.confirm import confirmation, winner
+from glassformer.study.confirm import _first_fresh, confirmation, winner
+from glassformer.study.plan import FIRST_TUNING_SEED
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 
@@ -21,6 +22,15 @@ def test_the_winner_is_run_on_fresh_seeds_and_on_the_test_text(made_up, tmp_path
     assert folder == tmp_path / "found-confirmed"
     assert plan.all_looks == study.plan.all_looks
     assert plan.same_within == study.plan.same_within
+
+
+def test_seeds_are_fresh_for_the_baseline_too(made_up, tmp_path):
+    bank = [*range(20), FIRST_TUNING_SEED]  # an older version took runs of tuning into the bank
+    losses = {"base": [1.5 + 0.1 * GOOD[at % 6] for at in range(20)], "rotary": GOOD}
+    study = made_up.study(tmp_path / "found", losses, design="bank", bank=bank[:20])
+    assert confirmation(study)[0].first_seed == 20
+    assert _first_fresh(study.plan.model_copy(update={"bank": tuple(bank)})) == 20
+    assert _first_fresh(study.plan.model_copy(update={"bank": (), "design": "paired"})) == 6
 
 
 def test_a_study_without_a_winner_has_nothing_to_confirm(made_up, tmp_path):

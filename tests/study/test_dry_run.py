@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from glassformer.study.dry_run import foresee
 
 
@@ -15,3 +17,12 @@ def test_runs_time_and_power(tiny, tmp_path, monkeypatch) -> None:
     assert "3 variants with 6 seeds: up to 18 runs" in str(found)
     assert "standard deviations" in str(found)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_tune_are_counted(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tune = {"grid": {"training.lr": [0.1, 0.2, 0.3]}, "seeds": 4}
+    found = foresee(tiny, {"model.layers": [2]}, seeds=6, jobs=3, tune=tune)
+    assert (found.tuning_runs, found.runs) == (24, 36)
+    assert found.total == pytest.approx(sum(found.seconds.values()) * (6 + 12))
+    assert "up to 36 runs (24 of them to tune)" in str(found)

@@ -20,6 +20,7 @@ from glassformer.study.evidence import (
 )
 from glassformer.study.power import SeedsNeeded
 from glassformer.study.two_way import two_way_effects
+from glassformer.study.verdict import Rules, decide
 
 N, M = 6, 9
 
@@ -98,6 +99,35 @@ class TestAnswersThatNeverDiffer:
         assert bound.low == pytest.approx(-stats.beta.ppf(0.975, 3, 298))
         assert bound.low < found.estimate(0.95).low
         assert bound.high == found.estimate(0.95).high
+
+
+class TestAnswersThatAreAllWon:
+    @pytest.mark.parametrize(("items", "word"), [(3, "not decided"), (5, "not decided"), (6, "better"), (50, "better")])
+    def test_few_of_them_are_no_proof(self, items, word):
+        base, change = Trials("base", np.zeros((8, items))), Trials("change", np.ones((8, items)))
+        found = decide(base, [change], Rules((8,), ACCURACY))[0]
+        assert found.verdict == word
+        assert found.evidence.p == pytest.approx(2 * 0.5**items)
+
+    def test_leave_it_possible_that_some_are_lost(self):
+        bound = interval(two_way_effects(np.ones((N, 50))), 0.95, ACCURACY)
+        assert (bound.low, bound.high) == pytest.approx((1 - 2 * (1 - 0.025 ** (1 / 50)), 1.0))
+        bound = interval(two_way_effects(-np.ones((N, 50))), 0.95, ACCURACY)
+        assert (bound.low, bound.high) == pytest.approx((-1.0, 2 * (1 - 0.025 ** (1 / 50)) - 1))
+
+    def test_the_same_through_a_whole_verdict(self):
+        found = decide(Trials("base", np.zeros((8, 50))), [Trials("change", np.ones((8, 50)))], Rules((8,), ACCURACY))[0]
+        assert found.difference.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 50)))
+        few = decide(Trials("base", np.zeros((8, 3))), [Trials("change", np.ones((8, 3)))], Rules((8,), ACCURACY))[0]
+        assert "Documents are too few: more text is needed, not more seeds." in few.sentence
+
+    def test_nothing_changes_for_many_that_differ(self):
+        rng = np.random.default_rng(0)
+        effects = two_way_effects(rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=(N, 300)))
+        analysis = Analysis(ACCURACY, 0.01, tuple(range(N)), np.ones(300))
+        assert float(analysis.p(effects)) == float(effects.p)
+        t = effects.estimate(0.95)
+        assert interval(effects, 0.95, ACCURACY).low == pytest.approx(t.low, abs=0.01)
 
 
 def test_gathered_numbers_by_hand():

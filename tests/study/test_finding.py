@@ -73,3 +73,19 @@ class TestSeveralBases:
         file.write_text(f"base: docstrings-char\nbases: [docstrings-char]\n{self.CHANGES}")
         with pytest.raises(ConfigError, match="base and bases both say what is changed"):
             several_bases(Path(file))
+
+
+def test_a_plan_that_is_run_anew_plans_all_its_changes(recipe):
+    changes = [{"name": "none", "set": {"model.positions": "none"}, "exploratory": True}]
+    plan, _, _ = find_plan({"base": recipe, "changes": changes}, None, cross=False, set={})
+    assert [change.exploratory for change in plan.changes] == [False]
+
+
+def test_another_metric_has_a_margin_of_its_own(recipe):
+    changes = [{"name": "none", "set": {"model.positions": "none"}}]
+    plan, _, _ = find_plan({"base": recipe, "changes": changes, "metric": "loss", "margin": 0.07}, None, cross=False, set={})
+    again, _, _ = find_plan(plan, None, cross=False, set={}, metric="bits_per_byte")
+    assert (again.judged.name, again.same_within) == ("bits_per_byte", again.judged.margin)
+    asked, _, _ = find_plan(plan, None, cross=False, set={}, metric="bits_per_byte", margin=0.03)
+    assert asked.same_within == 0.03
+    assert find_plan(plan, None, cross=False, set={}, metric="loss")[0].same_within == 0.07

@@ -7,8 +7,17 @@ import json
 import pytest
 
 from glassformer.foundation.progress import SILENT
+from glassformer.model.slots import MERGES, MergeConfig
+from glassformer.recipe import load_recipe
 from glassformer.study.compare import compare
-from glassformer.study.store import TrialStore
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.keeping import Keeper
+from glassformer.study.plan import FIRST_TUNING_SEED, StudyPlan, Trial
+from glassformer.study.results import TrialResult
+from glassformer.study.store import TrialStore, machine_of
+from glassformer.study.variants import Facts
+
+MADE_ON = machine_of({"threads": 1, "torch": "9.9"})
 
 
 class Said:
@@ -40,6 +49,53 @@ def ask(recipe, tmp_path, monkeypatch):
     return asked
 
 
+@pytest.fixture
+def keeper(recipe, tmp_path, monkeypatch):
+    """Between the store and a study of which nothing but its baseline is known."""
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    plan = StudyPlan.parse({"base": recipe, "changes": [{"name": "own", "set": {"model.merge": "own"}}]})
+    facts = {name: Facts("r", "d", "x", machine=MADE_ON) for name in ("base", "own")}
+    values = load_recipe(recipe).to_dict()
+    return Keeper(TrialStore(), plan, StudyDirectory(tmp_path / "study"), facts, lambda trial: values, Said()), values
+
+
+def test_a_class_of_a_notebook_is_neither_kept_nor_taken(keeper, monkeypatch):
+    """Edited in place it has the name it had, and the store would give out what the old one was."""
+    keeper, recipe = keeper
+    monkeypatch.setattr(MERGES, "_variants", dict(MERGES._variants))
+
+    @MERGES.variant("own")
+    class OwnConfig(MergeConfig):
+        """This class, or one that was edited since."""
+
+    own = load_recipe(recipe, {"model.merge": "own"}).to_dict()
+    assert keeper.origin("own", own) is keeper.origin("own", own) is None
+    assert len(keeper.watch.sentences) == 1
+    assert keeper.watch.sentences[0].startswith("model.merge=own: a class of this notebook or program")
+    assert keeper.origin("base", recipe) is not None  # the baseline is made of our own parts
+
+
+def test_a_trial_of_a_plugin_that_was_edited_meanwhile_is_not_kept(keeper, made_up):
+    keeper, recipe = keeper
+    trial = Trial("base", 0, {}, "base/seed-0")
+    for plugins, kept in (([{"file": "p.py", "sha256": "1"}], 0), ([], 1)):
+        made_up.run(keeper.directory.trial(trial), recipe, plugins=plugins)
+        keeper.keep(trial, TrialResult(trial, "finished"))
+        assert len(TrialStore().entries()) == kept
+
+
+def test_bad_runs_of_the_baseline_and_those_of_tuning_are_known(keeper, made_up):
+    keeper, recipe = keeper
+    for seed, (loss, status) in {0: (1.2, "finished"), 1: (5.0, "finished"), 2: (1.2, "diverged")}.items():
+        trial = Trial("base", seed, {}, f"base/seed-{seed}")
+        run = made_up.run(keeper.directory.trial(trial), recipe, loss, status=status)
+        (run.checkpoint(24) / "weights").write_bytes(b"made up")
+        keeper.keep(trial, TrialResult(trial, status))
+    assert keeper.seeds("base", recipe) == [0, 1, 2]
+    assert keeper.bad([0, 1, 2], recipe) == [1, 2]
+    assert keeper.bad([FIRST_TUNING_SEED], recipe) == []
+
+
 def test_a_study_with_one_more_change_trains_only_that_change(ask, tmp_path):
     first, said = ask("a/first", "alibi")
     assert said.taken() == ""
@@ -67,3 +123,12 @@ def test_the_same_runs_are_not_judged_again_by_other_rules(ask):
     study, said = ask("studies/second", "alibi", margin=0.2)
     assert any("margin of 0.01, which stands" in sentence for sentence in said.sentences)
     assert study.earlier["model.positions=alibi"].margin == 0.01
+
+
+def test_a_run_that_diverged_was_not_checked_after_training(keeper, made_up):
+    keeper, recipe = keeper
+    trial = Trial("base", 0, {}, "base/seed-0")
+    made_up.run(keeper.directory.trial(trial), recipe, status="diverged")
+    keeper.keep(trial, TrialResult(trial, "diverged"))
+    assert keeper.seeds("base", recipe) == [0]
+    assert not TrialStore().checked(keeper.origin("base", recipe))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ class TestEarlier:
     def test_more_of_the_same_seeds_are_an_attempt_and_marked(self):
         more = Earlier.of(replace(FIRST, plan="plan c", seeds=16, rules="other"), [FIRST])
         assert more.others == more.overlapping == (FIRST,)
-        assert more.remarks(0.01)[1] == "Some of these runs were judged before in studies/a."
+        assert more.remarks(0.01)[1] == "Runs with some of these seeds were seen before in studies/a."
 
     def test_the_parts_of_the_error_add_up_however_many_studies_there_are(self):
         assert [1 / share_of(number) for number in (1, 2, 3, 4, 5)] == pytest.approx([1, 10, 30, 60, 100])
@@ -66,6 +67,42 @@ class TestEarlier:
         assert found.remarks(0.01)[0].endswith("after studies/a (worse): p stands as it is.")
         assert found.share(claim="same") == 0.1
         assert found.corrected(0.001, claim=None) == pytest.approx(0.01)
+
+    def test_the_same_runs_are_corrected_for_other_studies_once(self):
+        """A second study found p = .004, which counts 10 times: .04. The same runs with another margin have that p again."""
+        second = replace(NOW, verdict="better", p=0.04)
+        again = Earlier.of(replace(second, plan="plan c", margin=0.02), [FIRST, second])
+        assert again.corrected(0.004) == pytest.approx(0.04)
+        assert again.remarks(0.01)[0].endswith(
+            "after studies/a (not decided): p is at least the 0.04 that these runs had before."
+        )
+        undecided = Earlier.of(replace(second, plan="plan c"), [FIRST, replace(second, verdict="not decided", p=0.2)])
+        assert undecided.corrected(0.004) == pytest.approx(0.2)  # the floor, not ten times it
+        assert undecided.corrected(0.03) == pytest.approx(0.3)
+
+    def test_what_the_same_runs_claimed_is_not_taken_back_by_a_later_study(self):
+        found = replace(FIRST, verdict="better", p=0.03)
+        again = Earlier.of(replace(found, plan="plan c", margin=0.02), [found, replace(NOW, verdict="not decided", p=0.5)])
+        assert again.corrected(0.03) == pytest.approx(0.03)
+        assert again.share(claim="same") == share_of(2)
+
+    def test_runs_made_with_other_text_plugins_or_tuning_are_others(self):
+        first = replace(FIRST, made="a grid", p=0.9)
+        other = Earlier.of(replace(first, made="another grid"), [first])  # the same plan, but for what it is made with
+        assert other.others == other.overlapping == (first,)
+        assert other.same_runs == ()
+        assert other.corrected(1e-6) == pytest.approx(1e-5)  # no floor: these runs were never judged
+        assert Earlier.of(first, [first]) == Earlier()
+        assert Earlier.of(first, [replace(first, made="")]) == Earlier()  # a line of an older version
+
+    def test_keys_that_change_nothing_do_not_hide_an_attempt(self):
+        first = replace(FIRST, question="q", p=0.2)
+        own = replace(first, plan="plan c", base="saves more often", change="saves more often, too", margin=0.25)
+        earlier = Earlier.of(own, [first])
+        assert earlier.same_runs == (first,)
+        assert earlier.margin == 0.01
+        assert Earlier.of(replace(own, question="other"), [first]) == Earlier()
+        assert Earlier.of(replace(own, question=""), [replace(first, question="")]) == Earlier()
 
     def test_a_pilot_that_could_decide_nothing_was_no_attempt_unless_its_runs_are_judged(self):
         pilot = replace(FIRST, seeds=5)
@@ -84,6 +121,34 @@ class TestLedger:
         ledger.record([FIRST])
         ledger.record([NOW, replace(FIRST, p=0.1)])
         assert ledger.attempts() == [NOW, replace(FIRST, p=0.1)]
+
+    def test_a_study_stands_in_it_from_its_beginning(self, tmp_path):
+        ledger, begun = Ledger.beside(tmp_path / "study"), replace(FIRST, verdict="begun", p=None, made="a grid")
+        assert ledger.begin([begun]) == []
+        assert ledger.begin([NOW]) == [begun]
+        ledger.take_back([replace(begun, study="elsewhere"), replace(begun, made="otherwise"), NOW])
+        assert ledger.attempts() == [begun, NOW]  # another folder's, and one that has an end, stay
+        whole = replace(FIRST, made="a grid")
+        ledger.record([whole])
+        assert ledger.begin([replace(begun, study="elsewhere")]) == [NOW, whole]  # the same plan: its end stays
+        assert ledger.attempts() == [NOW, whole]
+        ledger.record([begun])
+        ledger.take_back([begun])
+        assert ledger.attempts() == [NOW]
+
+    def test_another_grid_does_not_replace_the_line_of_the_first(self, tmp_path):
+        ledger, other = Ledger.beside(tmp_path / "study"), replace(FIRST, made="another grid")
+        ledger.record([replace(FIRST, made="a grid")])
+        ledger.record([other])
+        assert ledger.attempts() == [replace(FIRST, made="a grid"), other]
+
+    def test_lines_of_the_first_schema_are_read(self, tmp_path):
+        ledger = Ledger.beside(tmp_path / "study")
+        old = {key: value for key, value in asdict(FIRST).items() if key not in ("made", "question")}
+        ledger.file.write_text(json.dumps({"schema": 1, "attempts": [old]}))
+        assert ledger.attempts() == [FIRST]
+        ledger.record([replace(FIRST, made="now it is known")])
+        assert ledger.attempts() == [replace(FIRST, made="now it is known")]
 
     def test_damage_is_a_sentence(self, tmp_path):
         ledger = Ledger.beside(tmp_path / "study")
@@ -118,6 +183,18 @@ def test_shopping_for_a_margin_finds_nothing_the_same():
     shopped = verdict(Earlier(overlapping=(FIRST,)), 0.0, margin=0.05)
     assert shopped.verdict == "not decided"
     assert "margin of 0.01, which stands" in shopped.sentence
+    assert shopped.reason == "corrected p = 1"  # 700 documents are enough for the margin that stands: it is the seeds
+    assert "rare badly hurt" not in shopped.sentence
+
+
+def test_the_margin_that_stands_is_the_one_in_the_reason():
+    """Too few documents for a margin of .0001, which was asked for first: that one is named, and what it would take."""
+    before = replace(FIRST, margin=0.0001)
+    base = Trials("base", 3.0 + 0.1 * np.random.default_rng(0).normal(size=(8, 700)))
+    change = Trials("alibi", base.values + 1e-7 * (-1.0) ** np.arange(8)[:, None], earlier=Earlier(overlapping=(before,)))
+    found = decide(base, [change], Rules((8,), LOSS, 0.05))[0]
+    assert "so few cannot exclude rare badly hurt ones that make 0.0001 on average" in found.sentence
+    assert found.evidence.documents_needed == math.ceil(math.log(0.05) / math.log1p(-0.0001))
 
 
 def false_alarms(groups: int, stream: int) -> float:

@@ -226,6 +226,8 @@ class TestSeedsAndLooks:
                 {"changes": [{"name": "a", "set": {"model.width": w}} for w in (3, 4)]},
                 "'a' is the name of more than one change",
             ),
+            ({"alpha": 1e-8, "looks": [6, 8]}, "alpha=1e-08 is too small for looks=[6, 8]"),
+            ({"design": "bank"}, "design=bank sets changes against kept runs of the baseline, but bank=[] names fewer than 2"),
             ({"marginn": 0.1}, "Did you mean 'margin'"),
         ],
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import LOSS
 from glassformer.study.evidence import Trials
+from glassformer.study.ledger import Attempt, Earlier
 from glassformer.study.sets import combine, over_sets
 from glassformer.study.verdict import Rules, decide
 
@@ -53,6 +56,40 @@ def test_a_change_that_helps_everywhere_is_better_over_all():
     overall = over_sets(sets, LOSS, 0.01)[0]
     assert overall.verdict == "better"
     assert overall.sentence.startswith("rotary is better over 3 sets: loss lower by 0.2")
+
+
+def test_a_set_on_which_nothing_differs_is_a_set_like_any_other():
+    base = Trials("base", 3.0 + 0.05 * np.random.default_rng(5).normal(size=(8, 400)))
+    equal = decide(base, [Trials("rotary", base.values.copy())], Rules((8,), LOSS))
+    overall = over_sets({"a": study_of(-0.2, 1), "b": study_of(-0.2, 2), "c": equal}, LOSS, 0.01)[0]
+    assert overall.verdict == "not decided"
+    assert -0.2 < overall.difference.value < 0.0
+    assert over_sets({"a": equal, "b": equal, "c": equal}, LOSS, 0.01)[0].verdict == "same"
+
+
+def test_a_set_without_variance_makes_no_false_findings():
+    rng = np.random.default_rng(7)
+    errors = rng.uniform(0.5, 2.0, (4000, 4)) * [1, 1, 1, 0]
+    truth = rng.standard_normal((4000, 4)) * [1, 1, 1, 0]
+    assert float((combine(truth + errors * rng.standard_normal((4000, 4)), errors**2).p <= 0.05).mean()) <= 0.06
+
+
+def test_two_sets_decide_nothing():
+    overall = over_sets({"a": study_of(-0.2, 1), "b": study_of(-0.2, 2)}, LOSS, 0.01)[0]
+    assert overall.verdict == "not decided"
+    assert "2 sets say little; 3 or more are needed." in overall.sentence
+
+
+def test_what_came_before_and_what_came_later_count_over_all_sets_too():
+    three = {"a": study_of(-0.20, 1), "b": study_of(-0.21, 2), "c": study_of(-0.19, 3)}
+    later = {where: [replace(one, exploratory=True) for one in own] for where, own in three.items()}
+    assert over_sets(later, LOSS, 0.01)[0].sentence.startswith("Exploratory, added after the plan: rotary is better")
+    before = Attempt("studies/a", "plan", "base", "x", "text", "rotary", "rules", 0.01, 0, 8, "not decided", 0.2)
+    again = over_sets(three, LOSS, 0.01, earlier={"rotary": [Earlier(), Earlier(others=(before,) * 3)]})[0]
+    plain = over_sets(three, LOSS, 0.01)[0]
+    assert again.p == plain.p
+    assert again.p_corrected == pytest.approx(min(1.0, plain.p_corrected / Earlier(others=(before,) * 3).share()))
+    assert "It was studied before, so p counts" in again.sentence
 
 
 def test_one_that_turns_round_is_not_decided_and_told_so():

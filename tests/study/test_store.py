@@ -40,9 +40,10 @@ def test_only_what_changes_a_bit_makes_another_origin():
         origin({"model": {"width": 9}}),
         origin(data="e"),
         origin(plugins=[{"file": "p.py", "sha256": "1"}]),
+        origin(plugins=[{"file": "p.py", "sha256": "1", "imports": {"helper.py": "2"}}]),
         origin(machine={**MADE_ON, "torch": "9"}),
     ]
-    assert len({origin().group, *(one.group for one in others)}) == 5
+    assert len({origin().group, *(one.group for one in others)}) == 6
 
 
 def test_nothing_stands_for_a_parent_that_is_not_a_run_here_or_for_an_unknown_machine():
@@ -66,6 +67,20 @@ def test_a_kept_run_comes_back_whole(store, run, tmp_path):
     assert not store.take(origin(), 4, tmp_path / "there" / "seed-4")
     (run / "recipe.yaml").write_text("b: 2\n")  # the run's own copy is its own
     assert store.take(origin(), 3, tmp_path / "again")
+
+
+def test_it_remembers_which_trained_models_were_checked_and_drops_what_leaks(store, run):
+    other = origin(data="e")
+    store.keep(origin(), 3, run)
+    store.keep(other, 3, run, checked=True)
+    assert not store.checked(origin())
+    assert store.checked(other)
+    store.keep(origin(), 4, run)
+    store.keep(origin(), 3, run, checked=True)  # trained once more, and checked this time
+    assert store.checked(origin())
+    assert store.drop(origin()) == 2
+    assert store.seeds(origin()) == []
+    assert store.holds(other, 3)
 
 
 def test_a_damaged_one_is_removed_with_a_sentence(store, run, tmp_path):

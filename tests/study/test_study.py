@@ -11,8 +11,11 @@ import pytest
 
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.files import read_json
+from glassformer.report.page import Listing
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.report import study_page
 from glassformer.study.study import Study, over_seeds
+from glassformer.study.variants import VariantBook
 
 BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]
 BETTER = [value - 0.2 + 0.001 * at for at, value in enumerate(BASE)]
@@ -71,6 +74,18 @@ def test_text_and_html_hold_every_verdict(study):
     assert "<script" not in study._repr_html_()
 
 
+def test_commands_name_the_plugins_of_the_study(made_up, tmp_path):
+    wide = made_up.study(
+        tmp_path / "study", {"base": BASE, "alibi": [value + 0.1 * (-1) ** at for at, value in enumerate(BASE)]}
+    )
+    book = VariantBook(wide.book.variants, ({"file": "my part.py", "sha256": "ab"},))
+    book.write(wide.directory.variants_file)
+    study = Study.load(wide.folder)
+    assert "--plugin 'my part.py' --first-seed 6" in study.verdicts[0].sentence
+    again = next(block for block in study_page(study).sections if isinstance(block, Listing))
+    assert "--plugin 'my part.py'" in again.text
+
+
 def test_a_study_on_its_way(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": [1.3, None, 1.2]})
     verdict = study.verdicts[0]
@@ -112,6 +127,9 @@ def test_notes_say_what_is_unlike(made_up, tmp_path):
     assert Study.load(study.folder).notes == [
         "Not all trials were made alike: torch is '9.9' for base, seed 0 and '8.8' for alibi, seed 4."
     ]
+    plugin = {"file": "mine.py", "sha256": "0123456789"}  # edited while the study ran
+    environment.write_environment({**environment.read_environment(), "torch": "9.9", "plugins": [plugin]})
+    assert "the code of plugins is '' for base, seed 0 and '01234567' for alibi, seed 4" in Study.load(study.folder).notes[0]
 
 
 def test_who_is_not_above_a_bigram_is_told(made_up, tmp_path):

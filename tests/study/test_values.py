@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from glassformer.foundation.errors import RunError
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.study import Study
-from glassformer.study.values import read_values, write_values
+from glassformer.study.values import KeptValues, read_values, write_values
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 
@@ -19,13 +20,16 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     values = np.random.default_rng(0).normal(size=(3, 5))
     values[1] = np.nan
     trials = {"base": Trials("base", values, {1: Problem.DIVERGED}), "late": Trials("late", np.empty((0, 5)), exploratory=True)}
-    write_values(tmp_path / "values.json", trials, np.arange(5.0), blocks=True, metric="loss")
-    back, weights, blocks = read_values(tmp_path / "values.json")
+    means = {"base": np.array([1.0, 2.0]), "late": np.empty(0)}
+    write_values(tmp_path / "values.json", KeptValues(trials, np.arange(5.0), True, means, notes=("n",)), metric="loss")
+    kept = read_values(tmp_path / "values.json")
+    back, weights = kept.trials, kept.weights
     np.testing.assert_array_equal(back["base"].values, values)
     assert back["base"].problems == {1: Problem.DIVERGED}
     assert back["late"].values.shape == (0, 5)
     assert back["late"].exploratory
-    assert blocks
+    assert kept.blocks
+    assert (kept.seed_values["base"].tolist(), kept.notes) == ([1.0, 2.0], ("n",))
     np.testing.assert_array_equal(weights, np.arange(5.0))
 
 
@@ -35,6 +39,53 @@ def test_a_study_without_its_trials_says_the_same(made_up, tmp_path):
     study.write()
     shutil.rmtree(tmp_path / "study" / "trials")
     assert [verdict.to_dict() for verdict in Study.load(tmp_path / "study").verdicts] == said
+
+
+@pytest.fixture
+def tuned(made_up, tmp_path) -> Study:
+    """A study with tuning whose points differ, text that overlaps, and runs that patience ended."""
+    tune = {"grid": {"training.lr": [0.1, 0.2, 0.3]}, "seeds": 2}
+    study = made_up.study(tmp_path / "study", {"base": [one + 0.02 for one in GOOD], "alibi": GOOD}, tune=tune)
+    rng = np.random.default_rng(0)
+    for trial in study.plan.tuning_trials():
+        made_up.run(study.directory.trial(trial), {}, 1.0 + 0.05 * rng.normal())
+    for file in study.folder.glob("trials/*/*/environment.json"):
+        document = json.loads(file.read_text())
+        document["data"]["notes"] = ["3 of 600 documents also occur in train, for example 'abc'"]
+        file.write_text(json.dumps(document))
+    return Study.load(study.folder)
+
+
+def told(study: Study) -> tuple[object, ...]:
+    return [one.to_dict() for one in study.verdicts], study.table, study.notes
+
+
+def test_without_its_trials_luck_notes_and_table_are_the_same(tuned):
+    before = told(tuned)
+    assert tuned._luck("alibi") > 0
+    assert "flattered" in tuned.verdicts[0].sentence
+    tuned.write()
+    shutil.rmtree(tuned.folder / "trials")  # what was tuned stays
+    assert told(Study.load(tuned.folder)) == before
+    shutil.rmtree(tuned.folder / "tuning")
+    again = Study.load(tuned.folder)
+    assert told(again) == before
+    assert "up to 6 seeds" in again.report().read_text(encoding="utf-8")
+
+
+def test_values_of_earlier_versions_are_read(tuned):
+    tuned.write()
+    file = tuned.directory.values_file
+    document = json.loads(file.read_text())
+    for one in document["variants"].values():
+        for key in ("luck", "seed_values", "tokens_per_second", "spent"):
+            del one[key]
+    file.write_text(json.dumps({key: value for key, value in document.items() if key not in ("notes", "remarks")}))
+    means = tuned.seed_values("base")
+    shutil.rmtree(tuned.folder / "trials")
+    again = Study.load(tuned.folder)
+    assert again.seed_values("base") == pytest.approx(means)
+    assert [one.evidence.p for one in again.verdicts] == [one.evidence.p for one in tuned.verdicts]  # from tuning/ itself
 
 
 def test_damage_is_a_sentence(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from glassformer.foundation.errors import ConfigError
 from glassformer.recipe import load_recipe
 from glassformer.study.plan import StudyPlan
+from glassformer.study.store import parent_sum
 from glassformer.study.variant_data import prepared_facts
 
 
@@ -24,11 +25,39 @@ def test_variants_with_the_same_data_agree(recipe):
     assert base.check is None
 
 
+def test_the_weights_it_starts_from_are_known_by_their_sum(recipe, made_up, tmp_path):
+    run = made_up.run(tmp_path / "parent", recipe)
+    (run.checkpoint(24) / "weights").write_bytes(b"one")
+    first = parent_sum(run.root)
+    (run.checkpoint(24) / "weights").write_bytes(b"two")
+    assert parent_sum(None) == ""
+    assert first != parent_sum(run.root) != ""
+    assert facts_of(recipe, {"model.positions": "none"})["base"].parent == ""
+
+
 def test_another_text_to_measure_on_is_refused(recipe, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("abcdefgh\n" * 30)
     with pytest.raises(ConfigError, match="change 0 is measured on other documents than the baseline"):
         facts_of(recipe, {"data.validation": str(other)})
+
+
+def test_labelled_texts_of_another_file_with_the_same_name_are_refused(tmp_path):
+    """Their ids are the file's name and the line; the texts must be the same, too."""
+    lines = [f"{'good' if number % 2 else 'bad'}\tfilm {number} was fun\n" for number in range(40)]
+    files = [tmp_path / "one" / "lab.tsv", tmp_path / "other" / "lab.tsv"]
+    for file, rows in zip(files, (lines, lines[::-1])):
+        file.parent.mkdir()
+        file.write_text("label\ttext\n" + "".join(rows))
+    recipe = {
+        "data": {"path": str(files[0])},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "objective": "labels",
+        "model": {"width": 8, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": "classifier"},
+        "training": {"steps": 1, "batch_size": 4},
+    }
+    with pytest.raises(ConfigError, match="change 0 is measured on other documents than the baseline"):
+        facts_of(recipe, {"data.path": str(files[1])}, metric="accuracy")
 
 
 def test_more_text_to_train_on_is_a_fair_change(recipe, tmp_path, text_file):
@@ -57,10 +86,49 @@ def test_one_document_cannot_be_paired_across_tokenizers(recipe):
         facts_of(recipe, {"tokenizer": {"kind": "bpe", "vocab": 270}}, metric="bits_per_byte")
 
 
+MASKED = {"objective": "masked", "model.causal": False}
+
+
+@pytest.mark.parametrize(
+    ("base", "change", "key"),
+    [
+        (MASKED, {"objective.share": 0.4}, r"objective\.share"),
+        (MASKED, {"model.context": 5}, r"model\.context"),
+        ({"objective": "spans"}, {"objective.span": 0.5}, r"objective\.span"),
+        ({"objective": "spans", "model.context": 30}, {"model.context": 20}, "longest"),
+    ],
+)
+def test_what_asks_other_tokens_is_refused_before_training(recipe, base, change, key):
+    with pytest.raises(ConfigError, match=rf"change 0 is asked about other tokens than the baseline \({key}"):
+        facts_of(recipe, change, set=base)
+
+
+def test_settings_that_ask_the_same_may_differ(recipe):
+    changes = ({"objective.learn": "answer"}, {"model.context": 40}, {"training.lr": 0.01})
+    assert len(facts_of(recipe, *changes, set={"objective": "spans", "model.context": 60})) == 4
+
+
+def test_a_grid_must_not_change_what_is_asked(recipe):
+    tune = {"grid": {"training.lr": [0.01, 0.03], "model.context": [7, 5]}, "seeds": 1}
+    with pytest.raises(ConfigError, match=r"base \(setting 2 of its grid\) is asked about other tokens.*model\.context"):
+        facts_of(recipe, {"model.positions": "none"}, set=MASKED, tune=tune)
+    assert facts_of(recipe, {"model.positions": "none"}, tune=tune)  # every token of the text is asked, whatever the context
+
+
 def test_no_validation_text(recipe):
     recipe["data"]["split"] = {"validation": 0.0}
     with pytest.raises(ConfigError, match="no validation part to compare on"):
         facts_of(recipe, {"model.positions": "none"})
+
+
+def test_what_so_little_text_cannot_decide_is_said_before_the_first_run(recipe):
+    (said,) = facts_of(recipe, {"model.positions": "none"})["base"].notes
+    assert '"same" within a margin of 0.01 takes 299, because fewer may miss' in said
+    assert facts_of(recipe, {"model.positions": "none"}, margin=0.5)["base"].notes == ()
+    assert facts_of(recipe, {"model.positions": "none"}, seeds=3)["base"].notes == ()
+    recipe["data"] |= {"document": "file", "split": {"validation": 0.2}}
+    (said,) = facts_of(recipe, {"model.positions": "none"})["base"].notes
+    assert "a single document or block, so nothing can be decided for other text" in said
 
 
 def test_a_metric_that_is_not_measured(recipe):

@@ -59,6 +59,10 @@ def test_plugins_may_not_change_on_the_way() -> None:
         with pytest.raises(ConfigError, match="plugins are not those the study began with"):
             book.refuse_other_plugins(now, Path("f"))
     VariantBook({}).refuse_other_plugins([PLUGIN], Path("f"))  # a study that begins
+    helped = {**PLUGIN, "imports": {"helper.py": "12"}}
+    VariantBook({"base": FACTS}, (helped,)).refuse_other_plugins([helped], Path("f"))
+    with pytest.raises(ConfigError, match="import other files of yours"):
+        VariantBook({"base": FACTS}, (helped,)).refuse_other_plugins([{**PLUGIN, "imports": {"helper.py": "34"}}], Path("f"))
 
 
 def test_data_may_not_change_on_the_way() -> None:
@@ -67,3 +71,18 @@ def test_data_may_not_change_on_the_way() -> None:
     book.refuse_other_data("new", replace(FACTS, data="other"), Path("f"))
     with pytest.raises(ConfigError, match="the data of 'base' changed since the study began"):
         book.refuse_other_data("base", replace(FACTS, data="other"), Path("f"))
+
+
+def test_the_run_it_starts_from_may_not_change_on_the_way() -> None:
+    book = VariantBook({"base": replace(FACTS, parent="weights")})
+    book.refuse_other_data("base", replace(FACTS, parent="weights"), Path("f"))
+    with pytest.raises(ConfigError, match=r"run that 'base' starts from \(init_from\) has other weights"):
+        book.refuse_other_data("base", replace(FACTS, parent="other"), Path("f"))
+    VariantBook({"base": FACTS}).refuse_other_data("base", replace(FACTS, parent="other"), Path("f"))  # of an older version
+
+
+def test_a_leak_of_a_trained_model_is_told_from_one_of_a_fresh_one() -> None:
+    finding = {"law": "causality", "where": "merge"}
+    assert replace(FACTS, leak="x", check={"findings": []}).leaks_once_trained
+    assert not replace(FACTS, leak="x", check={"findings": [finding]}).leaks_once_trained
+    assert not replace(FACTS, check={"findings": []}).leaks_once_trained

@@ -159,7 +159,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(scene, monkeypatch, loss: float)
 def test_a_gradient_that_is_not_finite_ends_the_run(scene) -> None:
     around = scene(steps=10, checkpoint={"every": 1})
     around.step.loss_module.network.blocks[1].attention.output.weight.register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(Diverged, match="step 1: the gradient norm is inf"):
+    with pytest.raises(Diverged, match=r"step 1: the gradient norm is inf\. There is no checkpoint yet; try a smaller"):
         around.trainer.run(TrainingState())
     assert around.saved == []
 
@@ -324,8 +324,8 @@ def test_odd_batches_are_cut_by_their_divisors(make_step, some_batches) -> None:
 @pytest.mark.parametrize(
     ("training", "words"),
     [
-        ({"batch_size": 8}, "--set training.accumulate=2 (same result, less memory)"),
-        ({"batch_size": 9}, "--set training.accumulate=3 (same result, less memory)"),
+        ({"batch_size": 8}, "--set training.accumulate=2"),
+        ({"batch_size": 9}, "--set training.accumulate=3"),
         ({"batch_size": 8, "accumulate": 8}, "with 1 rows at once on cpu. Make training.batch_size, model.context"),
         ({"batch_size": 8, "accumulate": 8, "out_of_memory": "halve"}, "Make training.batch_size, model.context"),
     ],

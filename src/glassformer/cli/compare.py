@@ -64,7 +64,7 @@ UseStore = Annotated[bool, typer.Option("--store/--no-store", help="Take trials 
 FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
 FORESEEN = (
     *("cross", "set", "seeds", "first_seed", "looks", "max_seeds", "metric", "margin"),
-    *("planned_effect", "match", "jobs", "plugins"),
+    *("planned_effect", "match", "tune", "jobs", "plugins"),
 )
 """What a dry run needs to know of what was asked."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how long it would take and what it could see; train nothing.")]

@@ -33,7 +33,10 @@ def command(
         Path | None, typer.Option("--predictions", metavar="FILE", help="Write every token's loss here, as TSV.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option("--against", metavar="RUN", help="Also count the items that only one of two runs got right.")
+        Path | None,
+        typer.Option(
+            "--against", metavar="RUN", help="Also count the items that only one of two runs got right, both at --checkpoint."
+        ),
     ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
@@ -42,7 +45,7 @@ def command(
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
     from glassformer.run import load
 
-    _refuse_contradictions(split, data, text)
+    _refuse_contradictions(split, data, text, against)
     loaded = load(run, plugins=plugin or (), watch=remarks())
     own_texts: dict[str, Evaluation] = {}
     with watching() as watch:
@@ -56,16 +59,18 @@ def command(
     paired = None
     if against is not None:
         other = load(against, plugins=plugin or (), watch=remarks())
-        paired = loaded.against(other, split or "validation", allow_leaks=allow_leaks)
+        paired = loaded.against(other, split, data=data, checkpoint=checkpoint, allow_leaks=allow_leaks)
     if json:
         print_json(_document(results, results if text else list(own_texts.values()), paired))
     else:
         _print(results, own_texts, paired)
 
 
-def _refuse_contradictions(split: str | None, data: Path | None, text: list[str] | None) -> None:
+def _refuse_contradictions(split: str | None, data: Path | None, text: list[str] | None, against: Path | None) -> None:
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
+    if text and against is not None:
+        raise UsageError("--text gives texts without their truth, and --against counts right ones; give a file with --data.")
     if split is not None and (data is not None or text):
         raise UsageError(
             f"--split {split} has no meaning beside {'--data' if data is not None else '--text'}, which has no splits; drop it."

@@ -63,19 +63,22 @@ def command(
     if layer is not None:
         from glassformer.lens.interventions import require_head
 
-        require_head(looks[0].places, layer, head)
-    effects = None if ablate is None else looks[0].effects(_rows(loaded, texts), how=ablate)
+        for look in looks:
+            require_head(look.places, layer, head)
+    shown = looks[-1]  # those before it are what it is compared with, or earlier moments
+    effects = None if ablate is None else shown.effects(_rows(loaded, texts), how=ablate)
     if out_ is not None:
         _write(looks, out_, text, layer, head, kind="film" if film else "compare" if compare is not None else "one")
     if json:
         _print_document(looks, layer, head, effects, film=film)
-    elif out_ is not None:
+        return
+    if out_ is not None:
         out().print(str(out_), markup=False)
     else:
         for look in looks:
             _print_look(look, layer, head)
-        if effects is not None:
-            _print_effects(effects)
+    if effects is not None:
+        _print_effects(shown.name, effects)
 
 
 def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
@@ -162,7 +165,7 @@ def _shown(name: str, value: Any) -> str:
     return "" if value is None else str(value) if name in ("layer", "head") else f"{value:.3f}"
 
 
-def _print_effects(effects: Any) -> None:
+def _print_effects(name: str, effects: Any) -> None:
     layers, heads, _ = effects.by_text.shape
     rows = [[f"{layer}.{head}", str(effects.of(layer, head))] for layer in range(layers) for head in range(heads)]
-    print_table(f"Without the head ({effects.how}): {effects.unit}", ["layer.head", "effect"], rows)
+    print_table(f"{name}, without the head ({effects.how}): {effects.unit}", ["layer.head", "effect"], rows)

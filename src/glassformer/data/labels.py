@@ -19,6 +19,7 @@ from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_ro
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
 
 UNLABELLED = -1
@@ -52,6 +53,12 @@ class LabelledTexts:
     def answers(self) -> list[str] | None:
         """The name of each text's label; None where a text has none."""
         return None if (self.labels < 0).any() else [self.label_names[label] for label in self.labels]
+
+    @property
+    def fingerprint(self) -> str:
+        """A sum of the texts and their labels; ``ids`` alone do not tell two files of one name apart."""
+        named = ["" if label < 0 else self.label_names[label] for label in self.labels]
+        return fingerprint([self.texts, self.pairs, named])
 
     def balance(self) -> str:
         """``2,092 texts: Obama 43.1 %, W. Bush 30.0 %, ...``."""
@@ -92,6 +99,13 @@ class Labels:
                 raise DataError(
                     f"the labelled {name} texts are not what they were when the run began: their sha256 is {sha256[:12]}, and "
                     f"it was {before[name][:12]}. Give back the old file, or start a new run.",
+                    file=self._parts.train.name,
+                )
+        for split, own in (("validation", self._parts.validation), ("test", self._parts.tests)):
+            if before and any(name.startswith(split) for name in before) != bool(own):
+                raise DataError(
+                    f"the run began {'without' if own else 'with'} {split} texts of their own: that would divide the labelled "
+                    f"texts in another way. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
                     file=self._parts.train.name,
                 )
         self._skipped = Skipped()
@@ -309,8 +323,12 @@ def texts_given(
     names = tuple(known.get("labels", {}).values())
     reads_pairs = known.get("reading", {}).get("pair_column") is not None
     if known and reads_pairs != (pairs is not None):
-        wanted = "two texts; give the second with --pair" if reads_pairs else "one text; leave --pair out"
-        raise UsageError(f"This run reads {wanted}.")
+        raise UsageError(
+            "This run reads pairs of texts, and one text is given: `glassformer ask RUN TEXT --pair TEXT` reads two, and "
+            "evaluate --data FILE a table of pairs; look, evaluate --text and the page read single texts only."
+            if reads_pairs
+            else "This run reads one text; leave --pair out."
+        )
     return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
 
 
@@ -372,6 +390,11 @@ def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
             f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels?",
             file=name,
         )
-    return sorted(
-        found, key=lambda label: (not label.lstrip("-").isdigit(), int(label) if label.lstrip("-").isdigit() else 0, label)
-    )
+    return sorted(found, key=_order)
+
+
+def _order(label: str) -> tuple[bool, int, str]:
+    try:
+        return False, int(label), label
+    except ValueError:
+        return True, 0, label

@@ -35,7 +35,7 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.plugins import loaded_plugins, plugin_sums
 
 Report = Callable[[str, int, int | None], None]
 """Called a few times a second with what is being done, the characters done, and about how many there are (or None)."""
@@ -69,6 +69,12 @@ def prepare(
                 f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
                 file=parts.train.name,
             )
+    if gone := [name for name in before if name not in corpus.fingerprints]:
+        raise DataError(
+            f"the run began with a {gone[0]} text of its own, and none is given now: that would cut the training text in "
+            "another way. Name it again, or start a new run.",
+            file=parts.train.name,
+        )
     corpus.read()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = corpus.learn(tokenizer)
@@ -323,7 +329,7 @@ def _plugins_of(part: object) -> list[str]:
     """The sha256 of the plugins, for a part that is not ours: its code may change where its settings do not."""
     if type(part).__module__.startswith("glassformer."):
         return []
-    return [plugin["sha256"] for plugin in loaded_plugins()]
+    return plugin_sums(loaded_plugins())
 
 
 def _way_of_reading(source: Source) -> list[Any]:

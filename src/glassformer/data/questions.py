@@ -21,11 +21,15 @@ from glassformer.data.sources import at_places, find_parts, sha256_of, size_of
 from glassformer.data.subjects import SLOT, invented_names, subject, wordings
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.worlds import World
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 
 ANSWERED = ("train", "validation", "test")
 INVENTED = 200
 """People who are nowhere that are made up where a set has none."""
+
+LONGEST_ANSWER = 32
+"""Tokens after which an answer that has not ended is cut, unless the training answers are longer."""
 
 _LONGEST_SEARCHED = 32 << 20  # bytes of text in which names are looked for
 
@@ -45,6 +49,8 @@ class Questions:
     world: World | None = None
     wordings: tuple[str, ...] = ()
     """The wordings of the training questions, with ``{name}`` in them."""
+    longest_answer: int = LONGEST_ANSWER
+    """Tokens, the end among them, after which an answer that has not ended is cut."""
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -59,10 +65,15 @@ class Questions:
             seen.add(question)
         return ids
 
+    @property
+    def fingerprint(self) -> str:
+        """A sum of the questions and their answers."""
+        return fingerprint([self.questions, self.answers])
+
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
         answers = None if self.answers is None else tuple(self.answers[at] for at in places)
         kept = (tuple(self.questions[at] for at in places), answers, tuple(self.lines[at] for at in places))
-        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world, self.wordings)
+        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world, self.wordings, self.longest_answer)
 
     def wrong(self, place: int, rule: str) -> DataError:
         """An error about one question, with its file and line."""
@@ -148,7 +159,7 @@ def questions_of_file(
     record: Any = None,
 ) -> Questions:
     """All questions of a user's file, with or without answers; refused where the tokenizer does not know its signs."""
-    found = replace(read_questions(path), name=name)
+    found = replace(read_questions(path), name=name, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
 
@@ -160,9 +171,16 @@ def questions_of_texts(
     given = [texts] if isinstance(texts, str) else list(texts)
     if not given or not all(text.strip() for text in given):
         raise DataError("The question is empty; give at least one word.")
-    found = Questions(name, tuple(text.strip() for text in given), None, tuple(range(1, len(given) + 1)))
+    lines = tuple(range(1, len(given) + 1))
+    found = Questions(name, tuple(text.strip() for text in given), None, lines, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
+
+
+def _longest_answer(record: Mapping[str, Any] | None) -> int:
+    """What the record of a run's data says of its training answers; older ones say nothing."""
+    known = record or {}
+    return int((known.get("parts", {}).get("questions") or known).get("longest_answer", LONGEST_ANSWER))
 
 
 def hold_out(questions: Questions, split: SplitConfig, *, validation: bool, test: bool) -> dict[str, Questions]:
@@ -197,8 +215,8 @@ class QuestionsPart:
         self._splits = hold_out(own, split, validation=files.validation is None, test=not files.tests)
         if files.validation is not None:
             self._splits["validation"] = read_questions(files.validation, name="validation", answered=True)
-        for questions in self._splits.values():
-            questions.encoded(tokenizer)
+        encoded = {name: questions.encoded(tokenizer) for name, questions in self._splits.items()}
+        self.longest_answer = max(LONGEST_ANSWER, *(len(answer) + 1 for _, answer in encoded["train"]))
         self.wordings = tuple(wordings(self._splits["train"].questions))
         self._world = None if files.truth is None else World(files.truth)
         self._later = {
@@ -235,9 +253,10 @@ class QuestionsPart:
             answered = None if name.startswith("unanswered:") else True
             self._splits[name] = read_questions(self._later[name], name=name, answered=answered)
             self._splits[name].encoded(self.tokenizer)
+        found = replace(self._splits[name], world=self._world, longest_answer=self.longest_answer)
         if name == "nowhere" or "nowhere" not in self.names:
-            return replace(self._splits[name], world=self._world)
-        return replace(self._splits[name], world=self._world, nowhere=self.split("nowhere"), wordings=self.wordings)
+            return found
+        return replace(found, nowhere=self.split("nowhere"), wordings=self.wordings)
 
     @property
     def notes(self) -> list[str]:
@@ -252,6 +271,7 @@ class QuestionsPart:
         return {
             "files": {name: {"file": str(at), "sha256": sha256_of(at)} for name, at in self._all_files().items()},
             "split": self._split.to_dict(),
+            "longest_answer": self.longest_answer,
             "sizes": {name: len(questions) for name, questions in self._splits.items()},
         }
 

@@ -84,6 +84,7 @@ def answer_outcomes(questions: Questions, said: Said, nowhere: Said | None = Non
         unit="question",
         scope=f"{len(right_N):,} questions",
         ids=questions.ids,
+        fingerprint=questions.fingerprint,
         details=details,
     )
 

@@ -62,6 +62,7 @@ def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Ou
         unit="text",
         scope=items.balance(),
         ids=items.ids,
+        fingerprint=items.fingerprint,
         details=details,
         notes=tuple(notes),
         raw=log_probabilities_NC,

@@ -46,6 +46,19 @@ MAX_LOGITS = 1 << 26
 MAX_SOFTMAX = 1 << 22
 
 
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Evaluation mode (no dropout) inside; afterwards every part has the mode it had (some may be frozen on purpose)."""
+    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
+    try:
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
 def token_losses(
     model: Model,
     tokens: np.ndarray,
@@ -82,7 +95,7 @@ def loss_chunks(
         raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.")
     where = _device_of(model) if device is None else torch.device(device)
     rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window: it tells the size of the vocabulary
-    with _evaluating(model):
+    with evaluating(model):
         while done < end:
             if keep_going is not None:
                 keep_going()
@@ -155,19 +168,6 @@ def _cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
         for at in range(0, len(logits_NV), step)
     ]
     return torch.cat(slices).cpu().double()  # not on the device: Apple's has no float64
-
-
-@contextmanager
-def _evaluating(model: Model) -> Iterator[None]:
-    """Evaluation mode inside; afterwards every part has the mode it had (some may be frozen on purpose)."""
-    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
-    try:
-        for part, _ in modes:
-            part.training = False
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
 
 
 def _device_of(model: Model) -> torch.device:

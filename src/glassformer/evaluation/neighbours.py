@@ -13,6 +13,9 @@ import numpy as np
 
 from glassformer.foundation.distributions import Floats
 
+STRETCHES = ("block", "window")
+"""Units that are consecutive stretches of one text, so that neighbours are alike."""
+
 
 def block_variance(parts: Floats) -> Floats:
     """The variance of a weighted mean from ``parts[..., block]``: each block's weight times its distance from that mean."""

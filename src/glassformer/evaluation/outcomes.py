@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.neighbours import STRETCHES
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 
@@ -57,7 +58,8 @@ class Outcomes:
     """``units``: by judged metric. ``figures``: all that is shown, in order. ``scope``: what was measured, in a few words.
 
     ``details``: plain values kept in the evaluation file and handed to pages (a curve, a confusion matrix). ``ids``: which
-    units these are, where their order alone does not say it. ``raw``: for the objective itself, never written.
+    units these are, where their order alone does not say it. ``fingerprint``: a sum of what was asked, with its truth. ``raw``:
+    for the objective itself. Neither of the two is written.
     """
 
     units: Mapping[str, Units]
@@ -65,6 +67,7 @@ class Outcomes:
     unit: str
     scope: str
     ids: Sequence[str] | None = None
+    fingerprint: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     raw: Any = None
@@ -72,6 +75,6 @@ class Outcomes:
     @classmethod
     def of_units(cls, units: Mapping[str, Units], *, unit: str, **more: Any) -> Self:
         """The figures of metrics that are plain weighted means, each with its interval over units."""
-        figures = {name: ratio(one.sums, one.weights) for name, one in units.items()}
+        figures = {name: ratio(one.sums, one.weights, blocks=unit in STRETCHES) for name, one in units.items()}
         count = max((len(one.sums) for one in units.values()), default=0)
         return cls(**{"units": units, "figures": figures, "unit": unit, "scope": f"{count:,} {unit}s", **more})

@@ -68,8 +68,9 @@ def paired(
     if not metric.answers:
         raise UsageError(f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other.")
     one, other = first(), second()
-    if one is None or other is None or one.ids is None or one.ids != other.ids or metric.name not in other.units:
-        raise RunError(f"{who} were not asked the same items, so they cannot be paired.")
+    same = one is not None and other is not None and one.ids == other.ids and one.fingerprint == other.fingerprint
+    if one is None or other is None or one.ids is None or not same or metric.name not in other.units:
+        raise RunError(f"{who} were not asked the same items, so they cannot be paired; give one file for both with --data.")
     return TwoCheckpoints.of(one.units[metric.name].sums, other.units[metric.name].sums)
 
 

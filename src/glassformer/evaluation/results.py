@@ -13,6 +13,7 @@ from typing import Any, Self, final
 from glassformer.evaluation.documents import DocumentLosses
 from glassformer.evaluation.intervals import ratio
 from glassformer.evaluation.metrics import language_units
+from glassformer.evaluation.neighbours import STRETCHES
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
@@ -233,11 +234,11 @@ def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes],
     if own.value is None:
         return f"The model gives no {word} ({own.reason}); the {best} baseline gives {known[best]:.4f} {metric.unit}."
     theirs, ours = baselines[best].units[metric.name], model.units[metric.name]
-    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit == "block")
+    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit in STRETCHES)
     assert gain.value is not None
     beside, what = (
         f"{word} {own.value:.4f} against {known[best]:.4f}",
-        "texts" if model.unit in ("document", "block") else "items",
+        "texts" if model.unit in ("document", *STRETCHES) else "items",
     )
     if gain.value <= 0:
         return f"The model is not better than the {best} baseline on these {what} ({beside})."

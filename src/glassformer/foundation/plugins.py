@@ -9,14 +9,15 @@ import importlib.util
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.files import sha256_of_file, sha256_of_text
+from glassformer.foundation.own_imports import own_imports
 
-_loaded: dict[str, dict[str, str]] = {}
+_loaded: dict[str, dict[str, Any]] = {}
 
 
 def load_plugins(files: Iterable[str | Path]) -> None:
@@ -25,9 +26,23 @@ def load_plugins(files: Iterable[str | Path]) -> None:
         _load(Path(file))
 
 
-def loaded_plugins() -> list[dict[str, str]]:
-    """What was loaded in this process, as ``{"file", "sha256"}``, for the record of a run."""
+def loaded_plugins() -> list[dict[str, Any]]:
+    """What was loaded in this process, for the record of a run: ``file``, ``sha256``, and where it imports files of the
+    user's own ``imports``, their sha256 by file."""
     return [dict(record) for record in _loaded.values()]
+
+
+def plugin_sums(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The sha256 of plugins and of what they import, in order: equal for equal code, wherever it lies."""
+    return sorted(digest for record in records for digest in (record["sha256"], *record.get("imports", {}).values()))
+
+
+def is_recorded(module: str) -> bool:
+    """Whether a sum of the code of a module stands in the record of a run: ours, a plugin's, or what a plugin imports."""
+    if module.split(".")[0] == "glassformer" or module in {module_of(Path(key)) for key in _loaded}:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and any(str(Path(file).resolve()) in record.get("imports", {}) for record in _loaded.values())
 
 
 def fault_in_plugin(error: BaseException) -> str | None:
@@ -38,9 +53,17 @@ def fault_in_plugin(error: BaseException) -> str | None:
 
 def changed_plugins(recorded: Sequence[Any]) -> list[str]:
     """Of the plugins that a run wrote down: those that were loaded with another content than it was made with."""
-    now = {Path(key).name: record["sha256"] for key, record in _loaded.items()}
-    names = {Path(record["file"]).name: record["sha256"] for record in recorded}
+    now = _sums_by_name(_loaded.values())
+    names = _sums_by_name(recorded)
     return [name for name, digest in names.items() if name in now and now[name] != digest]
+
+
+def _sums_by_name(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {
+        Path(file).name: digest
+        for record in records
+        for file, digest in ((record["file"], record["sha256"]), *record.get("imports", {}).items())
+    }
 
 
 def module_of(file: Path) -> str:
@@ -57,8 +80,10 @@ def _load(file: Path) -> None:
     if file.suffix != ".py" or not file.is_file():
         raise UsageError(f"--plugin {file}: not a Python file that exists.")
     key, digest = str(file.resolve()), sha256_of_file(file)
-    if _loaded.get(key, {}).get("sha256") == digest:
+    before = _loaded.get(key)
+    if before is not None and before["sha256"] == digest and _unchanged(before.get("imports", {})):
         return
+    _forget_modules(before.get("imports", {}) if before is not None else {})
     name = module_of(file)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -75,4 +100,17 @@ def _load(file: Path) -> None:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
         where = f", line {lines[-1]}" if lines else ""
         raise UsageError(f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.") from error
-    _loaded[key] = {"file": str(file), "sha256": digest}
+    imports = own_imports(file)
+    _loaded[key] = {"file": str(file), "sha256": digest, **({"imports": imports} if imports else {})}
+
+
+def _unchanged(imports: Mapping[str, str]) -> bool:
+    return all(Path(file).is_file() and sha256_of_file(Path(file)) == digest for file, digest in imports.items())
+
+
+def _forget_modules(files: Collection[str]) -> None:
+    """What an edited plugin imports is run again with it, so that the code is what its sums say."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and str(Path(file).resolve()) in files:
+            del sys.modules[name]

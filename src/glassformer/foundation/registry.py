@@ -15,6 +15,7 @@ from pydantic import Field, model_serializer
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.plugins import is_recorded
 
 
 class VariantConfig(Config):
@@ -118,3 +119,18 @@ def variants_of(module: str) -> list[str]:
         for name, config in slot._variants.items()
         if config.__module__ == module
     ]
+
+
+def unrecorded_parts(value: Any, at: str = "") -> list[str]:
+    """``place=name`` of every part of a config whose class is neither ours nor of a plugin: no sum tells of its code."""
+    if isinstance(value, Mapping):
+        inside = [(f"{at}.{key}", one) for key, one in value.items()]
+    elif isinstance(value, list | tuple):
+        inside = [(at, one) for one in value]
+    elif isinstance(value, Config):
+        inside = [(f"{at}.{key}", getattr(value, key)) for key in type(value).model_fields]
+    else:
+        return []
+    own = isinstance(value, VariantConfig) and not is_recorded(type(value).__module__)
+    found = [f"{at.lstrip('.')}={type(value).kind}"] if own else []
+    return [*found, *(name for place, one in inside for name in unrecorded_parts(one, place))]

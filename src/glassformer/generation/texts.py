@@ -34,22 +34,26 @@ def generate_texts(
     *,
     seed: int,
     stop: Sequence[str] = (),
+    stop_ids: Sequence[int] = (),
     on_text: Callable[[str], None] | None = None,
     **how: Any,
 ) -> list[Sample]:
-    """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come."""
+    """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
+
+    ``stop_ids``: ids at which a text ends; that of the tokenizer's stop mark unless given.
+    """
 
     def decode(ids: Sequence[int]) -> str:
         """Without ids that no token has: some published models have more rows than their tokenizer has tokens."""
         return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
 
     ending = StopStrings(decode, stop)
-    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending)
+    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending, tokenizer.settled)
     results = generate(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],
         seeds=[derive_seed(seed, "prompt", row) for row in range(len(prompts))],
-        stop_ids=[] if tokenizer.stop_id is None else [tokenizer.stop_id],
+        stop_ids=stop_ids or ([] if tokenizer.stop_id is None else [tokenizer.stop_id]),
         stop=ending if stop else None,
         on_token=pieces,
         start_id=tokenizer.start_id,

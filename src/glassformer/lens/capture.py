@@ -48,6 +48,15 @@ def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden
     return Captured(scores.detach(), values)
 
 
+def hidden_mask(ids_BT: Tensor, hide: Sequence[int]) -> Tensor | None:
+    """True at the positions of ``hide``, as far as the text has them, in every row; None where nothing is hidden."""
+    if not hide:
+        return None
+    mask_BS = torch.zeros_like(ids_BT, dtype=torch.bool)
+    mask_BS[:, [position for position in hide if position < ids_BT.shape[1]]] = True
+    return mask_BS
+
+
 @contextmanager
 def changed(places: Places, changes: Mapping[str, Change]) -> Iterator[None]:
     """While it lasts, what stands at the places is replaced. ``capture`` inside sees the replaced values."""

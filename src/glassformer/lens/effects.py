@@ -18,7 +18,7 @@ from torch import Tensor
 from glassformer.foundation.distributions import t_upper
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.estimate import Estimate
-from glassformer.lens.capture import capture, changed
+from glassformer.lens.capture import capture, changed, hidden_mask
 from glassformer.lens.interventions import output_of, patched, replacement
 from glassformer.lens.logits import token_losses
 from glassformer.lens.places import Places
@@ -49,8 +49,8 @@ class HeadEffects:
         return {"how": self.how, "unit": self.unit, "effects": table}
 
 
-def head_effects(places: Places, rows: Sequence[Tensor], *, how: str = "zero") -> HeadEffects:
-    """Every head of every layer, on texts given as ids [T]."""
+def head_effects(places: Places, rows: Sequence[Tensor], *, how: str = "zero", hide: Sequence[int] = ()) -> HeadEffects:
+    """Every head of every layer, on texts given as ids [T]; in all of them no query attends to the positions of ``hide``."""
     if not rows:
         raise UsageError("There is no text to measure effects on; give one at least, and two for an interval.")
     if how == "resample" and len(rows) < 2:
@@ -60,14 +60,15 @@ def head_effects(places: Places, rows: Sequence[Tensor], *, how: str = "zero") -
     if predicts and min(len(ids_T) for ids_T in rows) < 2:
         raise UsageError("A text of one token has no loss; give longer texts.")
     names = [output_of(places, layer) for layer in range(dims.layers)]
-    passes = [capture(places, ids_T[None], names) for ids_T in rows]
+    masks = [hidden_mask(ids_T[None], hide) for ids_T in rows]
+    passes = [capture(places, ids_T[None], names, hidden_BS=mask_BS) for ids_T, mask_BS in zip(rows, masks)]
     by_text = np.empty((dims.layers, dims.heads, len(rows)))
     for layer, name in enumerate(names):
         values = [one.values[name][0] for one in passes]
         for head in range(dims.heads):
             for row, ids_T in enumerate(rows):
                 with changed(places, {name: replacement(how, head, values, row)}):
-                    without = capture(places, ids_T[None]).scores
+                    without = capture(places, ids_T[None], hidden_BS=masks[row]).scores
                 by_text[layer, head, row] = _effect(passes[row].scores, without, ids_T, predicts=predicts)
     unit = "nats per token more" if predicts else "nats of divergence"
     return HeadEffects(how, unit, by_text)
@@ -81,27 +82,39 @@ def _effect(scores: Tensor, without: Tensor, ids_T: Tensor, *, predicts: bool) -
     return float((said.exp() * (said - other)).sum(dim=-1).mean())
 
 
-def patching_effects(places: Places, from_T: Tensor, into_T: Tensor, *, target: int, other: int) -> Floats:
+def patching_effects(
+    places: Places,
+    from_T: Tensor,
+    into_T: Tensor,
+    *,
+    target: int,
+    other: int,
+    hide: tuple[Sequence[int], Sequence[int]] = ((), ()),
+) -> Floats:
     """What comes back when the residual stream of one text is put into another, by layer and position, [L, T].
 
     Measured by the last position's score of ``target`` (what the first text makes likely) less that of ``other``: 0 is the
-    second text's, 1 the first one's.
+    second text's, 1 the first one's. ``hide``: positions that no query attends to, of the first text and of the second.
     """
     if len(from_T) != len(into_T):
         raise UsageError(f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many.")
     names = places.streams
-    first = capture(places, from_T[None], names)
+    from_mask, into_mask = (hidden_mask(ids_T[None], hidden) for ids_T, hidden in zip((from_T, into_T), hide))
+    first = capture(places, from_T[None], names, hidden_BS=from_mask)
 
     def difference(scores: Tensor) -> float:
         last_V = scores[0, -1] if scores.dim() == 3 else scores[0]
         return float(last_V[target] - last_V[other])
 
-    top, bottom = difference(first.scores), difference(capture(places, into_T[None]).scores)
+    def into() -> float:
+        return difference(capture(places, into_T[None], hidden_BS=into_mask).scores)
+
+    top, bottom = difference(first.scores), into()
     if top == bottom:
         raise UsageError("Both texts give the same difference of the two scores, so there is nothing to bring back.")
     found = np.empty((len(names), len(into_T)))
     for layer, name in enumerate(names):
         for position in range(len(into_T)):
             with patched(places, name, first.values[name], positions=[position]):
-                found[layer, position] = difference(capture(places, into_T[None]).scores)
+                found[layer, position] = into()
     return (found - bottom) / (top - bottom)

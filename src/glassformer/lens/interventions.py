@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import UsageError
-from glassformer.lens.capture import Change, capture, changed
+from glassformer.lens.capture import Change, capture, changed, hidden_mask
 from glassformer.lens.places import Places
 
 HOW = ("zero", "mean", "resample")
@@ -46,15 +46,22 @@ def output_of(places: Places, layer: int) -> str:
 
 @contextmanager
 def ablated(
-    places: Places, *, layer: int, head: int, how: str = "zero", rows: Sequence[Tensor] = (), row: int = 0
+    places: Places,
+    *,
+    layer: int,
+    head: int,
+    how: str = "zero",
+    rows: Sequence[Tensor] = (),
+    row: int = 0,
+    hide: Sequence[int] = (),
 ) -> Iterator[None]:
     """One head without effect. ``zero``: its output is zeros; ``mean``: the mean of its output over ``rows`` (ids of texts);
     ``resample``: its output on the text after number ``row`` of ``rows``, position by position, beginning again where that
-    text is shorter."""
+    text is shorter. ``hide``: positions that no query of ``rows`` attends to."""
     require_head(places, layer, head)
     require_how(how)
     name = output_of(places, layer)
-    values = () if how == "zero" else _needed(places, name, how, rows)
+    values = () if how == "zero" else _needed(places, name, how, rows, hide)
     with changed(places, {name: replacement(how, head, values, row)}):
         yield
 
@@ -76,11 +83,12 @@ def replacement(how: str, head: int, values: Sequence[Tensor], row: int) -> Chan
     return change
 
 
-def _needed(places: Places, name: str, how: str, rows: Sequence[Tensor]) -> list[Tensor]:
+def _needed(places: Places, name: str, how: str, rows: Sequence[Tensor], hide: Sequence[int]) -> list[Tensor]:
     least = 2 if how == "resample" else 1
     if len(rows) < least:
         raise UsageError(f"how={how!r} needs {least} text{'s' if least > 1 else ''} at least, to take outputs from; give more.")
-    return [capture(places, ids_T[None], [name]).values[name][0] for ids_T in rows]
+    masks = [hidden_mask(ids_T[None], hide) for ids_T in rows]
+    return [capture(places, ids_T[None], [name], hidden_BS=mask).values[name][0] for ids_T, mask in zip(rows, masks)]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from glassformer.foundation.errors import UsageError
 from glassformer.lens import readouts
-from glassformer.lens.capture import capture
+from glassformer.lens.capture import capture, hidden_mask
 from glassformer.lens.effects import HeadEffects, head_effects, patching_effects
 from glassformer.lens.head_scores import HeadScores, head_scores
 from glassformer.lens.interventions import ablated, patched, require_head
@@ -66,11 +66,7 @@ class Look:
         self.queries = [*(f"[prompt {number}]" for number in range(virtual)), *self.tokens]
 
     def _mask(self) -> Tensor | None:
-        if not self.hidden:
-            return None
-        mask_BS = torch.zeros_like(self._ids_BT, dtype=torch.bool)
-        mask_BS[:, self.hidden] = True
-        return mask_BS
+        return hidden_mask(self._ids_BT, self.hidden)
 
     @property
     def no_attention(self) -> str | None:
@@ -172,10 +168,9 @@ class Look:
         ]
 
     def effects(self, texts: Sequence[Sequence[int]] | None = None, *, how: str = "zero") -> HeadEffects:
-        """What taking out each head does to this text, or to texts given as ids."""
-        rows = [self.ids] if texts is None else texts
-        device = self._ids_BT.device
-        return head_effects(self.places, [torch.tensor(list(ids), device=device) for ids in rows], how=how)
+        """What taking out each head does to this text, or to texts given as ids; positions hidden here are hidden there."""
+        rows = [torch.tensor(list(ids), device=self._ids_BT.device) for ids in ([self.ids] if texts is None else texts)]
+        return head_effects(self.places, rows, how=how, hide=self.hidden)
 
     def again(self) -> Look:
         """The same text in the network as it stands now: inside ``without`` or ``patched``, the altered one."""
@@ -186,7 +181,7 @@ class Look:
     ) -> AbstractContextManager[None]:
         """The network without a head, for the length of a ``with``. ``texts``: ids to take means or samples from."""
         rows = [torch.tensor(list(ids), device=self._ids_BT.device) for ids in (texts or [self.ids])]
-        return ablated(self.places, layer=layer, head=head, how=how, rows=rows)
+        return ablated(self.places, layer=layer, head=head, how=how, rows=rows, hide=self.hidden)
 
     def patched(
         self, other: Look, name: str, *, positions: Sequence[int] | None = None, head: int | None = None
@@ -200,7 +195,8 @@ class Look:
 
         Measured by the last position's score of the token ``target`` less that of ``instead``: 0 as here, 1 as in ``other``.
         """
-        return patching_effects(self.places, other._ids_BT[0], self._ids_BT[0], target=target, other=instead)
+        hide = (other.hidden, self.hidden)
+        return patching_effects(self.places, other._ids_BT[0], self._ids_BT[0], target=target, other=instead, hide=hide)
 
     def figure(self, layer: int | None = None, head: int | None = None) -> Figure:
         """The map of a head, of all heads of a layer, or of all heads; save it with ``figures.encode.save_figure``."""

@@ -33,6 +33,11 @@ class Network(nn.Module, ABC):
         """Whether the head gives numbers for a whole row, and so must know which tokens are padding."""
         return False
 
+    @property
+    def takes_segments(self) -> bool:
+        """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
+        return False
+
     def read_out(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         """What the head makes of the vectors; a head that does not pool is called with them alone."""
         return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)

@@ -67,6 +67,10 @@ class Transformer(Network):
     def pools(self) -> bool:
         return self.config.head.pools
 
+    @property
+    def takes_segments(self) -> bool:
+        return self.config.segments > 1
+
     def _block(self, layer: int) -> Block:
         config, dims = self.config, self.dims
         attention = Attention(dims, config.mixer.build(dims), config.merge.build(dims, layer))

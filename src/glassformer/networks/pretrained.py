@@ -30,6 +30,9 @@ from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConf
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
 
+SHORTEST = 3
+"""Tokens of the shortest row: one of the text between its two marks."""
+
 
 @MODELS.variant("pretrained")
 @final
@@ -39,7 +42,7 @@ class PretrainedConfig(NetworkConfig):
     folder: str = Field(min_length=1)
     tuning: Annotated[SerializeAsAny[TuningConfig], BeforeValidator(TUNINGS.parse)] = TUNINGS.default("full")
     pool: PoolChoice = "mean"
-    context: int = Field(default=128, ge=3, le=1 << 16)
+    context: int = Field(default=128, ge=SHORTEST, le=1 << 16)
     dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     """Of the encoder and the head; None: what the folder says."""
     causal: bool = False
@@ -107,8 +110,6 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
 class PretrainedNetwork(Network):
     """Token ids -> the encoder's vectors -> scores of labels."""
 
-    takes_types = True
-
     def __init__(self, config: PretrainedConfig, loaded: LoadedEncoder, vocabulary: int, outputs: int, seed: int) -> None:
         super().__init__()
         self.config, settings = config, loaded.config
@@ -161,24 +162,28 @@ class PretrainedNetwork(Network):
         ids_BT: Tensor,
         *,
         key_padding_mask_BS: Tensor | None = None,
-        types_BT: Tensor | None = None,
+        segments_BT: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
         """The encoder's last vectors; with a prompt, its vectors stand before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
-        return self.reader(self.encoder, ids_BT, seen_BT, types_BT)
+        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT)
 
     @property
     def pools(self) -> bool:
         return True
 
+    @property
+    def takes_segments(self) -> bool:
+        return True
+
     def forward(
-        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, types_BT: Tensor | None = None, **_: Any
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
     ) -> Tensor:
         """Scores of the labels, [B, C]."""
-        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, types_BT=types_BT)
+        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
         return self.read_out(features_BTD, key_padding_mask_BS)
 
     def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
@@ -213,9 +218,11 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
     needed = config.context + config.tuning.places()
     if needed > sizes.positions:
         taken = f" and {config.tuning.places()} of model.tuning={config.tuning.kind}" if config.tuning.places() else ""
+        room = sizes.positions - config.tuning.places()
+        remedy = f"model.context at most {room}" if room >= SHORTEST else "model.tuning.length and model.context smaller"
         raise ConfigError(
-            f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; make "
-            f"model.context at most {sizes.positions - config.tuning.places()}."
+            f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; "
+            f"make {remedy}."
         )
     objection = config.tuning.objection(loaded.encoder, sizes)
     if objection:

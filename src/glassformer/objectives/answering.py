@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,6 @@ from glassformer.evaluation.answers import Said
 from glassformer.foundation.errors import UsageError
 from glassformer.generation.beams import BeamRule, Continuation, search, search_one
 from glassformer.objectives.spans import ANSWER, END
-
-LONGEST_ANSWER = 32
-"""Tokens after which an answer that has not ended is cut."""
 
 AT_ONCE = 512
 """Questions that are answered in one batch."""
@@ -71,25 +68,35 @@ def answer_questions(
     abstain_below: float | None = None,
     one_by_one: bool = False,
 ) -> list[Answer]:
-    """An answer to each question. ``one_by_one``: by the reference implementation, without a batch and without a cache."""
+    """An answer to each question. ``one_by_one``: by the reference implementation, without a batch and without a cache.
+
+    Where a question has its answer, and the network says just that, it is spelled as there: a tokenizer may fold case.
+    """
     if abstain_below is not None and not 0 <= abstain_below <= 1:
         raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
     answer, end = tokenizer.mark_id(ANSWER), tokenizer.mark_id(END)
     first_mark = tokenizer.size - len(tokenizer.marks)
     banned = [token_id for token_id in range(first_mark, tokenizer.size) if token_id != end]
-    prompts = [[*asked, answer] for asked, _ in questions.encoded(tokenizer)]
+    encoded = questions.encoded(tokenizer)
+    prompts = [[*asked, answer] for asked, _ in encoded]
     for place, prompt in enumerate(prompts):
         if len(prompt) > network.dims.context:
             raise questions.wrong(
                 place,
                 f"the question takes {len(prompt)} tokens with its mark, but model.context={network.dims.context}; shorten it.",
             )
-    rule = BeamRule(end_id=end, max_new_tokens=LONGEST_ANSWER, beams=beams, banned=banned)
+    rule = BeamRule(end_id=end, max_new_tokens=questions.longest_answer, beams=beams, banned=banned)
     if one_by_one:
         found = [search_one(network, prompt, rule) for prompt in prompts]
     else:
         found = search(network, prompts, rule, batch_size=AT_ONCE)
-    return [_answer(question, one, tokenizer, abstain_below) for question, one in zip(questions.questions, found)]
+    answers = [_answer(question, one, tokenizer, abstain_below) for question, one in zip(questions.questions, found)]
+    if questions.answers is None:
+        return answers
+    return [
+        replace(one, answer=truth) if one.answer == tokenizer.decode(told).strip() else one
+        for one, truth, (_, told) in zip(answers, questions.answers, encoded)
+    ]
 
 
 def _answer(question: str, found: Sequence[Continuation], tokenizer: Tokenizer, abstain_below: float | None) -> Answer:

@@ -113,11 +113,9 @@ class AnswersConfig(ObjectiveConfig):
             return answer_outcomes(items, answered)
         about_nobody = replace(items.nowhere, wordings=items.wordings)
         nowhere = said(network, tools.tokenizer, about_nobody)
-        return answer_outcomes(
-            items,
-            replace(answered, scores=retrieval_scores(network, tools.tokenizer, items, answered)),
-            replace(nowhere, scores=retrieval_scores(network, tools.tokenizer, about_nobody, nowhere)),
-        )
+        known = retrieval_scores(network, tools.tokenizer, items, answered)
+        unknown = retrieval_scores(network, tools.tokenizer, about_nobody, nowhere, wanted=list(known))
+        return answer_outcomes(items, replace(answered, scores=known), replace(nowhere, scores=unknown))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         tools.keep_going()
@@ -143,7 +141,8 @@ class AnswersConfig(ObjectiveConfig):
             return answers
         told = Said([one.answer for one in answers], np.array([one.confidence for one in answers]))
         asked = replace(items, wordings=abstain_by.wordings)
-        scores = abstain_by.score(retrieval_scores(network, tools.tokenizer, asked, told, abstain_by.families))
+        found = retrieval_scores(network, tools.tokenizer, asked, told, abstain_by.families, wanted=abstain_by.names)
+        scores = abstain_by.score(found)
         return [
             replace(one, score=float(score), abstained=bool(score < abstain_by.threshold))
             for one, score in zip(answers, scores)

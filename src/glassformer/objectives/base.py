@@ -7,6 +7,7 @@ here and test for no objective's name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule
+from glassformer.evaluation.documents import BLOCK
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import UsageError
@@ -85,6 +87,19 @@ class ObjectiveConfig(VariantConfig):
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """Judged metrics alone, for the curve while training; an objective overrides it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
+
+    def num_units(self, items: Any, tools: EvaluationTools) -> int:
+        """How many units ``evaluate`` will give: documents (or the blocks of an only one), questions, labelled texts."""
+        if not hasattr(items, "num_documents"):
+            return len(items)
+        return items.num_documents if items.num_documents > 1 else math.ceil(max(items.num_tokens - 1, 1) / BLOCK)
+
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        """The settings, by key, that decide which targets ``evaluate`` asks of the items; none where it asks all there are.
+
+        Models are paired target by target, so a study refuses variants in which one of these differs.
+        """
+        return {}
 
     def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
         """What the records of a run so far give cause to say, while it trains and in its report; None: nothing."""

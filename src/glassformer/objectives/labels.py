@@ -165,7 +165,7 @@ def as_batch(rows: PaddedRows) -> Batch:
 def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None) -> Tensor:
     """Scores of the labels [B, C]; a network that tells the first text from the second is told which is which."""
     key_padding_mask_BS = batch["hidden"]
-    more = {"types_BT": batch["types"]} if "types" in batch.tensors and getattr(network, "takes_types", False) else {}
+    more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
     features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, noise=noise, **more)
     scores = network.read_out(features_BTD, key_padding_mask_BS)
     if scores.ndim != 2:

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.data.batches import Batch, WindowBatches
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.baselines import Uniform, Unigram
 from glassformer.evaluation.documents import EvaluatedText
 from glassformer.evaluation.outcomes import Outcomes, Units
@@ -22,7 +22,8 @@ from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
-MASK = "<mask>"
+DRAWN_TOGETHER = 256
+"""Windows of an evaluation whose masks are drawn together: the batch size of an evaluation must not change them."""
 LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0.01)
 ACCURACY = Metric("accuracy", "of masked tokens", "right of all masked tokens", lower_is_better=False, judged=False)
 
@@ -78,6 +79,13 @@ class MaskedConfig(ObjectiveConfig):
         scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
         measured = Outcomes.of_units(shown, unit="window", scope=scope)
         return Outcomes(units={"loss": shown["loss"]}, figures=measured.figures, unit="window", scope=scope)
+
+    def num_units(self, items: Any, tools: EvaluationTools) -> int:
+        return max(1, len(items.tokens) // tools.context)
+
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        context = min(tools.context, len(items.tokens))
+        return {"objective": self.kind, "objective.share": self.share, "model.context": context}
 
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
 
@@ -163,17 +171,20 @@ def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, d
 
 
 def mask_id(tokenizer: Tokenizer) -> int:
-    """The id of the mask: that of a tokenizer which has its own, or the mark that was added."""
-    own = getattr(tokenizer, "special", {}).get("[MASK]")
-    return tokenizer.mark_id(MASK) if own is None else int(own)
+    """The id of the mask: the mark that was added, or that of a tokenizer which has its own ([MASK], <mask>)."""
+    return tokenizer.mark_id(MASK)
 
 
 def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any:
-    """The whole text in windows of the context; a rest shorter than a window is left out, unless it is all there is."""
+    """The whole text in windows of the context; a rest shorter than a window is left out, unless it is all there is.
+
+    What is hidden depends on the text, the context and the share alone, however many rows a batch has.
+    """
     tokens = EvaluatedText.of(items, tools.tokenizer).tokens
     context = min(tools.context, len(tokens))
     rows = np.asarray(tokens[: len(tokens) // context * context], np.int64).reshape(-1, context)
     mask = mask_id(tools.tokenizer)
-    for start in range(0, len(rows), tools.batch_size):
+    for start in range(0, len(rows), DRAWN_TOGETHER):
         draw = np.random.default_rng(derive_seed(0, "mask", start))
-        yield masked_batch(rows[start : start + tools.batch_size], mask, tools.tokenizer.size, share, draw)
+        drawn = masked_batch(rows[start : start + DRAWN_TOGETHER], mask, tools.tokenizer.size, share, draw)
+        yield from drawn.split(tools.batch_size)

@@ -149,6 +149,12 @@ class MixtureConfig(ObjectiveConfig):
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         return self.judge.validation_metrics(network, items, tools)
 
+    def num_units(self, items: Any, tools: EvaluationTools) -> int:
+        return self.judge.num_units(items, tools)
+
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        return self.judge.evaluation_settings(items, tools)
+
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
 

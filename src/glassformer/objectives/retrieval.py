@@ -18,6 +18,7 @@ from glassformer.data.questions import Questions, answer_ids
 from glassformer.data.subjects import SLOT, subject
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.answers import Said
+from glassformer.evaluation.language import evaluating
 from glassformer.model.losses import IGNORED
 from glassformer.objectives.spans import ANSWER, END, MASK
 
@@ -29,39 +30,46 @@ FAINTEST = -30.0
 
 
 def retrieval_scores(
-    network: Any, tokenizer: Tokenizer, questions: Questions, said: Said, families: Sequence[str] = ()
+    network: Any,
+    tokenizer: Tokenizer,
+    questions: Questions,
+    said: Said,
+    families: Sequence[str] = (),
+    wanted: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Each score for each question, higher where the answer was more likely retrieved; float64 [N].
 
-    ``families``: family names to compare each person's own with; those of the other questions unless given.
+    ``families``: family names to compare each person's own with; those of the other questions unless given. ``agreement`` is
+    there if a question has another wording, or if it is ``wanted``; one that has none agrees as far as it is sure.
     """
     assert said.confidence is not None
     scores = {"confidence": np.log(np.maximum(said.confidence, np.exp(FAINTEST)))}
     names = [subject(question) for question in questions.questions]
     others = _other_wordings(tokenizer, questions, names)
-    if others:
+    if any(others) or "agreement" in wanted:
         end = tokenizer.mark_id(END)
         told = [[*answer_ids(tokenizer, answer or "?"), end] for answer in said.answers]
-        found = [continuation_nats(network, prompts, told) for prompts in others]
-        scores["agreement"] = np.mean([np.maximum(-nats, FAINTEST) for nats in found], axis=0)
+        rows = [(prompt, own, at) for at, (prompts, own) in enumerate(zip(others, told)) for prompt in prompts]
+        found = -continuation_nats(network, [prompt for prompt, _, _ in rows], [own for _, own, _ in rows])
+        at, counts = np.array([at for _, _, at in rows], np.int64), np.array([len(prompts) for prompts in others])
+        sums = np.bincount(at, np.maximum(found, FAINTEST), minlength=len(others))
+        scores["agreement"] = np.where(counts > 0, sums / np.maximum(counts, 1), scores["confidence"])
     scores["familiarity"] = -continuation_nats(network, *_read(tokenizer, names))
     scores["reading"] = _reading(network, tokenizer, names, said.answers, families)
     return scores
 
 
 def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[str]) -> list[list[list[int]]]:
-    """The prompts of each wording that a question was not asked in, by wording."""
-    answer = tokenizer.mark_id(ANSWER)
-    prompts = []
-    for wording in questions.wordings:
-        asked = [wording.replace(SLOT, name) for name in names]
-        if all(one != question for one, question in zip(asked, questions.questions)):
-            prompts.append([[*tokenizer.encode(one), answer] for one in asked])
-    if MASK in tokenizer.marks:
-        mask, stop = tokenizer.mark_id(MASK), tokenizer.encode(".")
-        sentences = [tokenizer.encode(STATEMENT.replace(SLOT, name)) for name in names]
-        prompts.append([[*sentence, mask, *stop, answer] for sentence in sentences])
-    return prompts
+    """For each question the prompts of the wordings that it was not asked in."""
+    answer, found = tokenizer.mark_id(ANSWER), []
+    for name, question in zip(names, questions.questions):
+        asked = [wording.replace(SLOT, name) for wording in questions.wordings]
+        prompts = [[*tokenizer.encode(one), answer] for one in asked if one != question]
+        if MASK in tokenizer.marks:
+            sentence, stop = tokenizer.encode(STATEMENT.replace(SLOT, name)), tokenizer.encode(".")
+            prompts.append([*sentence, tokenizer.mark_id(MASK), *stop, answer])
+        found.append(prompts)
+    return found
 
 
 def _reading(
@@ -118,7 +126,8 @@ def continuation_nats(
         if width < 2:
             found.append(np.zeros(len(rows)))
             continue
-        scores = network.head(network.features(ids[:, :-1].to(device))).float()
+        with evaluating(network):
+            scores = network.head(network.features(ids[:, :-1].to(device))).float()
         nats = torch.nn.functional.cross_entropy(
             scores.flatten(0, 1), targets[:, 1:].to(device).flatten(), ignore_index=IGNORED, reduction="none"
         )

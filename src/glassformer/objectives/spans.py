@@ -13,6 +13,7 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.data.corruption import DRAWS, Lines, Marks, Rule, Start, compose, draw
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError
@@ -94,7 +95,7 @@ class SpansConfig(ObjectiveConfig):
         sums, counts = [], []
         for batch in self._fixed_rows(items, tools):
             targets_BT = batch["targets"].to(_device_of(network))
-            with torch.no_grad():
+            with evaluating(network), torch.no_grad():
                 scores_BTV = network.head(network.features(batch["ids"].to(targets_BT.device))).float()
             nats_BT = torch.nn.functional.cross_entropy(
                 scores_BTV.flatten(0, 1), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"
@@ -105,9 +106,17 @@ class SpansConfig(ObjectiveConfig):
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
         return Outcomes.of_units(units, unit="line")
 
-    def _fixed_rows(self, items: Any, tools: EvaluationTools) -> Iterator[Batch]:
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        _, rule = self._lines_and_rule(items, tools)
+        settings = {f"objective.{key}": getattr(self, key) for key in ("start", "cut", "shortest", "span", "length", "salient")}
+        return {"objective": self.kind, **settings, "longest row, by model.context and objective.longest": rule.longest}
+
+    def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[Lines, Rule]:
         lines = Lines(items.tokens, items.starts, texts_of(tools.tokenizer), salient=self.salient > 0)
-        rule, marks = self.rule(tools.context, int(lines.lengths_R.max())), self.mark_ids(tools.tokenizer)
+        return lines, self.rule(tools.context, int(lines.lengths_R.max()))
+
+    def _fixed_rows(self, items: Any, tools: EvaluationTools) -> Iterator[Batch]:
+        (lines, rule), marks = self._lines_and_rule(items, tools), self.mark_ids(tools.tokenizer)
         generator = np.random.Generator(np.random.PCG64(derive_seed(0, "spans", "evaluation")))
         uniform = generator.random((len(lines), DRAWS + 2 * rule.spans))
         packed = draw(lines, np.arange(len(lines)), uniform, rule).packed()

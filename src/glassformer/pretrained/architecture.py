@@ -69,11 +69,19 @@ class Settings:
     def __init__(self, values: Mapping[str, Any], file: str) -> None:
         self.values, self.file = values, file
 
-    def whole(self, name: str, default: int | None = None) -> int:
+    def whole(self, name: str, default: int | None = None, *, least: int = 1) -> int:
         value = self._or_default(name, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self.refusal(name, "must be a whole number from 1 on")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise self.refusal(name, f"must be a whole number from {least} on")
         return value
+
+    def token_ids(self, name: str, rows: int) -> list[int]:
+        """The ids that a setting names: none, one, or a list."""
+        value = self.values.get(name)
+        ids = [] if value is None else value if isinstance(value, list) else [value]
+        if not all(isinstance(each, int) and not isinstance(each, bool) and 0 <= each < rows for each in ids):
+            raise self.refusal(name, "must be a token id of the vocabulary, or a list of them")
+        return ids
 
     def number(self, name: str, default: float) -> float:
         value = self._or_default(name, default)

@@ -177,14 +177,14 @@ class RoBERTa(Encoder):
     head_bias: ClassVar[str] = "lm_head.bias"
 
     def offset(self, settings: Settings) -> int:
-        return settings.whole("pad_token_id", 1) + 1
+        return settings.whole("pad_token_id", 1, least=0) + 1
 
     def activation_of_head(self, activation: str) -> str:
         return "gelu"
 
     def objections(self, config: ModelConfig) -> list[str]:
         offset = setting(config.positions, "offset", 0)
-        return [*super().objections(config), *([] if offset > 1 else [f"model.positions.offset={offset}"])]
+        return [*super().objections(config), *([] if offset else [f"model.positions.offset={offset}"])]
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
         return {**super().write(config, dims, tokenizer), "pad_token_id": setting(config.positions, "offset", 2) - 1}

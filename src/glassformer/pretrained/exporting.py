@@ -61,6 +61,8 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
         "dtype": "float32",
         **architecture.write(config, model.dims, tokenizer),
     }
+    if ends := run.eos_token_ids:
+        settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
     weights = _prefixed(to_theirs(_tensors(model), architecture.rules(config, model.dims)), architecture, config)
     notes = _notes(config, tokenizer, class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -14,7 +14,18 @@ from torch import Tensor
 from glassformer.foundation.errors import DataError, MissingDependency
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-WANTED = (CONFIG, "*.safetensors", INDEX, "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "vocab.txt")
+GENERATION_CONFIG = "generation_config.json"
+WANTED = (
+    CONFIG,
+    GENERATION_CONFIG,
+    "*.safetensors",
+    INDEX,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+)
 """What is fetched of a name on the hub: no pickle and no Python file is among them."""
 LARGEST_JSON = 64 << 20
 LARGEST_HEADER = 100 << 20
@@ -49,7 +60,9 @@ def locate(name: Path | str) -> Path:
     try:
         return Path(huggingface_hub.snapshot_download(text, allow_patterns=list(WANTED), local_files_only=offline))
     except Exception as error:  # the library has a dozen kinds, and so has the network below it
-        reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else f"{type(error).__name__}"
+        known = {"LocalEntryNotFoundError": "the hub cannot be reached", "RepositoryNotFoundError": "the hub has no such name"}
+        of_error = known.get(type(error).__name__, type(error).__name__)
+        reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else of_error
         raise DataError(
             f"{text} is no folder here, is not in the hub's cache, and cannot be fetched: {reason}; give a folder instead."
         ) from error
@@ -88,7 +101,9 @@ def weight_files(folder: Path) -> dict[Path, list[str] | None]:
             "model again as safetensors.",
             file=folder,
         )
-    raise DataError(f"there are no weights: neither {WEIGHTS} nor {INDEX}.", file=folder)
+    raise DataError(
+        f"there are no weights: neither {WEIGHTS} nor {INDEX}; fetch the model again with its weights.", file=folder
+    )
 
 
 def _shards(folder: Path) -> dict[Path, list[str] | None]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,15 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
 from glassformer.pretrained.architecture import Architecture, Settings
 from glassformer.pretrained.bert import BERT, RoBERTa
-from glassformer.pretrained.folders import CONFIG, locate, read_config, read_tensors, weight_files
+from glassformer.pretrained.folders import (
+    CONFIG,
+    GENERATION_CONFIG,
+    locate,
+    read_config,
+    read_document,
+    read_tensors,
+    weight_files,
+)
 from glassformer.pretrained.gpt2 import GPT2
 from glassformer.pretrained.llama import Llama
 from glassformer.pretrained.tensors import to_ours
@@ -46,6 +54,8 @@ class Pretrained:
     tokenizer: Tokenizer
     weights: Mapping[str, Tensor]
     notes: tuple[str, ...]
+    eos_token_ids: tuple[int, ...] = ()
+    """Ids at which generation ends; none: where the tokenizer's stop mark is."""
 
     def record(self) -> dict[str, Any]:
         """Where the weights came from, for a run's environment: plain values."""
@@ -54,6 +64,7 @@ class Pretrained:
             "class": self.architecture.class_of(self.model),
             "sha256": {file.name: sha256_of_file(file) for file in weight_files(self.folder)},
             "notes": list(self.notes),
+            "eos_token_ids": list(self.eos_token_ids),
         }
 
 
@@ -76,7 +87,15 @@ def read_pretrained(name: Path | str, *, context: int | None = None) -> Pretrain
         )
     if rows > tokenizer.size:
         config = ModelConfig.parse({**config.to_dict(), "vocabulary": rows}, at="model")
-    return _fitted(folder, architecture, config, tokenizer, theirs)
+    fitted = _fitted(folder, architecture, config, tokenizer, theirs)
+    return replace(fitted, eos_token_ids=tuple(_eos_token_ids(folder, settings, rows)))
+
+
+def _eos_token_ids(folder: Path, settings: Settings, rows: int) -> list[int]:
+    """Those of generation_config.json, which comes before config.json where it names any."""
+    file = folder / GENERATION_CONFIG
+    own = Settings(read_document(file), str(file)).token_ids("eos_token_id", rows) if file.is_file() else []
+    return own or settings.token_ids("eos_token_id", rows)
 
 
 def architecture_of(settings: Settings) -> Architecture:
@@ -167,9 +186,10 @@ def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tu
 def kept_run(name: Path | str) -> RunDirectory:
     """The same in the cache, made once for the same bytes: how a folder is opened without naming a run."""
     folder = locate(name)
-    tokenizer = {name: sha256_of_file(folder / name) for name in TOKENIZER_FILES if (folder / name).is_file()}
+    names = (*TOKENIZER_FILES, GENERATION_CONFIG)
+    beside = {name: sha256_of_file(folder / name) for name in names if (folder / name).is_file()}
     weights = [[file.name, sha256_of_file(file)] for file in weight_files(folder)]
-    key = fingerprint([1, read_config(folder), weights, tokenizer, ModelConfig.model_json_schema()["properties"]])
+    key = fingerprint([2, read_config(folder), weights, beside, ModelConfig.model_json_schema()["properties"]])
 
     def make(draft: Path) -> None:
         write_run(RunDirectory(draft), read_pretrained(folder), home=cache_folder() / "imported" / key)

@@ -191,10 +191,22 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
 
+    def files_after(self, step: int) -> list[Path]:
+        """The evaluations and snapshots of later steps."""
+        files = [*self.evaluations.glob("*-step-*.json"), *(self.root / "film").glob("step-*")]
+        steps = ((file, file.stem.rpartition("step-")[2]) for file in files)
+        return [file for file, number in steps if number.isdigit() and int(number) > step]
+
     @property
     def begun_in(self) -> Path:
         """The folder that relative paths of its recipe count from."""
         return Path(self.read_environment().get("folder", "."))
+
+    @property
+    def eos_token_ids(self) -> list[int]:
+        """The ids at which the texts of an imported model end; none: its tokenizer's stop mark alone says it."""
+        environment = self.read_environment() if self.environment_file.is_file() else {}
+        return list(environment.get("imported", {}).get("eos_token_ids", []))
 
     def record_opening(self, **facts: Any) -> None:
         """Writes down that the test split was looked at: a second look is no longer a first one."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import write_json
+from glassformer.foundation.plugins import plugin_sums
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.ledger import SCHEMA, Attempt, Earlier, Ledger
+from glassformer.study.ledger import BEGUN, SCHEMA, Attempt, Earlier, Ledger
 from glassformer.study.plan import BASE, StudyPlan
-from glassformer.study.variants import VariantBook
+from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict
 
 
@@ -35,23 +36,40 @@ def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mappin
                 base=base.recipe,
                 change=book.variants[name].recipe,
                 text=base.documents,
+                question=_question(base, book.variants[name]),
+                made=_made(plan, book, name),
                 name=name,
                 rules=rules,
                 margin=plan.same_within,
                 first_seed=plan.first_seed,
                 seeds=plan.all_looks[-1],
-                verdict="" if verdict is None else verdict.verdict,
+                verdict=BEGUN if verdict is None else verdict.verdict,
                 p=None if verdict is None or verdict.evidence is None else verdict.evidence.p_corrected,
             )
         )
     return rows
 
 
+def _question(base: Facts, change: Facts) -> str:
+    """Both recipes, as far as they train something, and the text; empty for what an older version wrote down."""
+    return fingerprint([base.asked, change.asked, base.documents]) if base.asked and change.asked else ""
+
+
+def _made(plan: StudyPlan, book: VariantBook, name: str) -> str:
+    """What runs of the same recipes are made with: training text, parents, plugins, and the grid they are tuned on."""
+    grids = None if plan.tune is None else [plan.tune.to_dict(), plan.tuning_points(name)]
+    both = [(facts.data, facts.parent) for facts in (book.variants[BASE], book.variants[name])]
+    return fingerprint([grids, both, plugin_sums(book.plugins)])
+
+
 def note_earlier(plan: StudyPlan, book: VariantBook, directory: StudyDirectory) -> dict[str, Earlier]:
-    """Writes down, once, what other studies of the same changes the ledger knows; a change added later is looked up then."""
-    before = directory.read_earlier()
-    attempts = Ledger.beside(directory.root).attempts()
-    found = {one.name: Earlier.of(one, attempts) for one in attempts_of(plan, book, str(directory.root))}
+    """Writes down, once, what other studies of the same changes the ledger knows; a change added later is looked up then.
+
+    From here on the ledger knows of this one, too, whether or not it comes to an end.
+    """
+    before, own = directory.read_earlier(), attempts_of(plan, book, str(directory.root))
+    attempts = Ledger.beside(directory.root).begin(own)
+    found = {one.name: Earlier.of(one, attempts) for one in own}
     everything = {**found, **before}
     if everything != before or not directory.earlier_file.is_file():
         changes = {name: one.to_dict() for name, one in everything.items()}
@@ -59,14 +77,21 @@ def note_earlier(plan: StudyPlan, book: VariantBook, directory: StudyDirectory) 
     return everything
 
 
+def take_back(plan: StudyPlan, book: VariantBook, directory: StudyDirectory, names: Collection[str]) -> None:
+    """Takes the changes of which nothing was seen out of the ledger."""
+    own = [one for one in attempts_of(plan, book, str(directory.root)) if one.name in names]
+    Ledger.beside(directory.root).take_back(own)
+
+
 def refuse_same_runs(plan: StudyPlan, earlier: Mapping[str, Earlier], margin: float) -> None:
     """A folder that was not asked for by name must not judge the same runs by other rules: that is how one fools oneself."""
     for name, one in earlier.items():
         again = next((other for other in one.overlapping if other in one.others or other.margin != margin), None)
         if again is not None:
+            was = "begun" if again.verdict == BEGUN else "judged"
             fresh = max(other.first_seed + other.seeds for other in one.overlapping)
             raise ConfigError(
-                f"{name} was judged in {again.study} on seeds {again.first_seed} to {again.first_seed + again.seeds - 1} "
+                f"{name} was {was} in {again.study} on seeds {again.first_seed} to {again.first_seed + again.seeds - 1} "
                 f"({again.verdict}, margin {again.margin:g}), and this plan would judge some of these runs again by other "
                 f"rules; take fresh seeds with --first-seed {fresh}, or name a folder with --out to judge them again, marked."
             )

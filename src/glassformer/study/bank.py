@@ -14,20 +14,36 @@ import numpy as np
 
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError
-from glassformer.study.plan import StudyPlan
+from glassformer.study.plan import FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.power import FEWEST_SEEDS, detectable
+from glassformer.study.wording import listed
 
 FEWEST_KEPT = 16  # kept runs of the baseline from which on they are used without being asked for
 MOST_KEPT = 64  # more add nothing: the noise is then the change's own
 
 
-def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str) -> tuple[StudyPlan, str]:
-    """The plan with its design, and the sentence that says which and why. ``kept``: seeds of kept baseline runs."""
-    seeds = tuple(sorted(kept))[:MOST_KEPT]
+def bank_seeds(kept: Sequence[int]) -> tuple[int, ...]:
+    """Of the seeds of kept runs of a baseline those that may stand for it: not those that its settings were chosen by."""
+    return tuple(sorted(seed for seed in kept if seed < FIRST_TUNING_SEED))[:MOST_KEPT]
+
+
+def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str, bad: Sequence[int] = ()) -> tuple[StudyPlan, str]:
+    """The plan with its design, and the sentence that says which and why; whatever design it had is chosen anew.
+
+    ``kept``: seeds of kept runs of the baseline. ``bad``: those of them that cannot be used (diverged, not above the trivial
+    baseline). Runs are never left out because of what they gave, and a bad one would make every verdict invalid.
+    """
+    plan, seeds = plan.model_copy(update={"design": "paired", "bank": ()}), bank_seeds(kept)
+    spoilt = [seed for seed in seeds if seed in set(bad)]
     if wanted == "bank" and len(seeds) < FEWEST_SEEDS:
         raise ConfigError(
             f"--baseline bank needs {FEWEST_SEEDS} kept runs of the baseline, and {len(seeds)} are kept; "
             "run a paired study first, which keeps its runs."
+        )
+    if wanted == "bank" and spoilt:
+        raise ConfigError(
+            f"--baseline bank: the kept runs of the baseline with {listed(spoilt, 'seed')} cannot be used, and may not be left "
+            "out, so every verdict would be invalid; take --baseline paired."
         )
     hyper = sorted({key for change in plan.changes for key in change.set if not key.startswith("model.")})
     if wanted == "bank":
@@ -40,6 +56,8 @@ def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str) -> tuple[St
         return plan, f"Paired by seed: {hyper[0]} is no part of the model, and there a lucky seed is often lucky for both."
     elif len(seeds) < FEWEST_KEPT:
         return plan, f"Paired by seed: {len(seeds)} runs of this baseline are kept, and it takes {FEWEST_KEPT} to do without."
+    elif spoilt:
+        return plan, f"Paired by seed: of the {len(seeds)} kept runs of this baseline {len(spoilt)} cannot be used."
     else:
         why = "for changes of the model a lucky seed is not lucky for both, so pairs gain nothing"
     chosen = plan.model_copy(update={"design": "bank", "bank": seeds})

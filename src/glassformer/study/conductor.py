@@ -24,9 +24,10 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.recipe import Recipe
-from glassformer.study.attempts import note_earlier, refuse_same_runs
+from glassformer.study.attempts import note_earlier, refuse_same_runs, take_back
 from glassformer.study.bank import choose_design
 from glassformer.study.directory import StudyDirectory
+from glassformer.study.evidence import Problem
 from glassformer.study.executors.base import Ended, Executor, Started, Task
 from glassformer.study.keeping import Keeper
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
@@ -34,6 +35,7 @@ from glassformer.study.progress import ProgressTracker
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
+from glassformer.study.tuning import best_setting
 from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.training.signals import StopSignal
@@ -66,7 +68,7 @@ class Conductor:
         self._open = executor
         self._executor: Executor | None = None
         self._keeper: Keeper | None = None
-        self._stop = StopSignal()
+        self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}
         self._spent = 0.0
 
@@ -82,11 +84,17 @@ class Conductor:
                     going = self._going(number)
                     if not going or not self._look(seeds, going):
                         break
+            except GlassformerError:
+                if self._in_ledger:
+                    done = {trial.variant for trial in self.plan.trials(adapted=self._adapted()) if self._read(trial).done}
+                    self._take_back([name for name in self.facts if name not in done])
+                raise
             finally:
                 if self._executor is not None:
                     self._executor.close()
         study = self.study()
         study.write()
+        self._take_back([name for name in self.facts if not self._trained(name)])
         return study
 
     def study(self) -> Study:
@@ -103,7 +111,7 @@ class Conductor:
             book.refuse_other_data(name, facts, self.directory.variants_file)
             before = book.variants.get(name)
             if before is not None and before.check is not None and before.recipe == facts.recipe:
-                self.facts[name] = before
+                self.facts[name] = replace(before, parent=facts.parent, asked=facts.asked)
         unknown = [name for name, facts in self.facts.items() if facts.check is None]
         tasks = [Task("inspect", name, {**self._everywhere(), "recipe": self._recipe(name)}) for name in unknown]
         for task, answer in self._answers(tasks):
@@ -121,7 +129,9 @@ class Conductor:
         """Paired or against kept runs of the baseline: decided once, before the first trial, and written into the plan."""
         self._keeper = Keeper(self.store, self.plan, self.directory, self.facts, self._recipe_of, self.watch)
         if not self.directory.begun():
-            self.plan, why = choose_design(self.plan, self._keeper.seeds(BASE, self._recipe(BASE)), self.baseline)
+            kept = self._keeper.seeds(BASE, self._recipe(BASE))
+            self.plan, why = choose_design(self.plan, kept, self.baseline, self._keeper.bad(kept, self._recipe(BASE)))
+            self._keeper.plan = self.plan
             self.directory.settle(self.plan)
             self.watch.say(why)
         foreseen = self._keeper.foreseen(self.plan, self._recipe(BASE))
@@ -130,16 +140,23 @@ class Conductor:
 
     def _know_what_came_before(self) -> None:
         """Other studies of the same changes are counted, once, before anything is trained."""
-        begun = self.directory.earlier_file.is_file()
-        earlier = note_earlier(self.plan, VariantBook(self.facts), self.directory)
+        begun, self._in_ledger = self.directory.earlier_file.is_file(), True
+        earlier = note_earlier(self.plan, self._book(), self.directory)
         if not begun and not self.named:
             refuse_same_runs(self.plan, earlier, self.plan.same_within)
         for name, one in earlier.items():
             for remark in one.remarks(self.plan.same_within):
                 self.watch.say(f"{name}: {remark}")
 
+    def _take_back(self, unseen: Sequence[str]) -> None:
+        """A study that shows nothing of a change was no attempt at it: it ended before a run of it was done, or it leaks."""
+        take_back(self.plan, self._book(), self.directory, unseen)
+
+    def _book(self) -> VariantBook:
+        return VariantBook(self.facts, tuple(loaded_plugins()))
+
     def _write_book(self) -> None:
-        VariantBook(self.facts, tuple(loaded_plugins())).write(self.directory.variants_file)
+        self._book().write(self.directory.variants_file)
 
     def _everywhere(self) -> dict[str, Any]:
         return {"cwd": os.getcwd(), "plugins": self.plugins}
@@ -159,7 +176,7 @@ class Conductor:
         results = self._finish(trials)
         for name in self.plan.variants:
             if self._trained(name) and not self.facts[name].tuned:
-                chosen, note = _best(name, self.plan, [one for one in results if one.trial.variant == name])
+                chosen, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
                 self.facts[name] = replace(self.facts[name], tuned=chosen, notes=(*self.facts[name].notes, note))
                 self.watch.say(note)
         self._write_book()
@@ -185,7 +202,7 @@ class Conductor:
             return False
         results = self._finish(trials)
         broken = [one for one in results if one.trial.variant == BASE and one.problem is not None]
-        return not broken and all(one.status != "pending" for one in results)
+        return not broken and all(one.status != "pending" for one in results if self._trained(one.trial.variant))
 
     def _affordable(self, trials: Sequence[Trial], seeds: int) -> bool:
         """Whether the budget pays for a later look; the first is begun in any case, and stopped when the budget is used up."""
@@ -193,7 +210,8 @@ class Conductor:
             return True
         results = [self._read(trial) for trial in trials]
         done = [self._seconds(result) for result in results if result.done]
-        cost = (len(results) - len(done)) * sum(done) / max(1, len(done))
+        left = [one.trial for one in results if not one.done and not (self._keeper and self._keeper.holds(one.trial))]
+        cost = len(left) * sum(done) / max(1, len(done))
         rest = 3600.0 * self.plan.budget_hours - self._spent_before()
         if cost <= rest:
             return True
@@ -204,11 +222,11 @@ class Conductor:
         return False
 
     def _spent_before(self) -> float:
-        """Seconds that all finished trials took, those of tuning too. Read only where a budget asks for it."""
+        """Seconds that the trials trained here took, those of tuning too. Read only where a budget asks for it."""
         if self.plan.budget_hours is None:
             return 0.0
         trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
-        return sum(self._seconds(self._read(trial)) for trial in trials)
+        return sum(self._seconds(self._read(trial)) for trial in trials if not self.directory.was_taken(trial))
 
     def _seconds(self, result: TrialResult) -> float:
         rate = result.tokens_per_second
@@ -286,6 +304,8 @@ class Conductor:
                 self._give_up_on_changes(trial)
 
     def _mean(self, variant: str) -> float | None:
+        if not self._trained(variant):
+            return None
         own = [one for one in self._done.values() if one.trial.variant == variant and one.trial.area == "trials"]
         values = [metric_of(one.units, self.plan.judged) for one in own if one.units is not None]
         return sum(values) / len(values) if values else None
@@ -300,7 +320,7 @@ class Conductor:
             "allow_leaks": self.plan.allow_leaks,
             "split": self.plan.split,
             "check": facts.check if facts.leak is None else None,
-            "check_trained": trial.area == "trials" and trial.seed == self.plan.first_seed,
+            "check_trained": self.plan.checks_trained(trial),
         }
         return Task("trial", trial.label, values)
 
@@ -311,15 +331,33 @@ class Conductor:
         status = answer.get("status", "failed")
         if status == "finished":
             self.failures.pop((trial.variant, trial.seed), None)
-            return self._read(trial).problem is None
+            result = self._read(trial)
+            if result.problem is Problem.LEAK and self.facts[trial.variant].leak is None and result.evaluation is not None:
+                self._found_leak(trial.variant, str(result.evaluation.tainted))
+            return result.problem is None
         reason = str(answer.get("lost") or answer["reason"])
         self.watch.say(f"{trial.label}: {reason}")
         if status == "leak":
-            self.facts[trial.variant] = replace(self.facts[trial.variant], leak=reason)
-            self._write_book()
+            self._found_leak(trial.variant, reason)
         elif status == "failed":
             self.failures[trial.variant, trial.seed] = reason
         return False
+
+    def _found_leak(self, variant: str, reason: str) -> None:
+        """A trained model leaks, and so does every seed of it: the rest is not begun, and nothing of it stays in the store."""
+        assert self._executor is not None
+        self.facts[variant] = replace(self.facts[variant], leak=reason)
+        self._write_book()
+        trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
+        own = [trial for trial in trials if trial.variant == variant]
+        if self._keeper is not None:
+            self._keeper.drop(own)
+        if not self.plan.allow_leaks:
+            labels = {trial.label for trial in own}
+            taken = self._executor.withdraw(unless=lambda task: task.label not in labels)
+            if taken:
+                several = "1 trial" if len(taken) == 1 else f"{len(taken)} trials"
+                self.watch.say(f"{variant} leaks once it is trained: {several} of it not begun.")
 
     def _give_up_on_changes(self, trial: Trial) -> None:
         """A bad run of the baseline makes the study invalid: its other seeds are run to say how often, the rest is saved."""
@@ -396,19 +434,3 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
     return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
-
-
-def _best(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
-    """The point with the best mean; one with a failed trial cannot be chosen."""
-    means: dict[int, float] = {}
-    for number in range(len(plan.tuning_points(name))):
-        own = [one for one in results if one.trial.point == number]
-        if own and all(one.problem is None and one.units is not None for one in own):
-            values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
-            means[number] = sum(values) / len(values)
-    if not means:
-        raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
-    chosen = plan.judged.best(means)
-    point = plan.tuning_points(name)[chosen]
-    said = ", ".join(f"{key}={value}" for key, value in point.items())
-    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."

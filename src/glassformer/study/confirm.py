@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.errors import ConfigError, UsageError
-from glassformer.study.plan import BASE, StudyPlan
+from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.study import Study
 from glassformer.study.verdict import Verdict
 
@@ -25,6 +25,11 @@ def winner(study: Study) -> Verdict:
     return max(better, key=lambda one: abs(one.difference.value or 0.0))
 
 
+def _first_fresh(plan: StudyPlan) -> int:
+    """The first seed that no run of the study has, those of its bank of baselines counted too."""
+    return max([plan.seed_numbers[-1], *(seed for seed in plan.bank if seed < FIRST_TUNING_SEED)]) + 1
+
+
 def confirmation(study: Study) -> tuple[StudyPlan, Path]:
     """The plan, and the one folder it may be run in."""
     if study.plan.split != "validation":
@@ -37,7 +42,7 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
         "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
         "set": {**study.plan.set, **adapted.get(BASE, {})},
         "changes": [{"name": name, "set": {**own.set, **adapted.get(name, {})}}],
-        "first_seed": study.plan.seed_numbers[-1] + 1,
+        "first_seed": _first_fresh(study.plan),
         "split": UNSEEN_SPLIT,
         "confirms": str(study.folder),
         "tune": None,

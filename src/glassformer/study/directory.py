@@ -21,6 +21,8 @@ from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 from glassformer.study.ledger import Earlier
 from glassformer.study.plan import Resolve, StudyPlan, Trial, compared
 
+TAKEN = ".taken"
+
 
 @final
 @dataclass(frozen=True)
@@ -108,6 +110,13 @@ class StudyDirectory:
         """The run folder of one trial."""
         return self.root / trial.area / trial.folder
 
+    def mark_taken(self, trial: Trial) -> None:
+        """Notes that a trial was taken from the store, and not trained here."""
+        (self.trial(trial) / TAKEN).touch()
+
+    def was_taken(self, trial: Trial) -> bool:
+        return (self.trial(trial) / TAKEN).is_file()
+
     def exists(self) -> bool:
         return self.plan_file.is_file()
 
@@ -138,6 +147,10 @@ class StudyDirectory:
         """Whether a trial was begun: from then on nothing of the plan may change."""
         return (self.root / "trials").exists() or (self.root / "tuning").exists()
 
+    def has_trials(self) -> bool:
+        """Whether the trials that decide are there, or some of them; those of tuning do not count."""
+        return (self.root / "trials").exists()
+
     def settle(self, plan: StudyPlan) -> None:
         """Writes a plan whose design was chosen, before the first trial."""
         assert not self.begun()
@@ -153,7 +166,8 @@ class StudyDirectory:
         """Whether this folder holds this very plan, so that it can be gone on with."""
         try:
             old, recipes = self._read()
-            same = _settled(old) == _settled(plan) and [one.set for one in old.planned] == [one.set for one in plan.planned]
+            own, planned, every = ([one.set for one in some] for some in (plan.planned, old.planned, old.changes))
+            same = _settled(old) == _settled(plan) and own in (planned, every)
             return same and recipes == _recipes(old, resolve)
         except (RunError, ConfigError):
             return False

@@ -29,13 +29,18 @@ class Foresight:
 
     @property
     def runs(self) -> int:
-        """With the most seeds that the plan may take."""
-        return len(self.parameters) * self.plan.all_looks[-1]
+        """With the most seeds that the plan may take, and with those that choose settings first."""
+        return len(self.parameters) * self.plan.all_looks[-1] + self.tuning_runs
+
+    @property
+    def tuning_runs(self) -> int:
+        return len(self.plan.tuning_trials())
 
     @property
     def total(self) -> float:
         """Seconds of computing, all runs added up; start-up, checks and evaluations come on top."""
-        return sum(self.seconds.values()) * self.plan.all_looks[-1]
+        tuning = sum(self.seconds[trial.variant] for trial in self.plan.tuning_trials())
+        return sum(self.seconds.values()) * self.plan.all_looks[-1] + tuning
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -45,6 +50,7 @@ class Foresight:
             ],
             "seeds": self.plan.all_looks[-1],
             "runs": self.runs,
+            "tuning_runs": self.tuning_runs,
             "jobs": self.jobs,
             "seconds_of_computing": self.total,
             "seconds": self.total / self.jobs,
@@ -58,11 +64,12 @@ class Foresight:
         ]
         first, last = self.plan.all_looks[0], self.plan.all_looks[-1]
         looks = f"{last} seeds" if first == last else f"{first} to {last} seeds"
+        tuning = f" ({self.tuning_runs} of them to tune)" if self.tuning_runs else ""
         return "\n".join(
             [
                 *rows,
-                f"{len(rows)} variants with {looks}: up to {self.runs} runs, {duration(self.total)} of computing, about "
-                f"{duration(self.total / self.jobs)} with {self.jobs} at once (steps timed here; evaluations come on top).",
+                f"{len(rows)} variants with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
+                f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed; evaluations come on top).",
                 self.plan.foresight(),
                 *self.notes,
             ]
@@ -89,4 +96,5 @@ def foresee(
         data = prepare_data(recipe)
         found = with_time(plan_with(recipe, data), data)
         parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
-    return Foresight(plan, tuple(notes), parameters, seconds, min(jobs or cores(), len(parameters) * plan.all_looks[-1]))
+    runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning ends before the others begin
+    return Foresight(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs))

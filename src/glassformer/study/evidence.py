@@ -34,6 +34,7 @@ class Problem(StrEnum):
     MISSING = "missing"
 
 
+ROUNDING = 1e-9
 UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.NOT_ABOVE_TRIVIAL)
 """What a run does by itself: a change that does it more often than the baseline is unstable."""
 
@@ -55,6 +56,8 @@ class Trials:
     luck: float = 0.0
     earlier: Earlier = field(default_factory=Earlier)
     remarks: tuple[str, ...] = ()
+    leaks_once_trained: bool = False
+    """Fresh it passed its check, and the leak was found in a trained model."""
 
     @property
     def seeds(self) -> int:
@@ -77,6 +80,8 @@ class Evidence:
 
     metric: Metric
     margin: float
+    same_margin: float
+    """What "same" was judged by: less than ``margin`` where the same runs were judged with less before."""
     difference: Estimate
     on_this_set: Estimate
     same_interval: Estimate
@@ -127,6 +132,7 @@ class Evidence:
             "metric": self.metric.name,
             "unit": self.metric.unit,
             "margin": self.margin,
+            "margin_of_same": self.same_margin,
             "baseline": self.base_value,
             "value": self.value,
             "on_this_set": self.on_this_set.to_dict(),
@@ -156,13 +162,20 @@ class Evidence:
 
 
 def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
-    """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible."""
+    """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible.
+
+    Away from zero: items that are won (or lost) more often than was seen. Towards it: items that are not won, which count
+    twice (they may be lost) where every item seen was won and nothing is known of the others.
+    """
     t = effects.estimate(confidence)
     if not metric.answers or t.low is None or t.high is None:
         return t
     mean, items = float(effects.mean), effects.effective_documents
     reach = hits_not_excluded(abs(mean) * items, items, 0.5 + confidence / 2)
+    not_won = hits_not_excluded((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
+    near = 1.0 - (2.0 if abs(mean) > 1.0 - ROUNDING else 1.0) * not_won
     low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
+    low, high = (min(low, near) if mean > 0.0 else low), (max(high, -near) if mean < 0.0 else high)
     return Estimate(t.value, low, high, t.n)
 
 
@@ -200,10 +213,21 @@ class Analysis:
             effects = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
         return effects.with_luck(base.luck + change.luck)
 
-    def p_same(self, effects: TwoWayEffects, before: float | None = None) -> Floats:
-        """``before``: a margin that the same runs were judged with; the smaller one stands."""
-        margin = self.margin if before is None else min(self.margin, before)
-        return effects.p_same(margin, answers=self.metric.answers)
+    def p(self, effects: TwoWayEffects) -> Floats:
+        """p of "no difference"; for answers not below what so few items can say."""
+        return np.maximum(effects.p, effects.least_p) if self.metric.answers else effects.p
+
+    def p_beyond(self, effects: TwoWayEffects) -> Floats:
+        p = effects.p_beyond(self.margin)
+        return np.maximum(p, effects.least_p) if self.metric.answers else p
+
+    def same_margin(self, change: Trials) -> float:
+        """The margin of "same": the smallest that the same runs were judged with stands."""
+        before = change.earlier.margin
+        return self.margin if before is None else min(self.margin, before)
+
+    def p_same(self, effects: TwoWayEffects, change: Trials) -> Floats:
+        return effects.p_same(self.same_margin(change), answers=self.metric.answers)
 
 
 def _same_set(base: Trials, change: Trials) -> None:
@@ -225,27 +249,28 @@ def gather(
     needed: SeedsNeeded,
 ) -> Evidence:
     """All numbers of one change from its analysis. ``any_look_level`` is the nominal p of one change at a planned look."""
-    n, metric = effects.seeds, analysis.metric
+    n, metric, same_margin = effects.seeds, analysis.metric, analysis.same_margin(change)
     means = tuple(float(mean) for mean in effects.seed_means)
     base_means, own_means = analysis.seed_means(base, n if analysis.by_pairs else None), analysis.seed_means(change, n)
     worst = max(float(effects.largest), BADLY_HURT)
     return Evidence(
         metric=metric,
         margin=analysis.margin,
+        same_margin=same_margin,
         difference=interval(effects, 0.95, metric),
         on_this_set=effects.estimate(on_this_set=True),
         same_interval=interval(effects, 1.0 - 2.0 * same_level, metric),
         any_look=None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric),
         base_value=float(base_means.mean()),
         value=float(own_means.mean()),
-        p=float(effects.p),
+        p=float(analysis.p(effects)),
         p_seed=float(effects.p_seed),
         p_crossed=float(effects.p_crossed),
-        p_same=float(analysis.p_same(effects, change.earlier.margin)),
-        p_same_here=float(effects.p_same_here(analysis.margin)),
-        p_beyond=float(effects.p_beyond(analysis.margin)),
+        p_same=float(analysis.p_same(effects, change)),
+        p_same_here=float(effects.p_same_here(same_margin)),
+        p_beyond=float(analysis.p_beyond(effects)),
         documents=effects.documents,
-        documents_needed=items_needed(analysis.margin / worst, same_level),
+        documents_needed=items_needed(same_margin / worst, same_level),
         document_share=float(effects.document_share),
         seeds_better=sum(metric.better(mean) for mean in means),
         flips=sign_flip(means) if analysis.by_pairs else None,

@@ -45,7 +45,11 @@ def find_plan(
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
     if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
         given = {**given, "looks": [], "max_seeds": None}  # another number than the plan's first look: all of them at once
-    plan = StudyPlan.parse({**read.to_dict(), **given, "set": {**read.set, **set}})
+    if given.get("metric", read.metric) != read.metric:  # what was written down about the other metric is not about this one
+        given = {"margin": None, "measured": None, **given}
+    # A study that is begun anew plans all its changes; one that is gone on with has its own marks in its folder.
+    changes = [change.model_copy(update={"exploratory": False}).to_dict() for change in read.changes]
+    plan = StudyPlan.parse({**read.to_dict(), **given, "set": {**read.set, **set}, "changes": changes})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
     return _with_metric(plan, resolve), resolve, notes

@@ -1,13 +1,14 @@
 """Every study of a folder -> how often a change was tried on a text, so that trying again does not look like finding.
 
 One file beside the studies, ``.ledger.json``: a line per study and change, by what the baseline, the change and the text are,
-never by their names. A study keeps a copy of what came before it, so its verdicts do not depend on where it lies. A study
-that was removed stays in the ledger. Imports no torch.
+never by their names. A study stands in it from its first trial on, and keeps a copy of what came before it, so its verdicts do
+not depend on where it lies. A study that was removed or never finished stays in the ledger. Imports no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
@@ -17,7 +18,11 @@ from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.locks import locked
 from glassformer.study.power import FEWEST_SEEDS
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, 2)
+"""Lines of schema 1 have neither ``made`` nor ``question``."""
+BEGUN = "begun"
+"""Instead of a verdict: for a study that has not come to its end."""
 SETS_FILE = "sets.json"
 """In a folder that holds the studies of several sets: the ledger stands beside that folder, not inside it."""
 LATER_STUDIES = 0.2
@@ -51,21 +56,34 @@ class Attempt:
     seeds: int
     verdict: str
     p: float | None
+    made: str = ""
+    """Training text, parents, plugins and tuning in a fingerprint: with others, the same recipes give other runs."""
+    question: str = ""
+    """Baseline, change and text again, without the keys of a recipe that only say when a run is saved and looked at."""
 
     @property
     def could_decide(self) -> bool:
         return self.seeds >= FEWEST_SEEDS
 
     def same_question(self, other: Attempt) -> bool:
-        return (self.base, self.change, self.text) == (other.base, other.change, other.text)
+        by_recipe = (self.base, self.change, self.text) == (other.base, other.change, other.text)
+        return by_recipe or (self.question != "" and self.question == other.question)
+
+    def same_plan(self, other: Attempt) -> bool:
+        """The same study of the same change, whichever folder it was run in."""
+        return (self.plan, self.change) == (other.plan, other.change) and self._made_alike(other)
+
+    def _made_alike(self, other: Attempt) -> bool:
+        return self.made == other.made or "" in (self.made, other.made)
 
     def overlaps(self, other: Attempt) -> bool:
-        """Whether both used a seed: then they looked at the same run."""
+        """Whether both used a seed: then they looked at the same run, or at one that differs by what was edited since."""
         return self.first_seed < other.first_seed + other.seeds and other.first_seed < self.first_seed + self.seeds
 
     def same_runs(self, other: Attempt) -> bool:
         """The very same runs, asked the same: no second chance, but whatever was corrected for then stays corrected for."""
-        return (self.rules, self.first_seed, self.seeds) == (other.rules, other.first_seed, other.seeds)
+        asked = (self.rules, self.first_seed, self.seeds) == (other.rules, other.first_seed, other.seeds)
+        return asked and self._made_alike(other)
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class Earlier:
 
         A pilot of too few seeds to decide anything was no attempt, unless this study judges its runs.
         """
-        asked = [one for one in attempts if one.same_question(own) and one.plan != own.plan]
+        asked = [one for one in attempts if one.same_question(own) and not one.same_plan(own)]
         return cls(
             others=tuple(one for one in asked if not one.same_runs(own) and (one.could_decide or one.overlaps(own))),
             same_runs=tuple(one for one in asked if one.same_runs(own)),
@@ -96,15 +114,19 @@ class Earlier:
         claim that the ledger does not keep, so nobody knows whether it was made.
         """
         words = {"difference": ("better", "worse"), "same": ("same",)}.get(claim or "", ())
-        return 1.0 if any(one.verdict in words for one in self.others) else share_of(len(self.others) + 1)
+        claimed = any(one.verdict in words for one in (*self.others, *self.same_runs))
+        return 1.0 if claimed else share_of(len(self.others) + 1)
 
     def next_share(self, seeds: int) -> float:
         """The part that a further study on fresh seeds would have, if this one, of so many seeds, finds nothing."""
         return share_of(len(self.others) + 1 + (seeds >= FEWEST_SEEDS))
 
     def corrected(self, p: float, *, claim: str | None = "difference") -> float:
-        """A p that is corrected for the changes of its study, corrected once more for the other studies."""
-        return min(1.0, max(p, self.floor) / self.share(claim=claim))
+        """A p that is corrected for the changes of its study, corrected once more for the other studies.
+
+        The floor was corrected for studies when it was found, and is not corrected again.
+        """
+        return min(1.0, max(p / self.share(claim=claim), self.floor))
 
     @property
     def floor(self) -> float:
@@ -122,15 +144,16 @@ class Earlier:
         if self.others:
             number = len(self.others) + 1
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
-            times = "p stands as it is" if self.share() == 1.0 else f"p counts {1.0 / self.share():.0f} times"
+            times = f"p counts {1.0 / self.share():.0f} times" if self.share() < 1.0 else "p stands as it is"
+            if self.share() == 1.0 and self.floor > 0.0:
+                times = f"p is at least the {self.floor:.2g} that these runs had before"
             told.append(f"{_ordinal(number)} study of this change on this text, after {names}: {times}.")
         again = [one for one in self.overlapping if one in self.others]
         if again:
-            told.append(f"Some of these runs were judged before in {', '.join(dict.fromkeys(one.study for one in again))}.")
+            names = ", ".join(dict.fromkeys(one.study for one in again))
+            told.append(f"Runs with some of these seeds were seen before in {names}.")
         if self.margin is not None and self.margin < margin:
-            told.append(
-                f"The runs were judged before with a margin of {self.margin:g}, which stands: this one was chosen after them."
-            )
+            told.append(f"Runs with these seeds had a margin of {self.margin:g}, which stands: this one was chosen after them.")
         return told
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,8 +186,9 @@ class Ledger:
             return []
         document = read_json(self.file)
         try:
-            if document["schema"] != SCHEMA:
-                raise RunError(f"{self.file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+            if document["schema"] not in READABLE:
+                readable = " and ".join(map(str, READABLE))
+                raise RunError(f"{self.file} has schema {document['schema']!r}; this version reads {readable}.")
             return [Attempt(**one) for one in document["attempts"]]
         except (KeyError, TypeError) as error:
             raise RunError(
@@ -173,7 +197,33 @@ class Ledger:
 
     def record(self, attempts: Sequence[Attempt]) -> None:
         """Writes these down; what the same plan said before about the same change is replaced."""
-        with locked(self.file.with_suffix(".lock"), wait=True):
-            keys = {(one.plan, one.change) for one in attempts}
-            kept = [one for one in self.attempts() if (one.plan, one.change) not in keys]
-            write_json(self.file, {"schema": SCHEMA, "attempts": [asdict(one) for one in (*kept, *attempts)]})
+        with self._alone():
+            kept = [one for one in self.attempts() if not any(one.same_plan(new) for new in attempts)]
+            self._write([*kept, *attempts])
+
+    def begin(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """Writes down what is begun, unless the same plan is there already; gives what stood there before, whole or begun.
+
+        Both at once, so that of two studies that begin together one knows of the other.
+        """
+        with self._alone():
+            before = self.attempts()
+            new = [one for one in attempts if not any(one.same_plan(other) for other in before)]
+            if new:
+                self._write([*before, *new])
+            return before
+
+    def take_back(self, attempts: Sequence[Attempt]) -> None:
+        """Removes what these studies began, where no end was recorded."""
+        with self._alone():
+            before = self.attempts()
+            begun = [one for one in before if one.verdict == BEGUN]
+            gone = [one for one in begun if any(one.study == own.study and one.same_plan(own) for own in attempts)]
+            if gone:
+                self._write([one for one in before if one not in gone])
+
+    def _alone(self) -> AbstractContextManager[bool]:
+        return locked(self.file.with_suffix(".lock"), wait=True)
+
+    def _write(self, attempts: Sequence[Attempt]) -> None:
+        write_json(self.file, {"schema": SCHEMA, "attempts": [asdict(one) for one in attempts]})

@@ -11,6 +11,7 @@ import numpy as np
 
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
+from glassformer.foundation.plugins import plugin_sums
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE
 from glassformer.study.store import MACHINE
@@ -31,10 +32,14 @@ def notes_of(study: Study) -> list[str]:
             notes.append(f"{name} is trained on {facts.tokens:,} tokens and the baseline on {book[BASE].tokens:,}.")
         if facts.leak is not None:
             notes.append(f"{name}: {facts.leak}")
-    for rows in study.results.values():
-        notes += [f"{one.trial.label}: {one.reason}" for one in rows if one.reason]
-    every = [*notes, *data_notes(study), *early_ends(study), *_few_tuning_seeds(study), *_below_bigram(study), *_unlike(study)]
-    return list(dict.fromkeys(every))
+    told = study.kept.notes if study.kept is not None else notes_of_trials(study)
+    return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study)]))
+
+
+def notes_of_trials(study: Study) -> list[str]:
+    """Those that only the trials' own folders can tell."""
+    reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
+    return [*reasons, *data_notes(study), *early_ends(study), *_below_bigram(study), *_unlike(study)]
 
 
 def _confirmation(study: Study) -> list[str]:
@@ -50,6 +55,8 @@ def _confirmation(study: Study) -> list[str]:
 
 def remarks_of(study: Study) -> tuple[str, ...]:
     """What every sentence has to say: text that flatters, and runs of different lengths."""
+    if study.kept is not None:
+        return study.kept.remarks
     overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note]
     told = [f"{note}: figures on it are flattered." for note in overlap]
     if early_ends(study):
@@ -74,6 +81,8 @@ def steps_of(study: Study, variant: str) -> list[int]:
 
 def share_spent(study: Study, variant: str) -> float:
     """The mean part of the planned steps that the runs of a variant took: 1 unless patience ended some."""
+    if study.kept is not None:
+        return study.kept.spent.get(variant, 1.0)
     facts, steps = study.book.variants.get(variant), steps_of(study, variant)
     return float(np.mean(steps)) / facts.steps if facts and facts.steps and steps else 1.0
 
@@ -121,7 +130,8 @@ def _unlike(study: Study) -> list[str]:
         for one in rows:
             if one.status == "finished":
                 environment = _environment(study, one.trial)
-                seen[one.trial.label] = {key: environment.get(key) for key in MACHINE}
+                sums = ", ".join(digest[:8] for digest in plugin_sums(environment.get("plugins", ())))
+                seen[one.trial.label] = {**{key: environment.get(key) for key in MACHINE}, "the code of plugins": sums}
     first = next(iter(seen.items()), None)
     for label, environment in seen.items():
         differing = diff(first[1], environment) if first else {}

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
-from glassformer.foundation.config import Config, fingerprint
+from glassformer.foundation.config import Config, fingerprint, flatten
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import sha256_of_text
 from glassformer.foundation.metrics import LOSS, Metric
@@ -33,6 +33,8 @@ LONGEST_FOLDER = 60
 FIRST_TUNING_SEED = 1_000_000  # far from any seed a study compares with, so that nothing is tuned on what decides
 # What tells people about a recipe, and what the study itself sets, makes no two recipes different.
 NOT_COMPARED = ("about", "result", "seed")
+LOOKS_ON = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
+"""What only says when a run is saved and looked at, and what with. Without patience all of ``evaluation`` is of that kind."""
 
 Resolve = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Dotted changes -> the plain values of the base recipe with them; refuses keys and values that do not exist."""
@@ -130,7 +132,12 @@ class StudyPlan(Config):
         if twice:
             raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
         self._check_seeds()
-        Looks(self.all_looks, self.alpha)
+        Looks(self.all_looks, self.alpha, len(self.changes))
+        if self.design == "bank" and len(self.bank) < 2:
+            raise ConfigError(
+                f"design=bank sets changes against kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 of "
+                "their seeds; leave design out and ask for it with --baseline bank."
+            )
         self._check_tuning()
         return self
 
@@ -239,6 +246,11 @@ class StudyPlan(Config):
             )
             for seed, variant in asked
         ]
+
+    def checks_trained(self, trial: Trial) -> bool:
+        """Whether the model of this trial is checked again after training: that of each variant's first seed is."""
+        first = self.bank[0] if self.bank and trial.variant == BASE else self.first_seed
+        return trial.area == "trials" and trial.seed == first
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:
         """The settings a variant may choose from: the product of its grid."""
@@ -363,6 +375,14 @@ def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[
 def compared(recipe: Mapping[str, Any]) -> str:
     """A fingerprint of what a recipe does, whatever it is called and whichever seed it has."""
     return fingerprint({key: value for key, value in recipe.items() if key not in NOT_COMPARED})
+
+
+def asked(recipe: Mapping[str, Any]) -> str:
+    """A fingerprint of what a recipe trains: two that differ only in when they save and look give the same bits."""
+    looked = [] if (recipe.get("evaluation") or {}).get("patience") else ["evaluation."]
+    idle = (*LOOKS_ON, *looked)
+    plain = {key: value for key, value in recipe.items() if key not in NOT_COMPARED}
+    return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(idle)})
 
 
 def folder_names(variants: Sequence[str]) -> dict[str, str]:

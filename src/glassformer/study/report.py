@@ -56,7 +56,7 @@ def study_page(study: Study) -> Page:
     plan = study.plan
     about = [Paragraph(plan.about)] if plan.about else []
     parts = (_verdicts, _differences, _cost, _curves, _settings, _again)
-    seeds = max(len(study.finished(name)) for name in plan.variants)
+    seeds = max(len(study.seed_values(name)) for name in plan.variants)
     return Page(
         title=f"Study {study.folder.resolve().name}",
         subtitle=f"{_changes(plan)} of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
@@ -242,7 +242,8 @@ def _shown(value: Any) -> Cell:
 
 def _again(study: Study) -> list[Block]:
     environment = _environment(study)
-    command = shlex.join(["glassformer", "compare", str(study.directory.plan_file), "--out", f"{study.folder}-again"])
+    words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
+    command = shlex.join(words)
     data = environment.get("data", {})
     facts = {key: environment.get(key) for key in ("glassformer", "python", "torch", "device_name", "precision", "platform")}
     facts |= {"data": data.get("source"), "sha256 of the data": data.get("sha256")}

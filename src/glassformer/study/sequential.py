@@ -8,8 +8,10 @@ look, and needs none of it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ ALPHA = 0.05
 USUAL_LOOKS = (6, 8, 12, 16)
 FEWEST_LEVELS = 5  # boundaries for 1 to 5 changes left; more when more are planned
 PATHS = 2_000_000
+FEWEST_BEYOND = 20  # simulated studies beyond a boundary: with fewer it is a matter of luck
 
 # Two-sided nominal p at the usual looks for alpha = .05, by the number of changes left. Standard error at most .00002.
 USUAL_THRESHOLDS: dict[int, tuple[float, ...]] = {
@@ -49,6 +52,17 @@ class Looks:
             )
         if not 0.0 < self.alpha < 0.5:
             raise ConfigError(f"alpha={self.alpha} must lie between 0 and 0.5; 0.05 is usual.")
+        if self.alpha < self._least_alpha():
+            raise ConfigError(
+                f"alpha={self.alpha} is too small for looks={list(self.seeds)}, whose boundaries are simulated; "
+                f"use {self._least_alpha():.1g} or more, or one look."
+            )
+
+    def _least_alpha(self) -> float:
+        """What leaves every look enough of the simulated studies to place its boundary by."""
+        shares = [(n / self.seeds[-1]) ** 2 for n in self.seeds]
+        spent = min((b - a for a, b in pairwise(shares)), default=math.inf)
+        return FEWEST_BEYOND * max(self.changes, FEWEST_LEVELS) / (PATHS * spent)
 
     def threshold(self, look: int, left: int) -> float:
         """The p at or below which a change is significant at this look, with ``left`` planned changes that were not before."""

@@ -77,7 +77,9 @@ class SetStudy:
     def verdicts(self) -> list[Overall]:
         """One per change, over all sets."""
         single = {name: study.verdicts for name, study in self.studies.items()}
-        return over_sets(single, self.metric, self.first.plan.same_within, self.first.plan.alpha)
+        names = [one.variant for one in self.first.verdicts]
+        earlier = {name: [study.earlier[name] for study in self.studies.values() if name in study.earlier] for name in names}
+        return over_sets(single, self.metric, self.first.plan.same_within, self.first.plan.alpha, earlier)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -17,10 +17,13 @@ import numpy.typing as npt
 from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
+from glassformer.study.ledger import Earlier
 from glassformer.study.statistics import holm
 from glassformer.study.verdict import Verdict, Word
-from glassformer.study.wording import half_of, interval_text, number, p_value
+from glassformer.study.wording import EXPLORATORY, half_of, interval_text, number, p_value
 
+LEAST_VARIANCE = 1e-6  # of the largest among the sets
+ROUNDING = 1e-30  # the variance that is left where no set differs at all
 FEWEST_SETS = 3  # two sets leave one degree of freedom: nothing but a huge effect could show
 
 
@@ -48,7 +51,8 @@ def combine(means: npt.ArrayLike, variances: npt.ArrayLike) -> Combined:
     """``means[..., set]`` with their variances: random effects, the variance never below that of equal truths."""
     y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
     sets = y.shape[-1]
-    v = np.maximum(v, 1e-300)
+    # a set on which nothing differs has no variance: it counts for much, and not for everything
+    v = np.maximum(np.maximum(v, LEAST_VARIANCE * v.max(axis=-1, keepdims=True)), ROUNDING)
     weights = 1.0 / v
     fixed = (weights * y).sum(-1) / weights.sum(-1)
     spread = (weights * (y - fixed[..., None]) ** 2).sum(-1)
@@ -84,19 +88,54 @@ class Overall:
         }
 
 
-def over_sets(verdicts: Mapping[str, Sequence[Verdict]], metric: Metric, margin: float, alpha: float = 0.05) -> list[Overall]:
-    """``verdicts``: by set, one per change, the same changes on each. Corrected by Holm over the changes."""
+def over_sets(
+    verdicts: Mapping[str, Sequence[Verdict]],
+    metric: Metric,
+    margin: float,
+    alpha: float = 0.05,
+    earlier: Mapping[str, Sequence[Earlier]] | None = None,
+) -> list[Overall]:
+    """``verdicts``: by set, one per change, the same changes on each. ``earlier``: by change, what came before on each set.
+
+    Corrected by Holm over the planned changes, and for one that was added later over all; then for the studies before.
+    """
     names = [one.variant for one in next(iter(verdicts.values()))]
     rows = {name: {where: next(one for one in own if one.variant == name) for where, own in verdicts.items()} for name in names}
     found = {name: _combined(row) for name, row in rows.items()}
-    p = [1.0 if one is None else float(one.p) for one in found.values()]
-    return [_overall(name, rows[name], found[name], float(c), metric, margin, alpha) for name, c in zip(names, holm(p))]
+    p = {name: 1.0 if one is None else float(one.p) for name, one in found.items()}
+    planned = [name for name in names if not _exploratory(rows[name])]
+    corrected = dict(zip(names, holm(list(p.values())))) | dict(zip(planned, holm([p[name] for name in planned])))
+    before = {name: _Before.of((earlier or {}).get(name, ())) for name in names}
+    return [
+        _overall(name, rows[name], found[name], float(corrected[name]), metric, margin, alpha, before[name]) for name in names
+    ]
+
+
+def _exploratory(row: Mapping[str, Verdict]) -> bool:
+    return any(one.exploratory for one in row.values())
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The set on which a change was tried most often decides what its p counts for; the smallest margin stands."""
+
+    share: float = 1.0
+    share_of_same: float = 1.0
+    margin: float | None = None
+
+    @classmethod
+    def of(cls, earlier: Sequence[Earlier]) -> _Before:
+        return cls(
+            min((one.share() for one in earlier), default=1.0),
+            min((one.share(claim="same") for one in earlier), default=1.0),
+            min((one.margin for one in earlier if one.margin is not None), default=None),
+        )
 
 
 def _combined(row: Mapping[str, Verdict]) -> Combined | None:
     """None where a set has no usable difference, or there are too few sets."""
     differences = [one.difference for one in row.values() if one.verdict != "invalid"]
-    known = [(one.value, half_of(one)) for one in differences if one.value is not None and half_of(one)]
+    known = [(one.value, half_of(one)) for one in differences if one.value is not None and half_of(one) is not None]
     if len(known) < len(row) or len(row) < 2:
         return None
     half = np.array([half for _, half in known], dtype=np.float64)
@@ -104,7 +143,14 @@ def _combined(row: Mapping[str, Verdict]) -> Combined | None:
 
 
 def _overall(
-    name: str, row: Mapping[str, Verdict], found: Combined | None, corrected: float, metric: Metric, margin: float, alpha: float
+    name: str,
+    row: Mapping[str, Verdict],
+    found: Combined | None,
+    corrected: float,
+    metric: Metric,
+    margin: float,
+    alpha: float,
+    before: _Before,
 ) -> Overall:
     by_set = {where: one.verdict for where, one in row.items()}
     listed = "; ".join(f"{where}: {word}" for where, word in by_set.items())
@@ -114,7 +160,11 @@ def _overall(
     mean, half = float(found.mean), float(found.half_width(0.95))
     difference = Estimate(mean, mean - half, mean + half, found.sets)
     word: Word = "not decided"
-    if abs(mean) + float(found.half_width(0.9)) < margin:
+    corrected = min(1.0, corrected / before.share)
+    within = margin if before.margin is None else min(margin, before.margin)
+    if found.sets < FEWEST_SETS:
+        pass
+    elif abs(mean) + float(found.half_width(1.0 - 2.0 * alpha * before.share_of_same)) < within:
         word = "same"
     elif corrected <= alpha:
         word = "better" if metric.better(mean) else "worse"
@@ -124,6 +174,8 @@ def _overall(
         f"({interval_text(difference)}), p {p_value(corrected)} ({listed})."
     )
     why = " It turns round from set to set." if turned else ""
+    why += f" It was studied before, so p counts {1.0 / before.share:.0f} times." if before.share < 1.0 else ""
     few = f" {found.sets} sets say little; {FEWEST_SETS} or more are needed." if found.sets < FEWEST_SETS else ""
-    sentence = f"{name} is {word} over {found.sets} sets: {rest}{why}{few}"
+    marked = f"{EXPLORATORY} " if _exploratory(row) else ""
+    sentence = f"{marked}{name} is {word} over {found.sets} sets: {rest}{why}{few}"
     return Overall(name, word, sentence, difference, float(found.p), corrected, by_set)

@@ -20,6 +20,7 @@ from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.plugins import plugin_sums
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import compared
 
@@ -51,22 +52,22 @@ class Origin:
         recipe: Mapping[str, Any],
         *,
         data: str,
-        plugins: Sequence[Mapping[str, str]],
+        plugins: Sequence[Mapping[str, Any]],
         machine: Mapping[str, Any],
     ) -> Origin | None:
         """None where a parent cannot be told by its weights, so that nothing kept could stand for it."""
-        parent = _parent(recipe.get("init_from"))
+        parent = parent_sum(recipe.get("init_from"))
         if parent is None or not machine:
             return None
-        sums = tuple(sorted(plugin["sha256"] for plugin in plugins))
-        return cls(compared(recipe), data, sums, parent, fingerprint([code_sha256(), dict(machine)]))
+        return cls(compared(recipe), data, tuple(plugin_sums(plugins)), parent, fingerprint([code_sha256(), dict(machine)]))
 
     @property
     def group(self) -> str:
         return fingerprint([self.recipe, self.data, list(self.plugins), self.parent, self.machine])[:40]
 
 
-def _parent(init_from: Any) -> str | None:
+def parent_sum(init_from: Any) -> str | None:
+    """A sum of the weights that a run starts from, empty without any; None where they cannot be told."""
     if init_from is None:
         return ""
     run = RunDirectory(Path(str(init_from)))
@@ -102,27 +103,53 @@ class TrialStore:
         found = (path.name.rpartition("-")[2] for path in self.root.glob(f"{origin.group}-*") if (path / MANIFEST).is_file())
         return sorted(int(seed) for seed in found if seed.isdigit())
 
-    def keep(self, origin: Origin, seed: int, folder: Path) -> None:
-        """Keeps a trial that is done. Without room, or on a system that refuses, nothing is kept: no study needs it."""
+    def keep(self, origin: Origin, seed: int, folder: Path, *, checked: bool = False) -> None:
+        """Keeps a trial that is done. Without room, or on a system that refuses, nothing is kept: no study needs it.
+
+        ``checked``: the trained model went through the checks, too, and passed.
+        """
 
         def make(draft: Path) -> None:
             _linked(folder, draft)
-            write_json(draft / MANIFEST, {"schema": SCHEMA, "files": _sums(draft), "seed": seed, "group": origin.group})
+            facts = {"schema": SCHEMA, "files": _sums(draft), "seed": seed, "group": origin.group, "checked": checked}
+            write_json(draft / MANIFEST, facts)
 
+        manifest = self.place(origin, seed) / MANIFEST
         try:
             kept_folder(AREA, self.place(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
+            if checked and not (known := read_json(manifest)).get(
+                "checked"
+            ):  # kept before by a study that checked another seed
+                write_json(manifest, {**known, "checked": True})
         except (OSError, GlassformerError):
             return
+
+    def holds(self, origin: Origin, seed: int) -> bool:
+        return (self.place(origin, seed) / MANIFEST).is_file()
+
+    def checked(self, origin: Origin) -> bool:
+        """Whether the trained model of some seed of this origin is known to have passed the checks."""
+        return any(self._manifest(origin, seed).get("checked") is True for seed in self.seeds(origin))
+
+    def _manifest(self, origin: Origin, seed: int) -> dict[str, Any]:
+        try:
+            return dict(read_json(self.place(origin, seed) / MANIFEST))
+        except (RunError, TypeError, ValueError):
+            return {}
+
+    def drop(self, origin: Origin) -> int:
+        """Removes all trials of an origin, because its model was found to leak; how many that were."""
+        seeds = self.seeds(origin)
+        for seed in seeds:
+            shutil.rmtree(self.place(origin, seed), ignore_errors=True)
+        return len(seeds)
 
     def take(self, origin: Origin, seed: int, folder: Path) -> bool:
         """Puts a kept trial into a study's folder; False where none is kept. One with wrong sums raises, and is removed."""
         place = self.place(origin, seed)
-        if not (place / MANIFEST).is_file() or folder.exists():
+        if not self.holds(origin, seed) or folder.exists():
             return False
-        try:
-            wanted = dict(read_json(place / MANIFEST)["files"])
-        except (RunError, KeyError, TypeError):
-            wanted = {}
+        wanted = self._manifest(origin, seed).get("files")
         if not wanted or _sums(place) != wanted:
             shutil.rmtree(place, ignore_errors=True)
             raise RunError(f"The kept trial {place} is damaged and was removed.")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from glassformer.evaluation.neighbours import STRETCHES
 from glassformer.evaluation.results import text_table
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
@@ -29,11 +30,11 @@ from glassformer.study.attempts import attempts_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.ledger import Attempt, Earlier, Ledger
-from glassformer.study.notes import notes_of, remarks_of, share_spent
+from glassformer.study.notes import notes_of, notes_of_trials, remarks_of, share_spent
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
-from glassformer.study.values import read_values, write_values
+from glassformer.study.values import KeptValues, read_values, write_values
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
 
@@ -91,16 +92,16 @@ class Study:
 
     @cached_property
     def _gathered(self) -> tuple[dict[str, Trials], Floats]:
-        if self._without_trials:
-            trials, weights, _ = read_values(self.directory.values_file)
-            return trials, weights
-        leaks = {
-            name: self.plan.all_looks[0]
-            for name, facts in self.book.variants.items()
-            if facts.leak is not None and not self.plan.allow_leaks
-        }
+        if self.kept is not None:
+            return dict(self.kept.trials), self.kept.weights
+        leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
         return gathered(self.results, self.metric, leaks=leaks, exploratory=exploratory)
+
+    def withheld(self, variant: str) -> bool:
+        """Whether no figure of a variant is given, because a check found a leak and nobody asked to see it all the same."""
+        facts = self.book.variants.get(variant)
+        return facts is not None and facts.leak is not None and not self.plan.allow_leaks
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -124,6 +125,7 @@ class Study:
         return replace(
             trials,
             leak=facts.cheats.rstrip(".") if facts else "",
+            leaks_once_trained=facts is not None and facts.leaks_once_trained,
             luck=self._luck(trials.name),
             earlier=self.earlier.get(trials.name, Earlier()),
         )
@@ -134,13 +136,16 @@ class Study:
         return self.directory.read_earlier()
 
     def attempts(self) -> list[Attempt]:
-        """What this study adds to the ledger; nothing for what was not run."""
-        return attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+        """What this study adds to the ledger; nothing for what was not run or leaks: nobody saw a figure of it."""
+        found = attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+        return [one for one in found if not self.withheld(one.name)]
 
     def _luck(self, variant: str) -> float:
         """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
         if self.plan.tune is None:
             return 0.0
+        if self.kept is not None and self.kept.trials[variant].luck:
+            return self.kept.trials[variant].luck
         own = [trial for trial in self.plan.tuning_trials(self._matched()) if trial.variant == variant]
         grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
         for trial in own:
@@ -157,26 +162,31 @@ class Study:
     def _matched(self) -> dict[str, dict[str, Any]]:
         return {name: facts.matched for name, facts in self.book.variants.items()}
 
-    @property
-    def _without_trials(self) -> bool:
-        """Whether the trials were removed and what they gave was kept."""
-        return self.directory.values_file.is_file() and not self.directory.begun()
+    @cached_property
+    def kept(self) -> KeptValues | None:
+        """What was kept of trials that were removed since; None while they are there."""
+        removed = self.directory.values_file.is_file() and not self.directory.has_trials()
+        return read_values(self.directory.values_file) if removed else None
 
     @property
     def _blocks(self) -> bool:
         """Whether the documents are stretches of one text."""
-        if self._without_trials:
-            return read_values(self.directory.values_file)[2]
+        if self.kept is not None:
+            return self.kept.blocks
         return any(
-            one.evaluation.unit == "block" for rows in self.results.values() for one in rows if one.evaluation is not None
+            one.evaluation.unit in STRETCHES for rows in self.results.values() for one in rows if one.evaluation is not None
         )
 
     def _fresh_seeds(self) -> str:
         """The command for a study of the same changes on seeds that this one did not use."""
         first = self.plan.seed_numbers[-1] + 1
         name = re.sub(r"-seeds-\d+$", "", str(self.folder))
-        words = ["glassformer", "compare", str(self.directory.plan_file), "--first-seed", str(first)]
+        words = ["glassformer", "compare", str(self.directory.plan_file), *self.plugin_words(), "--first-seed", str(first)]
         return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
+
+    def plugin_words(self) -> list[str]:
+        """``--plugin FILE`` for each plugin of the study: a command without them would not know its variants."""
+        return [word for plugin in self.book.plugins for word in ("--plugin", plugin["file"])]
 
     def verdict(self, variant: str) -> Verdict:
         for verdict in self.verdicts:
@@ -196,8 +206,24 @@ class Study:
         return [result for result in self.results[variant] if result.status == "finished"]
 
     def seed_values(self, variant: str) -> Floats:
-        """The metric of each finished trial, over the whole set."""
+        """The metric of each finished trial, over the whole set; none for a variant whose trained model was found to leak."""
+        if self.withheld(variant):
+            return np.array([])
+        if self.kept is not None:
+            return self.kept.seed_values[variant]
         return np.array([metric_of(one.units, self.metric) for one in self.finished(variant) if one.units is not None])
+
+    def tokens_per_second(self, variant: str) -> float | None:
+        """The mean over its finished trials; None where it was not timed."""
+        if self.kept is not None:
+            return self.kept.tokens_per_second.get(variant)
+        rates = [one.tokens_per_second for one in self.finished(variant) if one.tokens_per_second]
+        return float(np.mean(rates)) if rates else None
+
+    def _failed(self, variant: str) -> int:
+        if self.kept is not None:
+            return len(self.kept.trials[variant].problems)
+        return sum(one.problem is not None for one in self.results[variant])
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
@@ -206,15 +232,14 @@ class Study:
         rows = []
         for name in self.plan.variants:
             facts = self.book.variants.get(name)
-            rates = [one.tokens_per_second for one in self.finished(name) if one.tokens_per_second]
-            rate = float(np.mean(rates)) if rates else None
+            rate = self.tokens_per_second(name)
             rows.append(
                 {
                     "variant": name,
                     "verdict": words[name],
-                    "seeds": len(self.finished(name)),
-                    "failed": sum(one.problem is not None for one in self.results[name]),
-                    self.metric.name: over_seeds(self.seed_values(name)).to_dict(),
+                    "seeds": len(self.finished(name)) if self.kept is None else len(self.seed_values(name)),
+                    "failed": self._failed(name),
+                    self.metric.name: self._reached(name).to_dict(),
                     "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
                     **_cost(facts, share_spent(self, name)),
                     "tokens_per_second": rate,
@@ -222,6 +247,11 @@ class Study:
                 }
             )
         return rows
+
+    def _reached(self, variant: str) -> Estimate:
+        return (
+            Estimate(None, reason="a check found a leak") if self.withheld(variant) else over_seeds(self.seed_values(variant))
+        )
 
     @cached_property
     def notes(self) -> list[str]:
@@ -245,10 +275,23 @@ class Study:
     def write(self) -> None:
         """Keeps the results beside the plan, for other tools."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.to_dict()})
-        if not self._without_trials:
-            trials, weights = self._gathered
-            write_values(self.directory.values_file, trials, weights, blocks=self._blocks, metric=self.metric.name)
+        if self.kept is None:
+            write_values(self.directory.values_file, self._to_keep(), metric=self.metric.name)
         Ledger.beside(self.folder).record(self.attempts())
+
+    def _to_keep(self) -> KeptValues:
+        """All that is read from the trials' folders."""
+        trials, weights = self._gathered
+        return KeptValues(
+            {name: replace(one, luck=self._luck(name)) for name, one in trials.items()},
+            weights,
+            self._blocks,
+            {name: self.seed_values(name) for name in trials},
+            {name: self.tokens_per_second(name) for name in trials},
+            {name: share_spent(self, name) for name in trials},
+            tuple(notes_of_trials(self)),
+            remarks_of(self),
+        )
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with its pictures); gives its place."""

@@ -1,4 +1,4 @@
-"""The runs of a tuning grid -> how much the luck in choosing a variant's point of it moves the variant's mean.
+"""The runs of a tuning grid -> a variant's best point of it, and how much the luck in choosing it moves the variant's mean.
 
 Another set of tuning seeds would have chosen another point. With few tuning seeds that is a larger part of a difference than
 the seeds it is measured with, and an interval that leaves it out is too short. Imports no torch.
@@ -6,9 +6,15 @@ the seeds it is measured with, and an interval that leaves it out is too short. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from glassformer.foundation.distributions import Floats
+from glassformer.foundation.errors import RunError
+from glassformer.study.plan import StudyPlan
+from glassformer.study.results import TrialResult, metric_of
 
 DRAWS = 4000
 
@@ -33,3 +39,19 @@ def luck_of_choice(values: Floats, *, lower_is_better: bool = True, noise: float
     drawn = real + np.sqrt(of_mean) * rng.standard_normal((DRAWS, points))
     chosen = (drawn if lower_is_better else -drawn).argmin(axis=1)
     return float(real[chosen].var())
+
+
+def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
+    """The point with the best mean; one with a failed trial cannot be chosen."""
+    means: dict[int, float] = {}
+    for number in range(len(plan.tuning_points(name))):
+        own = [one for one in results if one.trial.point == number]
+        if own and all(one.problem is None and one.units is not None for one in own):
+            values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
+            means[number] = sum(values) / len(values)
+    if not means:
+        raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
+    chosen = plan.judged.best(means)
+    point = plan.tuning_points(name)[chosen]
+    said = ", ".join(f"{key}={value}" for key, value in point.items())
+    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."

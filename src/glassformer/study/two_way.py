@@ -43,6 +43,8 @@ class TwoWayEffects:
     seed_squares: Floats
     rest_squares: Floats
     largest: Floats
+    differing: Floats
+    """How many documents differ at all, on average over seeds."""
 
     @property
     def seeds(self) -> int:
@@ -102,6 +104,14 @@ class TwoWayEffects:
     @property
     def p(self) -> Floats:
         return np.maximum(self.p_seed, self.p_crossed)
+
+    @property
+    def least_p(self) -> Floats:
+        """What a test that knows only signs can give at best: every document that differs on one side.
+
+        Right-or-wrong answers that are all won have no variance over items, and a t test then finds anything.
+        """
+        return np.minimum(1.0, 2.0 * 0.5 ** np.asarray(self.differing, dtype=np.float64))
 
     def p_beyond(self, margin: float) -> Floats:
         """Two-sided p of "no more than the margin": small only where the whole interval lies past the margin."""

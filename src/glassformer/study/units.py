@@ -14,6 +14,8 @@ import numpy.typing as npt
 from glassformer.evaluation.neighbours import block_variance, waves
 from glassformer.foundation.distributions import Floats
 
+SMALLEST = 1e-12  # what a document must differ by, beyond rounding, to say anything
+
 
 @dataclass(frozen=True)
 class Units:
@@ -58,6 +60,7 @@ class Units:
             "effective_documents": self.effective,
             "documents_df": self.df,
             "largest": np.max(self.effective * self.weights * np.abs(document_means), axis=-1),
+            "differing": (np.abs(document_means) > SMALLEST).sum(axis=-1),
         }
 
 

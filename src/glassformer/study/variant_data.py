@@ -11,18 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.assembly import prepare_data
+from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.parts import PreparedData
 from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.documents import DocumentLosses, EvaluatedText
-from glassformer.foundation.config import fingerprint
+from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
+from glassformer.study.counts import items_needed
 from glassformer.study.matching import match, size_of
-from glassformer.study.plan import BASE, Resolve, StudyPlan, compared
+from glassformer.study.plan import BASE, Resolve, StudyPlan, asked, compared
+from glassformer.study.power import FEWEST_SEEDS
+from glassformer.study.sequential import Looks
+from glassformer.study.store import parent_sum
+from glassformer.study.two_way import BADLY_HURT
 from glassformer.study.variants import Facts
 
 
@@ -31,14 +36,22 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
     for name, recipe in recipes.items():
         refuse_metric(plan.judged, recipe.objective, name)
-    data = _all_data(recipes, watch)
+    compared_recipes = {**recipes, **_grid_points(plan, resolve)}
+    data = _all_data(compared_recipes, watch)
     _refuse_other_text(plan, data)
+    _refuse_other_targets(plan, compared_recipes, data)
+    parents = {init_from: parent_sum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
     facts = {
         name: Facts(
-            recipe=compared(recipe.to_dict()), data=str(data[name].record["sha256"]), documents=_items(data[name], plan.split)
+            recipe=compared(recipe.to_dict()),
+            data=str(data[name].record["sha256"]),
+            documents=_items(data[name], plan.split),
+            parent=parents[recipe.init_from],
+            asked=asked(recipe.to_dict()),
         )
         for name, recipe in recipes.items()
     }
+    facts[BASE] = replace(facts[BASE], notes=tuple(_too_little_text(plan, recipes[BASE], data[BASE])))
     if plan.match is not None:
         base = recipes[BASE]
         wanted = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
@@ -46,10 +59,20 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             found = match(name, recipes[name], data[name].tokenizer.size, plan.match, wanted)
             if found.settings:
                 resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
+                own = resolved.to_dict()
                 facts[name] = replace(
-                    facts[name], recipe=compared(resolved.to_dict()), matched=found.settings, notes=(found.sentence,)
+                    facts[name], recipe=compared(own), asked=asked(own), matched=found.settings, notes=(found.sentence,)
                 )
     return facts
+
+
+def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
+    """What tuning may make of each variant, by the words a message has for it."""
+    return {
+        f"{name} (setting {number + 1} of its grid)": Recipe.parse(resolve({**plan.settings(name), **point}))
+        for name in plan.variants
+        for number, point in enumerate(plan.tuning_points(name))
+    }
 
 
 def _all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
@@ -89,6 +112,12 @@ def _items(data: PreparedData, split: str) -> str:
     return fingerprint([str(one) for one in items.ids])
 
 
+def _same_items(one: PreparedData, other: PreparedData, split: str) -> bool:
+    """The same units by their ids, and the same texts or questions with the same truth behind them."""
+    mine, theirs = (getattr(data.split(split), "fingerprint", None) for data in (one, other))
+    return _items(one, split) == _items(other, split) and mine == theirs
+
+
 def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     """Variants are compared unit by unit: the same items for all, and for nats per token the same tokens."""
     base, split = data[BASE], plan.split
@@ -97,7 +126,7 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     for name, own in data.items():
         if own is base:
             continue
-        if split.partition(":")[0] not in own.names or _items(own, split) != _items(base, split):
+        if split.partition(":")[0] not in own.names or not _same_items(own, base, split):
             raise ConfigError(
                 f"{name} is measured on other documents than the baseline, so nothing can be paired; "
                 "give both the same data.validation."
@@ -106,6 +135,42 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
             _refuse_other_bytes(name, own, base, split)
         if base.judged_on == "text":
             _refuse_other_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
+
+
+def _refuse_other_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
+    """Objectives that ask about part of a text must ask every variant about the same part of it."""
+    settings = {}
+    for name, recipe in recipes.items():
+        tools = tools_for(recipe, data[name].tokenizer)
+        settings[name] = recipe.objective.evaluation_settings(data[name].split(plan.split), tools)
+    for name, own in settings.items():
+        differing = diff(settings[BASE], own)
+        if differing:
+            key, (was, now) = next(iter(differing.items()))
+            raise ConfigError(
+                f"{name} is asked about other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
+                f"paired; leave it the same in every variant."
+            )
+
+
+def _too_little_text(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
+    """What a set as small as this one cannot decide, however many seeds there are: known before the first run."""
+    units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
+    if plan.all_looks[-1] < FEWEST_SEEDS:
+        return []  # nothing will be decided anyhow, which the plan says
+    if units < 2:
+        return [
+            f"The {plan.split} part is a single document or block, so nothing can be decided for other text, however many "
+            "seeds there are; give more of it (data.validation or data.split)."
+        ]
+    looks = Looks(plan.all_looks, plan.alpha, len(plan.changes))
+    needed = items_needed(plan.same_within / BADLY_HURT, looks.same_threshold(len(looks.seeds) - 1))
+    if units >= needed:
+        return []
+    return [
+        f'The {plan.split} part has {units} documents, blocks or items: better and worse can be found, but "same" within a '
+        f"margin of {plan.same_within:g} takes {needed}, because fewer may miss rare badly hurt ones."
+    ]
 
 
 def _refuse_other_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.plugins import plugin_sums
 
 SCHEMA = 1
 _LAWS = {
@@ -41,6 +42,10 @@ class Facts:
     notes: tuple[str, ...] = ()
     machine: dict[str, Any] = field(default_factory=dict)
     """What it is trained with and on, as far as it can change a bit; empty where that is not known."""
+    parent: str = ""
+    """A sum of the weights it starts from; empty without any, where they cannot be told, and in books of older versions."""
+    asked: str = ""
+    """A fingerprint of what its recipe trains, however often it saves and looks; empty in books of older versions."""
 
     @property
     def adapted(self) -> dict[str, Any]:
@@ -59,6 +64,11 @@ class Facts:
         return f"{' and '.join(who)} {verb} its predictions (at {where})"
 
     @property
+    def leaks_once_trained(self) -> bool:
+        """Whether the leak was found in a trained model only."""
+        return self.leak is not None and self.check is not None and not self.check["findings"]
+
+    @property
     def flops(self) -> int:
         """Of the whole run."""
         return self.step_flops * self.steps
@@ -69,7 +79,7 @@ class VariantBook:
     """All variants of a study, and the plugins they were made with (file and sha256)."""
 
     variants: Mapping[str, Facts]
-    plugins: tuple[dict[str, str], ...] = ()
+    plugins: tuple[dict[str, Any], ...] = ()
 
     def write(self, file: Path) -> None:
         facts = {name: {**asdict(one), "notes": list(one.notes)} for name, one in self.variants.items()}
@@ -89,14 +99,13 @@ class VariantBook:
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.") from error
 
-    def refuse_other_plugins(self, now: list[dict[str, str]], file: Path) -> None:
+    def refuse_other_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
         """Plugins are code: another content means other models under the same names."""
-        before = {plugin["sha256"] for plugin in self.plugins}
-        if self.variants and before != {plugin["sha256"] for plugin in now}:
+        if self.variants and plugin_sums(self.plugins) != plugin_sums(now):
             names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
             raise ConfigError(
-                f"{file}: the plugins are not those the study began with ({names}); give the same files, unchanged, "
-                "or begin a new study with another --out."
+                f"{file}: the plugins are not those the study began with ({names}), or import other files of yours; give the "
+                "same files, unchanged, or begin a new study with another --out."
             )
 
     def refuse_other_data(self, name: str, facts: Facts, file: Path) -> None:
@@ -105,4 +114,9 @@ class VariantBook:
             raise ConfigError(
                 f"{file}: the data of {name!r} changed since the study began; put the old files back, "
                 "or begin a new study with another --out."
+            )
+        if before is not None and before.parent and before.parent != facts.parent:
+            raise ConfigError(
+                f"{file}: the run that {name!r} starts from (init_from) has other weights than when the study began; "
+                "put the old run back, or begin a new study with another --out."
             )

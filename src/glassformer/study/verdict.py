@@ -210,9 +210,9 @@ def _judge(analysis: Analysis, base: Trials, ready: Sequence[Trials], looks: Loo
     if not ready:
         return []
     all_effects = [analysis.effects(base, change, looks.seeds[look]) for change in ready]
-    levels = _over_looks([float(effects.p) for effects in all_effects], looks, look, left)
+    levels = _over_looks([float(analysis.p(effects)) for effects in all_effects], looks, look, left)
     seed_levels = _over_looks([float(effects.p_seed) for effects in all_effects], looks, look, left)
-    beyond_levels = _over_looks([float(e.p_beyond(analysis.margin)) for e in all_effects], looks, look, looks.changes)
+    beyond_levels = _over_looks([float(analysis.p_beyond(e)) for e in all_effects], looks, look, looks.changes)
     p = _over_studies(holm(levels), ready, claim="difference")
     p_seed = _over_studies(holm(seed_levels), ready, claim="difference")
     p_beyond = _over_studies(holm(beyond_levels), ready, claim=None)
@@ -250,7 +250,7 @@ def _word(analysis: Analysis, change: Trials, effects: TwoWayEffects, looks: Loo
     """Rows 2, 3, 4 and 6 (row 5 has the word of row 6). ``p`` is corrected."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
-    same = float(analysis.p_same(effects, change.earlier.margin)) < _same_level(looks, look, change)
+    same = float(analysis.p_same(effects, change)) < _same_level(looks, look, change)
     return _word_of(analysis, float(effects.mean), is_same=same, is_significant=p <= looks.alpha)
 
 
@@ -269,9 +269,9 @@ def _alone(analysis: Analysis, base: Trials, change: Trials, judged: _Judged, lo
     if effects.seeds < FEWEST_SEEDS or nothing_differs:
         return {}
     without = analysis.without_each_seed(base, change, effects.seeds)
-    levels = np.minimum(looks.level(without.p, judged.look) * judged.steps, 1.0)
+    levels = np.minimum(looks.level(analysis.p(without), judged.look) * judged.steps, 1.0)
     is_significant = np.array([change.earlier.corrected(float(p)) for p in levels]) <= looks.alpha
-    is_same = analysis.p_same(without, change.earlier.margin) < _same_level(looks, judged.look, change)
+    is_same = analysis.p_same(without, change) < _same_level(looks, judged.look, change)
     words = [
         _word_of(analysis, float(mean), is_same=bool(same), is_significant=bool(significant))
         for mean, same, significant in zip(without.mean, is_same, is_significant)
@@ -374,7 +374,8 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     only_leaks = set(problems.values()) == {Problem.LEAK}
     reason = "unstable" if unstable else wording.problem(problems, analysis.labels, change.seeds, "it")
     if only_leaks and change.leak:
-        headline = wording.cheats(change.name, change.leak, trained=evidence is not None)
+        when = "once it is trained" if change.leaks_once_trained else "" if evidence is not None else "and was not trained"
+        headline = wording.cheats(change.name, change.leak, when)
     elif unstable:
         headline = wording.unstable(change.name, problems, analysis.labels, rates["change"], rates["baseline"])
     else:

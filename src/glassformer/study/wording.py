@@ -60,9 +60,9 @@ def problem(problems: Mapping[int, Problem], labels: Sequence[int], seeds: int, 
     return " and ".join(parts) + after
 
 
-def cheats(name: str, how: str, *, trained: bool) -> str:
+def cheats(name: str, how: str, when: str) -> str:
     """``heads re-weighted cheats and was not trained: a later token changes its predictions (at blocks.0.merge).``"""
-    return f"{name} is invalid: it cheats{'' if trained else ' and was not trained'}: {how}."
+    return f"{name} is invalid: it cheats{when and f' {when}'}: {how}."
 
 
 def unstable(name: str, problems: Mapping[int, Problem], labels: Sequence[int], own: Rate, base: Rate) -> str:

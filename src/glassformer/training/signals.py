@@ -40,6 +40,9 @@ class StopSignal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        outer = getattr(self._before.get(self.number or 0), "__self__", None)
+        if kind is None and isinstance(outer, StopSignal):  # a parent's training ended before it could stop: its child does
+            outer.number = self.number
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None and number == signal.SIGINT:

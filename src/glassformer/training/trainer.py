@@ -50,6 +50,8 @@ class TrainingState:
     best_step: int | None = None
     best_value: float | None = None
     """Of the metric that chooses the best checkpoint."""
+    best_by: str | None = None
+    """The name of that metric."""
     stale: int = 0
     """Evaluations since the best one."""
     evaluated_step: int | None = None
@@ -116,10 +118,19 @@ class Trainer:
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
+        self._saved = False
 
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, state.seconds
+        self._saved = state.step > 0  # whether there is a checkpoint
+        if state.best_by not in (None, self.callbacks.metric.name):
+            state.best_step, state.best_value, state.best_by, state.stale = (
+                None,
+                None,
+                None,
+                0,
+            )  # values of two metrics do not compare
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
             self._stop_if_asked(state)
@@ -195,8 +206,9 @@ class Trainer:
         self._pending = []
 
     def _diverged(self, step: int, what: str) -> Diverged:
+        kept = "The last good checkpoint is kept" if self._saved else "There is no checkpoint yet"
         return Diverged(
-            f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
+            f"Diverged at step {step}: the {what}. {kept}; "
             f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
         )
 
@@ -209,6 +221,7 @@ class Trainer:
         state.seconds = self._seconds()
         with self.callbacks.clock.phase("saving"):
             self.callbacks.save(state)
+        self._saved = True
 
     def _seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started
@@ -243,7 +256,7 @@ class Trainer:
         state.evaluated_step = state.step
         improved = state.best_value is None or metric.better(value - state.best_value)
         if improved:
-            state.best_step, state.best_value, state.stale = state.step, value, 0
+            state.best_step, state.best_value, state.best_by, state.stale = state.step, value, metric.name, 0
         else:
             state.stale += 1
         return improved

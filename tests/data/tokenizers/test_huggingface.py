@@ -13,6 +13,7 @@ import pytest
 from glassformer.data.tokenizers import huggingface
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
+from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.foundation.errors import DataError
 
 BERT: dict[str, Any] = {
@@ -70,6 +71,18 @@ def test_texts_are_neither_cut_nor_padded() -> None:
 def test_roles_are_known_by_name() -> None:
     tokenizer = bert()
     assert (tokenizer.start_id, tokenizer.stop_id, tokenizer.pad_id, tokenizer.unknown_id) == (2, 3, 0, 1)
+
+
+def test_its_own_mask_is_the_mark_of_objectives() -> None:
+    """Unless an older run has added one, which stays the one it was trained with."""
+    document = bert().document
+    token = {**document["added_tokens"][0], "content": "[MASK]", "id": 8}
+    own = HuggingFaceTokenizer({**document, "added_tokens": [*document["added_tokens"], token]})
+    assert own.with_marks(["<mask>"]) is own
+    assert own.mark_id("<mask>") == own.with_marks(["<answer>", "<mask>"]).mark_id("<mask>") == 8
+    older = MarkedTokenizer(own, ["<mask>"])
+    assert older.mark_id("<mask>") == older.with_marks(["<answer>", "<mask>"]).mark_id("<mask>") == own.size
+    assert bert().with_marks(["<mask>"]).size == bert().size + 1
 
 
 def test_bytes_of_folded_words_are_not_known() -> None:

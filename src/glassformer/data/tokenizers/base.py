@@ -21,6 +21,10 @@ Progress = Callable[[int], None]
 """Called with the number of bytes of text done since the last call."""
 
 
+MASK = "<mask>"
+"""The mark that stands for a hidden token."""
+
+
 class Tokenizer(ABC):
     """Text to ids and back. Immutable once made; equal files encode equally."""
 
@@ -30,6 +34,7 @@ class Tokenizer(ABC):
     stop_id: int | None = None
     unknown_id: int | None = None
     pad_id: int | None = None
+    mask_id: int | None = None  # of a tokenizer whose text has a mask of its own ([MASK]); it then is the mark MASK
     marks: tuple[str, ...] = ()  # special tokens of objectives; their ids are the last ones
 
     @property
@@ -44,6 +49,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids``; an id out of range is a ``DataError``."""
+
+    def settled(self, ids: Sequence[int]) -> int:
+        """How many of ``ids``, from the first on, have a text that no later id can change."""
+        return len(ids)
 
     @abstractmethod
     def token_text(self, token_id: int) -> str:
@@ -83,11 +92,14 @@ class Tokenizer(ABC):
         """This tokenizer with these special tokens after all its ids; those it has already keep theirs."""
         from glassformer.data.tokenizers.marked import MarkedTokenizer  # a kind like the others: it imports this file
 
-        new = [mark for mark in dict.fromkeys(marks) if mark not in self.marks]
+        has = (*self.marks, *((MASK,) if self.mask_id is not None else ()))
+        new = [mark for mark in dict.fromkeys(marks) if mark not in has]
         return MarkedTokenizer(self, new) if new else self
 
     def mark_id(self, mark: str) -> int:
-        """The id of one of ``marks``."""
+        """The id of one of ``marks``, or of the tokenizer's own mask."""
+        if mark == MASK and mark not in self.marks and self.mask_id is not None:
+            return self.mask_id
         if mark not in self.marks:
             raise DataError(
                 f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); an objective that needs it "

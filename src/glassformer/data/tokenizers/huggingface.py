@@ -27,6 +27,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "start": ("<s>", "<bos>", "[CLS]", "<|startoftext|>", "<|begin_of_text|>"),
     "stop": ("<|endoftext|>", "</s>", "<eos>", "[SEP]", "<|end_of_text|>"),
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "mask": ("[MASK]", "<mask>"),
 }
 """A special token's role is its name: files do not say it in any other way."""
 
@@ -47,7 +48,7 @@ class FastTokenizer(Tokenizer, ABC):
             raise DataError(
                 f"The vocabulary has the ids 0 to {self._size - 1}; at least one and at most {MAX_SIZE} can be used."
             )
-        self.start_id, self.stop_id, self.pad_id = (self._role(role) for role in ("start", "stop", "pad"))
+        self.start_id, self.stop_id, self.pad_id, self.mask_id = (self._role(role) for role in ROLES)
         model = self.document["model"]  # WordPiece and BPE name the unknown token, Unigram numbers it
         self.unknown_id = vocabulary.get(model.get("unk_token"), model.get("unk_id"))
 

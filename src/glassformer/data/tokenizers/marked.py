@@ -30,12 +30,8 @@ class MarkedTokenizer(Tokenizer):
             raise DataError(f"The marks {list(marks)} of a tokenizer must be different names that are not empty.")
         self.inner: Tokenizer = inner
         self.marks = tuple(marks)
-        self.start_id, self.stop_id, self.unknown_id, self.pad_id = (
-            inner.start_id,
-            inner.stop_id,
-            inner.unknown_id,
-            inner.pad_id,
-        )
+        self.start_id, self.stop_id, self.unknown_id = inner.start_id, inner.stop_id, inner.unknown_id
+        self.pad_id, self.mask_id = inner.pad_id, inner.mask_id
         self.revision = inner.revision  # type: ignore[misc]
         self.dropped = getattr(inner, "dropped", 0)
 
@@ -60,6 +56,11 @@ class MarkedTokenizer(Tokenizer):
             of_run = list(run)
             parts.append("".join(map(self.token_text, of_run)) if is_mark else self.inner.decode(of_run))
         return "".join(parts)
+
+    def settled(self, ids: Sequence[int]) -> int:
+        own = range(self.inner.size, self.size)
+        begin = next((at for at in range(len(ids), 0, -1) if ids[at - 1] in own), 0)  # what stands before a mark is done
+        return begin + self.inner.settled(ids[begin:])
 
     def token_text(self, token_id: int) -> str:
         self.check_ids([token_id])
