@@ -67,7 +67,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A draft beside ``folder``, which may be absent or empty, and which it becomes once all is written; else nothing is left."""
+    """A draft beside ``folder`` (absent or empty), which it becomes once all is written; of a failure nothing is left."""
     with room_on_disk(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
