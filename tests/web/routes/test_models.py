@@ -39,6 +39,12 @@ def test_a_run_that_answers_nothing_says_so(page) -> None:
     assert answer.json()["error"].endswith(".")
 
 
+def test_beams_are_bounded(page) -> None:
+    for beams in (0, 10**7):
+        answer = page.post("/api/ask", json={"run": "run", "questions": ["Where?"], "beams": beams})
+        assert (answer.status_code, answer.json()["error"]) == (400, f"beams={beams} cannot be used here: give 1 to 100.")
+
+
 def test_tokens(page, trained_folder) -> None:
     found = page.get("/api/tokens", params={"run": "run", "text": "the cat"}).json()
     tokenizer = load_tokenizer(trained_folder / "run" / "tokenizer.json")

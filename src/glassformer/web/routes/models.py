@@ -18,6 +18,8 @@ from glassformer.web.replies import body, dumped, error_reply, reply, text_of, w
 
 LONGEST_TEXT = 20_000
 """Characters of a text that is shown in tokens."""
+MOST_BEAMS = 100
+"""Answers that are searched for at once."""
 LONGEST_WORD, MOST_SYMBOLS = 200, 1000
 """Symbols of a word, and of all words, whose merges are shown one by one: what that takes grows with a word's square."""
 
@@ -95,6 +97,8 @@ async def ask(request: Request) -> Response:
     """The JSON that ``glassformer ask --json`` prints."""
     desk, wanted = desk_of(request), Question.parse(await body(request))
     directory = desk.place.run(wanted.run)
+    if not 1 <= wanted.beams <= MOST_BEAMS:
+        raise UsageError(f"beams={wanted.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
 
     def answer() -> dict[str, Any]:
         run = desk.workshop.run(directory)
