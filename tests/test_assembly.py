@@ -25,6 +25,7 @@ from glassformer.assembly import (
 from glassformer.experiment import train
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import sha256_of_file
+from glassformer.foundation.progress import SILENT
 from glassformer.recipe import load_recipe
 from glassformer.recipe_cost import plan
 from glassformer.runs.directory import RunDirectory
@@ -59,7 +60,7 @@ def labelled(tmp_path: Path) -> dict[str, Any]:
 class TestFromARun:
     def test_the_tokenizer_and_the_weights_are_the_parents(self, tiny, trained) -> None:
         recipe = load_recipe(tiny, {**LIKE_TRAINED, "init_from": str(trained)})
-        parent = Parent.read(trained)
+        parent = Parent.read(trained, SILENT.say)
         tokenizer = tokenizer_for(recipe)
         assert tokenizer.settings() == tokenizer_for(load_recipe(tiny), RunDirectory(trained)).settings()
         network, sentence = starting_network(recipe, prepare_data(recipe), parent)
@@ -73,7 +74,7 @@ class TestFromARun:
 
     def test_a_head_of_other_outputs_is_new_and_said(self, labelled, trained) -> None:
         recipe = load_recipe({**labelled, "init_from": str(trained)})
-        data, parent = prepare_data(recipe), Parent.read(trained)
+        data, parent = prepare_data(recipe), Parent.read(trained, SILENT.say)
         network, sentence = starting_network(recipe, data, parent)
         assert sentence is not None
         assert sentence.endswith("the head is new, since it gives other outputs.")
@@ -84,20 +85,28 @@ class TestFromARun:
     def test_ancestry_is_the_parent_and_then_its_own(self, trained, tmp_path) -> None:
         copy = RunDirectory(shutil.copytree(trained, tmp_path / "copy"))
         environment = copy.read_environment()
-        (own,) = Parent.read(copy.root).ancestry()
+        (own,) = Parent.read(copy.root, SILENT.say).ancestry()
         assert (own["run"], own["step"]) == (str(copy.root), 12)
         assert own["recipe_fingerprint"] == environment["recipe_fingerprint"]
         assert own["weights_sha256"] == sha256_of_file(copy.checkpoint(12) / "model.safetensors")
         copy.write_environment({**environment, "ancestry": [{"run": "older", "step": 3}]})
-        assert [one["run"] for one in Parent.read(copy.root).ancestry()] == [str(copy.root), "older"]
+        assert [one["run"] for one in Parent.read(copy.root, SILENT.say).ancestry()] == [str(copy.root), "older"]
 
     def test_a_run_without_a_checkpoint_is_a_sentence(self, trained, tmp_path) -> None:
         copy = shutil.copytree(trained, tmp_path / "copy")
         shutil.rmtree(copy / "checkpoints")
         with pytest.raises(RunError, match="has no whole checkpoint yet, so nothing can start from it"):
-            Parent.read(copy)
+            Parent.read(copy, SILENT.say)
         with pytest.raises(RunError, match="is not a run"):
-            Parent.read(tmp_path / "absent")
+            Parent.read(tmp_path / "absent", SILENT.say)
+
+    def test_a_damaged_newest_checkpoint_of_the_parent_is_named(self, tiny, trained, tmp_path, unchecked) -> None:
+        copy, listener = RunDirectory(shutil.copytree(trained, tmp_path / "copy")), Listener()
+        file = copy.checkpoint(12) / "model.safetensors"
+        file.write_bytes(b"")
+        run = train(tiny, set={**LIKE_TRAINED, "init_from": str(copy.root)}, out=tmp_path / "run", watch=listener)
+        assert run.ancestry[0]["step"] == 8
+        assert any(f"{file} is damaged" in said and "Using the checkpoint before it" in said for said in listener.said)
 
 
 class TestFromARecipe:
@@ -159,6 +168,8 @@ def test_steps_by_number_or_by_epochs(tiny) -> None:
     half = load_recipe(tiny, {"training.epochs": 1.5})
     assert number_of_steps(half, batches) == int(np.ceil(1.5 * batches.steps_per_epoch))
     assert number_of_steps(load_recipe(tiny, {"training.epochs": 1e-9}), batches) == 1
+    batches.windows, batches.batch_size = 7, 100
+    assert number_of_steps(load_recipe(tiny, {"training.epochs": 100.0}), batches) == 7  # 100 * 0.07 = 7.000000000000001
 
 
 def test_a_fresh_network_is_that_of_the_seed(tiny) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -350,6 +351,16 @@ def test_a_film_keeps_weights_and_changes_nothing_else(tiny, tmp_path) -> None:
     }
     train(tiny, set={"checkpoint.film": 4, "training.steps": 8}, out=filmed.root, resume=True)
     assert filmed.film() == [0, 1, 2, 6, 8]
+
+
+def test_a_film_forgets_what_is_trained_again(tiny, tmp_path) -> None:
+    """With another length the steps beyond the checkpoint that a run goes on from have other weights."""
+    changes = {"checkpoint.film": 4, "checkpoint.keep": 3}
+    run = RunDirectory(train(tiny, set=changes, out=tmp_path / "run").folder)
+    shutil.rmtree(run.checkpoint(6))
+    train(tiny, set={**changes, "training.steps": 20}, out=run.root, resume=True)
+    assert run.film() == [0, 1, 2, 4, 20]
+    assert not run.snapshot_manifest(6).exists()
 
 
 def test_a_recipe_without_a_film_does_not_mention_it(tiny) -> None:

@@ -192,6 +192,17 @@ def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
         load_recipe("docstrings-char", {"init_from": str(tmp_path)})
 
 
+def test_a_recipe_that_starts_from_itself_is_told_so(tiny, tmp_path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(dump_yaml({**tiny, "init_from": str(one)}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"leads back to itself: one\.yaml -> one\.yaml\. Name a run"):
+        load_recipe(one)
+    one.write_text(dump_yaml({**tiny, "init_from": str(two)}), encoding="utf-8")
+    two.write_text(dump_yaml({**tiny, "init_from": str(one)}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"leads back to itself: two\.yaml -> one\.yaml -> two\.yaml\. Name a run"):
+        load_recipe(one)
+
+
 def test_a_parent_reads_the_world_that_the_child_is_asked_about():
     child = load_recipe("world-finetune", {"data.set": {"kind": "world", "people": 70, "sound": 1.0}})
     assert parent_recipe(child).to_dict()["data"]["set"] == child.to_dict()["data"]["set"]

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -89,12 +90,16 @@ def test_a_run_copied_without_its_optimizer_is_read_from_its_weights(copy, train
     assert len(listener.said) == len({8, 12, run.checkpoint("best").step})
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(copy) -> None:
-    file = RunDirectory(copy).checkpoint(12) / "model.safetensors"
+def damage_weights(folder: Path, step: int) -> Path:
+    file = RunDirectory(folder).checkpoint(step) / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
+    return file
 
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(copy) -> None:
+    file = damage_weights(copy, 12)
     listener = Listener()
     run = load(copy, watch=listener)
     assert run.checkpoint("last").step == 8
@@ -192,6 +197,61 @@ def test_an_evaluation_is_measured_once_and_kept(copy, monkeypatch) -> None:
     again = gf.load(copy).evaluation()
     assert again.to_dict()["metrics"] == first.to_dict()["metrics"]
     assert again.units is not None
+
+
+def test_an_evaluation_is_kept_under_the_step_that_was_measured(copy, unchecked, monkeypatch) -> None:
+    """Not under that of a damaged checkpoint, which going on writes again."""
+    true = gf.load(copy).evaluation()
+    file = RunDirectory(copy).evaluation_file("validation", 12)
+    file.unlink()
+    damage_weights(copy, 12)
+    before = gf.load(copy).evaluation()
+    assert [found.name for found in file.parent.iterdir()] == ["validation-step-8.json"]
+    with monkeypatch.context() as once:
+        once.setattr(gf.Run, "evaluate", lambda *a, **o: pytest.fail("measured again"))
+        assert gf.load(copy).evaluation().step == before.step == 8
+
+    file.write_text((file.parent / "validation-step-8.json").read_text())  # as earlier versions named it
+    assert gf.load(copy).evaluation().step == 8
+    gf.train(copy, resume=True)
+    assert not file.exists()
+    again = gf.load(copy).evaluation()
+    assert (again.step, again.to_dict()["metrics"]) == (12, true.to_dict()["metrics"])
+    file.write_text((file.parent / "validation-step-8.json").read_text())
+    assert gf.load(copy).evaluation().step == 12
+
+
+class TestParentRow:
+    """The weights that a run started from, not what became of the parent since."""
+
+    CHANGES: ClassVar = {"model.width": 12, "model.dropout": 0.0, "training.steps": 2}
+
+    @pytest.fixture
+    def child(self, tiny, trained, tmp_path, unchecked, monkeypatch):
+        shutil.copytree(trained, tmp_path / "parent")
+        monkeypatch.chdir(tmp_path)
+        return gf.train(tiny, set={**self.CHANGES, "init_from": "parent"}, out=tmp_path / "child")
+
+    def test_it_stays_when_the_parent_trains_on(self, child, tmp_path) -> None:
+        first = child.evaluate().baselines["parent"]
+        gf.train(tmp_path / "parent", set={"training.steps": 16, "checkpoint.keep": 9}, resume=True)
+        assert gf.load(child.folder).evaluate().baselines["parent"] == first
+
+    def test_it_is_found_from_another_folder(self, child, tmp_path, monkeypatch) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        run, parent = gf.load(child.folder), gf.load(tmp_path / "parent")
+        assert "parent" in run.evaluate().baselines
+        assert torch.equal(run.network_at(0).embedding.weight, parent.model_at(12).embedding.weight)
+
+    def test_weights_that_are_gone_or_others_are_said(self, child, tmp_path) -> None:
+        manifest = RunDirectory(tmp_path / "parent").checkpoint(12) / "manifest.json"
+        listener, sums = Listener(), json.loads(manifest.read_text())
+        manifest.write_text(json.dumps({**sums, "sha256": {**sums["sha256"], "model.safetensors": "0"}}))
+        found = load(child.folder, watch=listener).evaluate()
+        assert "parent" not in found.baselines
+        assert "started from step 12 of parent, and those weights are not there" in listener.said[0]
+        assert listener.said[0] in found.notes
 
 
 def test_it_writes(trained) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from glassformer.data.prepare import Report
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.foundation.errors import GlassformerError, RunError, UsageError
+from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import prompt_ids
@@ -43,11 +43,11 @@ class Parent:
     checkpoint: Checkpoint
 
     @classmethod
-    def read(cls, folder: Path | str) -> Parent:
-        """The newest whole checkpoint of a run."""
+    def read(cls, folder: Path | str, say: Callable[[str], None]) -> Parent:
+        """The newest whole checkpoint of a run; a newer one that is damaged is said."""
         directory = RunDirectory(Path(folder))
         directory.require()
-        found = newest_to_read(directory, lambda sentence: None)
+        found = newest_to_read(directory, say)
         if found is None:
             raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")
         return cls(directory, found)
@@ -134,9 +134,9 @@ def put_back(directory: RunDirectory, network: Network, step: int) -> Network:
     if step:
         held = sorted({0, *directory.steps(), *directory.film()})
         raise RunError(f"{directory.root} has nothing of step {step}; it has {', '.join(map(str, held))}, and untrained.")
-    for parent in directory.read_environment().get("ancestry", [])[:1]:
-        found = load_to_read(RunDirectory(Path(parent["run"])).checkpoint(parent["step"]), lambda sentence: None)
-        take_weights(network, found.model, parent["run"])
+    if directory.read_environment().get("ancestry"):
+        parent = parent_at_start(directory)
+        take_weights(network, parent.checkpoint.model, str(parent.directory.root))
     return network
 
 
@@ -168,7 +168,8 @@ def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
     if recipe.training.steps is not None:
         return recipe.training.steps
     assert recipe.training.epochs is not None
-    return max(1, math.ceil(recipe.training.epochs * batches.steps_per_epoch))
+    steps = recipe.training.epochs * batches.steps_per_epoch
+    return max(1, math.ceil(round(steps, 6)))  # 100 epochs of 7 windows in 100 are 7 steps, not 7.000000000000001
 
 
 def chosen_metric(recipe: Recipe) -> Metric:
@@ -194,13 +195,21 @@ def kept_baselines(
     return fitted
 
 
-def parent_network(ancestry: Sequence[Mapping[str, Any]], num_outputs: int) -> Network | None:
-    """The network of the run that a run started from; None where it is not here any more, or gives other numbers."""
-    directory = RunDirectory(Path(ancestry[0]["run"]))
-    try:
-        parent, recipe = Parent.read(directory.root), Recipe.parse(directory.read_recipe())
-        size, outputs = load_tokenizer(directory.tokenizer_file).size, directory.read_environment().get("outputs")
-        network = restored_network(recipe, parent.checkpoint, vocabulary=size, outputs=outputs)
-    except GlassformerError:
-        return None
+def parent_at_start(directory: RunDirectory) -> Parent:
+    """The parent of a run with the very weights it started from, wherever the parent stands now."""
+    recorded = directory.read_environment()["ancestry"][0]
+    run, step, weights = Path(recorded["run"]), recorded["step"], recorded.get("weights_sha256")
+    for place in (run, directory.begun_in / run, directory.parent):  # a relative path counts from where the run began
+        parent = RunDirectory(place)
+        if step in parent.steps() and weights in (None, sums_of(parent, step)[MODEL]):
+            return Parent(parent, load_to_read(parent.checkpoint(step), lambda sentence: None))
+    raise RunError(f"{directory.root} started from step {step} of {run}, and those weights are not there any more.")
+
+
+def parent_network(directory: RunDirectory, num_outputs: int) -> Network | None:
+    """The network that a run started from; None where it gives other numbers."""
+    parent = parent_at_start(directory)
+    recipe, outputs = Recipe.parse(parent.directory.read_recipe()), parent.directory.read_environment().get("outputs")
+    size = load_tokenizer(parent.directory.tokenizer_file).size
+    network = restored_network(recipe, parent.checkpoint, vocabulary=size, outputs=outputs)
     return network.eval() if network.dims.num_outputs == num_outputs else None

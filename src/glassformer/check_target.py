@@ -86,7 +86,7 @@ def resolve(
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
         runtime, laws = _runtime(recipe), recipe.objective.laws
-        parent = Parent.read(recipe.init_from) if recipe.init_from is not None and is_run(recipe.init_from) else None
+        parent = Parent.read(recipe.init_from, watch.say) if recipe.init_from and is_run(recipe.init_from) else None
         network, _ = starting_network(recipe, prepare_data(recipe), parent)
         return network.to(runtime.device), runtime, laws
     return target, None, frozenset()

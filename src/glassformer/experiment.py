@@ -255,7 +255,7 @@ def _parent(
     if recipe.init_from is None:
         return None
     if is_run(recipe.init_from):
-        return Parent.read(recipe.init_from)
+        return Parent.read(recipe.init_from, watch.say)
     directory = RunDirectory(folder.parent)
     if not directory.exists() or directory.read_state()["status"] != "finished":
         watch.say(f"Training the parent first: {recipe.init_from}, in {directory.root}.")
@@ -269,7 +269,7 @@ def _parent(
             threads=threads,
             watch=watch,
         )
-    return Parent.read(directory.root)
+    return Parent.read(directory.root, watch.say)
 
 
 def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Watcher) -> PreparedData:

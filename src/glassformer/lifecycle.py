@@ -131,6 +131,8 @@ def beginning_of(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: W
 def rewind(folder: RunDirectory, step: int) -> None:
     """Forgets what an earlier process did beyond ``step``: it is done again. Nothing is touched before all is known to fit."""
     discard_after(folder, step)
+    for file in folder.files_after(step):
+        file.unlink()
     MetricsLog(folder.metrics_file).cut_after(step)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -139,8 +139,11 @@ def _data_of_parent(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]
     return {**data, "set": own} if same_kind else data
 
 
-def _with_tokenizer_of_parent(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe that names no tokenizer takes its parent's; one that names another is refused."""
+def _with_tokenizer_of_parent(values: Mapping[str, Any], before_it: Sequence[Path] = ()) -> dict[str, Any]:
+    """A recipe that names no tokenizer takes its parent's; one that names another is refused.
+
+    ``before_it``: the files of the recipes that led here; one that leads back to itself is refused.
+    """
     place = values.get("init_from")
     if not isinstance(place, str):
         return dict(values)
@@ -149,7 +152,16 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any]) -> dict[str, Any]:
             f"init_from={place} is the folder of a Hugging Face model. Make it a run first "
             f"(glassformer import {place} --out RUN), then give init_from=RUN."
         )
-    before = RunDirectory(Path(place)).read_recipe() if is_run(place) else _with_tokenizer_of_parent(recipe_values(place))
+    if is_run(place):
+        before = RunDirectory(Path(place)).read_recipe()
+    else:
+        way = [*before_it, recipe_file(place).resolve()]
+        if way[-1] in before_it:
+            names = " -> ".join(file.name for file in way)
+            raise ConfigError(
+                f"init_from={place} leads back to itself: {names}. Name a run, or a recipe without such a circle."
+            )
+        before = _with_tokenizer_of_parent(recipe_values(place), way)
     theirs = before.get("tokenizer", "char")
     own = values.get("tokenizer")
     if own is not None and TOKENIZERS.parse(own) != TOKENIZERS.parse(theirs):

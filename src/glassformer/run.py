@@ -17,12 +17,12 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, rule_of
+from glassformer.evaluation.kept_evaluation import keep_evaluation, kept_evaluation
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, DataError, RunError, UsageError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device, generation_precision
@@ -36,7 +36,7 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, load_to_read, newest_to_read, step_named
+from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -117,21 +117,12 @@ class Run:
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
         """``last``, ``best``, or a step. Where no optimizer file is whole, the weights alone; that is said."""
         if which == "last":
-            found = newest_to_read(self.directory, self._say_once)
-            if found is None:
-                raise RunError(f"{self.folder} has no whole checkpoint yet.")
-            return found
+            return last_checkpoint(self.directory, self._say_once)
         return load_to_read(self.directory.checkpoint(self._step_of(which)), self._say_once)
 
     def _step_of(self, which: str | int) -> int:
         """The step that ``best`` or a number names."""
-        return step_named(self.directory, which, self._best_step)
-
-    def _best_step(self) -> int | None:
-        """Of a finished run what its end says: its last evaluation may have come after its last checkpoint."""
-        state = self.directory.read_state()
-        at_end = state.get("best_step") if state["status"] == "finished" else None
-        return at_end if at_end in self.directory.steps() else self.checkpoint("last").state.get("best_step")
+        return step_named(self.directory, which, self._say_once)
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
@@ -226,17 +217,12 @@ class Run:
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the sums by unit."""
-        steps = self.directory.steps()
-        if not steps:
-            raise RunError(f"{self.folder} has no whole checkpoint yet.")
-        file = self.directory.evaluation_file(split, steps[-1])
-        if not file.is_file():
-            result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-            try:
-                write_json(file, {"schema": RunDirectory.SCHEMA, **result.kept()})
-            except PermissionError:  # a run that may only be read: measured again next time
-                return result
-        return Evaluation.from_dict(read_json(file))
+        kept = kept_evaluation(self.directory, split, max(self.directory.steps(), default=0))
+        kept = kept or kept_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
+        if kept is not None:
+            return kept
+        result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
+        return keep_evaluation(self.directory, split, result)
 
     def against(self, other: Run, split: str | None = None, **how: Any) -> TwoCheckpoints:
         """This run against another on the same items, for metrics of right and wrong (McNemar); ``how``: as in ``evaluate``."""
@@ -261,8 +247,7 @@ class Run:
         items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
         if predictions is not None:
             evaluator.write_predictions(Path(predictions), *(items[text] for text in given))
-        said = tuple(self._said)
-        return [evaluator.measure(text, items[text], notes=said, watch=watch) for text in given]
+        return [evaluator.measure(text, items[text], notes=tuple(self._said), watch=watch) for text in given]
 
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
         """Nats of every predicted token of ``text``, float64: all its tokens but the first, which has nothing before it."""
@@ -303,28 +288,28 @@ class Run:
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
-            self._untrained_for(device),
+            self._row_for("untrained model", self.untrained, device),
             self.baselines(),
             assembly.tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._parent_for(device),
+            parent=self._row_for("parent", self._parent, device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
 
-    def _parent_for(self, device: torch.device) -> Any:
-        network = assembly.parent_network(self.ancestry, self.untrained().dims.num_outputs) if self.ancestry else None
-        return None if network is None else network.to(device)
+    def _parent(self) -> Any:
+        return assembly.parent_network(self.directory, self.untrained().dims.num_outputs) if self.ancestry else None
 
-    def _untrained_for(self, device: torch.device) -> Any:
-        """The untrained model; None (and said) where it needs training data that are not here."""
+    def _row_for(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
+        """A network to stand beside the model in the table; None (and said) where weights or data it needs are not here."""
         try:
-            return self.untrained().to(device)
-        except DataError as error:
-            self._say_once(f"{error} The untrained model is left out of the table.")
+            found = network()
+        except GlassformerError as error:
+            self._say_once(f"{error} The {what} is left out of the table.")
             return None
+        return None if found is None else found.to(device)
 
     def baselines(self) -> dict[str, Baseline]:
         """The fitted baselines that the run keeps; fitted on the training data where it has none."""

@@ -237,6 +237,35 @@ def test_a_bad_recipe_is_refused_while_one_types(open_page, server, folder) -> N
     assert not (folder / ".page").exists()  # nothing was started
 
 
+FORM = """async ([model, changes]) => {
+  const { recipeForm } = await import("/static/form.js");
+  const found = await (await fetch("/api/recipe/schema?base=docstrings-char")).json();
+  const form = recipeForm(found.schema, { ...found.recipe, model: model || found.recipe.model }, () => {});
+  for (const [key, value] of changes) {
+    const control = form.element.querySelector(`[data-key="${key}"]`);
+    control.value = value;
+    control.dispatchEvent(new Event(control.tagName === "SELECT" ? "change" : "input"));
+  }
+  return form.changes();
+}"""
+
+
+def test_what_the_form_shows_is_what_it_sends(open_page, server) -> None:
+    page = open_page()
+    norm, eps, positions = "model.norm", "model.norm.eps", "model.positions"
+    for model, changes, expected in (
+        (None, [(eps, "0.5")], {eps: 0.5}),
+        (None, [(eps, "0.5"), (norm, "rms")], {norm: "rms"}),
+        (None, [(eps, "0.5"), (norm, "rms"), (norm, "layer")], {}),  # drawn anew, as the recipe has it
+        (None, [(eps, "0.5"), ("model", "pretrained"), ("model", "transformer")], {}),
+        (None, [(norm, "rms"), (eps, "0.5"), (positions, "t5")], {norm: {"kind": "rms", "eps": 0.5}, positions: "t5"}),
+        # a part of another variant that is left as it is by default, with a setting of its own
+        ({"kind": "pretrained"}, [("model", "transformer"), (eps, "0.5")],
+         {"model": {"kind": "transformer", "norm": {"kind": "layer", "eps": 0.5}}}),
+    ):  # fmt: skip
+        assert page.evaluate(FORM, [model, changes]) == expected, changes
+
+
 def test_damaged_deleted_and_hostile_runs(open_page, server, folder, make_hostile) -> None:
     evil = make_hostile(folder)
     (folder / "pairs" / "recipe.yaml").write_text("schema: 1\nmodel: [")
@@ -297,10 +326,11 @@ def test_two_pages_at_once(open_page, server, folder) -> None:
     two.goto(server.at("run/letters"))
     one.get_by_role("row", name=re.compile("^softmax")).wait_for()
     two.get_by_text(re.compile(r"validation_loss: [\d.]+ at step 60")).first.wait_for()
-    run.write_state("running", step=1)  # by this very process: it is alive
-    two.goto(server.at("run/later"))
-    two.get_by_text("running", exact=True).wait_for()
-    run.write_state("finished", step=2)
+    with run.held():
+        run.write_state("running", step=1)
+        two.goto(server.at("run/later"))
+        two.get_by_text("running", exact=True).wait_for()
+        run.write_state("finished", step=2)
     two.get_by_text("finished", exact=True).wait_for()
     one.goto(server.at("runs"))
     one.get_by_role("row", name=re.compile("later finished 2 ")).wait_for()

@@ -51,6 +51,12 @@ def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:
     assert Labels(files(tmp_path, text)).label_names == tuple(str(n) for n in range(12))
 
 
+@pytest.mark.parametrize("odd", ["²", "--5"])
+def test_what_only_looks_like_a_number_is_a_word(tmp_path: Path, odd: str) -> None:
+    text = "".join(f"{(odd, '10', '-2')[n % 3]} word {n}\n" for n in range(60))
+    assert Labels(files(tmp_path, text)).label_names == ("-2", "10", odd)
+
+
 def test_an_unknown_label_in_the_validation_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"validation.txt, line 2: the label 'great' does not occur in the training texts"):
         Labels(files(tmp_path, TRAIN, validation="good a\ngreat b\n"))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.stop_strings import StopStrings
 from glassformer.data.streams import PiecesOfText
+from glassformer.data.tokenizers.word import WordTokenizer
 
 
 def decode(ids) -> str:
@@ -36,6 +37,15 @@ def test_what_may_become_a_stop_string_is_held_back() -> None:
     assert pieces_of("a<enb", ("<end>",)) == ["a", "<enb"]
     assert pieces_of("a<end>never", ("<end>",)) == ["a"]
     assert pieces_of("a<en", ("<end>",)) == ["a", "<en"]  # handed on when nothing follows
+
+
+def test_what_later_ids_may_change_is_held_back() -> None:
+    tokenizer, pieces = WordTokenizer(["the", "'", "cat", "said"]), list[str]()
+    stream = PiecesOfText(tokenizer.decode, pieces.append, StopStrings(tokenizer.decode, []), tokenizer.settled)
+    for token_id in tokenizer.encode("the ' cat ' said"):
+        stream(0, token_id)
+    stream.finish()
+    assert pieces == ["the", " 'cat'", " said"]
 
 
 def test_several_stop_strings() -> None:

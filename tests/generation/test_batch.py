@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import pytest
 import torch
-from torch import nn
 
 from glassformer.foundation.errors import Diverged
 from glassformer.generation import batch
 from glassformer.generation.batch import CAUTION, COMPARED, SLACK, BatchDecoder, learn_rounding, modules_of, rounds_as_float32
 from glassformer.generation.reference import next_scores
 from glassformer.generation.sampling import Sampling
-from glassformer.model.attention import split_heads
 from glassformer.model.config import ModelConfig
-from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import Mixer
 from glassformer.model.transformer import build_model
 
 VOCABULARY, CONTEXT = 23, 18
@@ -106,60 +100,9 @@ def test_the_slack_follows_the_largest_difference_seen():
     assert float(slack) == pytest.approx(CAUTION * 0.001 / 4, rel=1e-3)
 
 
-class RunningMean(Mixer):
-    """A recurrent mixer in one class: its state is a decayed sum of what it has read, and its cache is that state."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads, self.values = heads, nn.Linear(width, width)
-
-    def new_cache(self, placement):
-        return StateCache(placement)
-
-    def forward(self, x_BTD, context, positions, cache):
-        v_BHTE = split_heads(self.values(x_BTD), self.heads)
-        state_BHE = torch.zeros_like(v_BHTE[:, :, 0]) if cache is None else cache.begin(v_BHTE[:, :, 0])
-        steps = []
-        for v_BHE in v_BHTE.unbind(2):
-            state_BHE = 0.8 * state_BHE + v_BHE
-            steps.append(state_BHE)
-        if cache is not None:
-            cache.end(state_BHE)
-        return torch.stack(steps, dim=2)
-
-
-class StateCache(LayerCache):
-    rewinds: ClassVar[bool] = False
-
-    def __init__(self, placement) -> None:
-        self.placement, self.state = placement, None
-
-    def begin(self, like_BHE):
-        if self.state is None:
-            self.state = like_BHE.new_zeros(self.placement.rows or len(like_BHE), *like_BHE.shape[1:])
-        whole = self.placement.position_ids_BT is None
-        return torch.zeros_like(like_BHE) if whole else self.state[: len(like_BHE)]
-
-    def end(self, state_BHE) -> None:
-        rows = self.placement.whole_rows if self.placement.position_ids_BT is None else slice(len(state_BHE))
-        self.state[rows] = state_BHE
-
-    def clear(self) -> None:
-        self.state = None
-
-    def move_rows(self, to_N, from_N) -> None:
-        if self.state is not None:
-            self.state[to_N] = self.state[from_N]
-
-
-def test_a_recurrent_mixer_brings_its_own_cache(loud_model, make_sequences, by_reference):
+def test_a_recurrent_mixer_brings_its_own_cache(loud_model, recurrent_mixers, make_sequences, by_reference):
     """Rows of different lengths, windows that move, rows that change place: with state instead of keys and values."""
-    recurrent = loud_model(VOCABULARY, width=24, heads=3, context=CONTEXT)
-    for number, block in enumerate(recurrent.blocks):
-        block.attention.mixer = RunningMean(24, 3)
-        torch.manual_seed(number)
-        nn.init.normal_(block.attention.mixer.values.weight)
-    recurrent.requires_grad_(False)
+    recurrent = recurrent_mixers(loud_model(VOCABULARY, width=24, heads=3, context=CONTEXT))
     assert not recurrent.new_cache().rewinds
     expected = by_reference(recurrent, make_sequences(7), Sampling())
     assert run(recurrent, make_sequences(7), Sampling(), rows=3) == expected

@@ -71,6 +71,12 @@ class TestByHand:
     def test_greedy_takes_the_best(self):
         assert choose_one(torch.tensor([[0.1, 2.0, -3.0, 1.9]]), GREEDY) == (1, True)
 
+    @pytest.mark.parametrize("temperature", [1e-3, 1e-38, 1e-40, 1e-46])
+    @pytest.mark.parametrize("top_p", [None, 0.9])
+    def test_the_smallest_temperatures_take_the_best(self, temperature, top_p):
+        """Also where scores divided by them would all be infinite."""
+        assert choose_one(torch.tensor([[0.1, 3.0, 2.0, 0.5]]), Sampling(temperature=temperature, top_p=top_p))[0] == 1
+
     def test_greedy_with_penalty_leaves_what_was_said(self):
         choice = choose(
             torch.tensor([[0.1, 2.0, -3.0, 1.9]]),

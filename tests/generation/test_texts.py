@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.data.tokenizers.char import CharTokenizerConfig
-from glassformer.data.tokenizers.word import WordTokenizerConfig
+from glassformer.data.tokenizers.word import WordTokenizer, WordTokenizerConfig
 from glassformer.generation.texts import generate_texts, prompt_ids
 
 LETTERS = "abcdefghij\n"
@@ -49,6 +49,15 @@ def test_pieces_are_the_text(network, tokenizer) -> None:
     (sample,) = generate_texts(network, tokenizer, ["ab"], seed=3, max_new_tokens=20, on_text=pieces.append)
     assert "".join(pieces) == sample.text
     assert len(pieces) > 1
+
+
+def test_pieces_of_words_are_the_text(loud_model) -> None:
+    """Whether a ' opens a quotation is known when another one comes."""
+    words, pieces = WordTokenizer(["the", "'", "cat"], marks=False), list[str]()
+    network = loud_model(words.size, width=12, heads=2, context=16, seed=4)
+    (sample,) = generate_texts(network, words, ["the"], seed=1, max_new_tokens=30, temperature=99.0, on_text=pieces.append)
+    assert sample.text.count("'") > 2
+    assert "".join(pieces) == sample.text
 
 
 def test_a_stop_string_ends_the_text_and_is_not_part_of_it(network, tokenizer) -> None:

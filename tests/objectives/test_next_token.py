@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.foundation.errors import DataError
 from glassformer.model.config import ModelConfig
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.transformer import build_model
@@ -13,18 +14,17 @@ from glassformer.objectives.next_token import NextTokenConfig
 
 
 class Text:
-    """Prepared data of one array of tokens."""
+    """Prepared data of one array of tokens for each split."""
 
-    def __init__(self, tokens_N: np.ndarray) -> None:
-        self.tokens = tokens_N
+    def __init__(self, tokens_N: np.ndarray, **others: np.ndarray) -> None:
+        self.tokens, self.others, self.names = tokens_N, others, ["train", *others]
 
     def part(self, name: str) -> Text:
         assert name == "text"
         return self
 
     def split(self, name: str) -> Text:
-        assert name == "train"
-        return self
+        return self if name == "train" else Text(self.others[name])
 
 
 def batches(tokens: np.ndarray, **more: int):
@@ -35,6 +35,15 @@ def test_by_hand() -> None:
     batch = batches(np.arange(4, dtype=np.uint8), context=3, batch_size=2, seed=0).batch(0)
     assert batch["ids"].tolist() == [[0, 1, 2], [0, 1, 2]]
     assert batch["targets"].tolist() == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_a_validation_text_in_which_nothing_is_predicted_is_refused() -> None:
+    """Its loss would be 0: perfect, and the best checkpoint."""
+    tokens = np.arange(9, dtype=np.uint8)
+    for few in (0, 1):
+        with pytest.raises(DataError, match=rf"The validation text has {few} tokens?, but .* needs at least 2; give more"):
+            NextTokenConfig().batches(Text(tokens, validation=tokens[:few]), context=3, batch_size=2, seed=0)
+    NextTokenConfig().batches(Text(tokens, validation=tokens[:2], test=tokens[:1]), context=3, batch_size=2, seed=0)
 
 
 def test_nothing_is_ignored_and_the_same_seed_gives_the_same_batch() -> None:

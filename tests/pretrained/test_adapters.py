@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import DiskFull, UsageError
 from glassformer.networks.pretrained import PretrainedConfig
+from glassformer.pretrained import adapters
 from glassformer.pretrained.adapters import save_adapter, save_merged
 
 transformers = pytest.importorskip("transformers")
@@ -95,3 +97,19 @@ def test_what_cannot_be_exported_is_said(bert_folder: Path, tmp_path: Path) -> N
         save_merged(tuned(bert_folder, tuning={"kind": "prompt", "length": 5}), tmp_path / "a", label_names=["a", "b", "c"])
     with pytest.raises(UsageError, match="has no adapter"):
         save_adapter(tuned(bert_folder, tuning="full"), tmp_path / "b", label_names=["a", "b", "c"])
+
+
+def test_an_export_is_whole_or_absent(bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, out = tuned(bert_folder, tuning="full", pool="own"), tmp_path / "plain"
+
+    def full_disk(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(adapters, "_save", full_disk)
+        with pytest.raises(DiskFull):
+            network.save_pretrained(out, label_names=["a", "b", "c"])
+    assert list(tmp_path.iterdir()) == []
+    network.save_pretrained(out, label_names=["a", "b", "c"])
+    assert {"config.json", "model.safetensors"} <= {file.name for file in out.iterdir()}
+    assert list(tmp_path.iterdir()) == [out]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 from glassformer.runs.curves import Curves
 from glassformer.runs.records import MetricsLog
@@ -65,3 +66,38 @@ def test_thinning_loses_no_spike(tmp_path) -> None:
     assert (found["step"][0], found["step"][-1], found["of"]) == (0, 19_999, 20_000)
     near = curves.thinned("loss", low=7770, high=7780, points=400)
     assert near["step"] == list(range(7769, 7782))
+
+
+def test_read_and_thinned_by_several_threads_at_once(tmp_path) -> None:
+    file, faults = tmp_path / "metrics.jsonl", []
+    file.write_text("".join(f'{{"step": {step}, "loss": 1.5}}\n' for step in range(20_000)))
+    curves, done = Curves(file), threading.Event()
+    curves.update()
+
+    def thin() -> None:
+        while not done.is_set():
+            try:
+                curves.thinned("loss")
+            except Exception as error:
+                faults.append(error)
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                curves.update()
+            except Exception as error:
+                faults.append(error)
+
+    threads = [threading.Thread(target=work) for work in (thin, thin, read)]
+    for thread in threads:
+        thread.start()
+    steps = range(20_000, 22_000)
+    for step in steps:
+        with file.open("a") as stream:
+            stream.write(f'{{"step": {step}, "loss": 1.5}}\n')
+    done.set()
+    for thread in threads:
+        thread.join()
+    curves.update()
+    assert faults == []
+    assert curves.thinned("loss", points=10**6)["step"] == list(range(steps.stop))

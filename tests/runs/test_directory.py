@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 
 import pytest
 
@@ -131,3 +132,17 @@ def test_finding_runs(tmp_path) -> None:
     assert [run.root for run in find_runs(tmp_path / "b" / "c")] == [tmp_path / "b" / "c"]
     with pytest.raises(RunError, match="absent is not a folder"):
         find_runs(tmp_path / "absent")
+
+
+def test_who_works_here_where_the_disk_has_no_locks(tmp_path, monkeypatch) -> None:
+    run = RunDirectory(tmp_path)
+    monkeypatch.setattr("glassformer.runs.directory.is_held", lambda file: None)
+    assert not run.in_use()
+    for text, expected in {
+        f"{os.getpid()} {platform.node()}": True,
+        f"999999999 {platform.node()}": False,
+        f"{10**30} {platform.node()}": False,
+        f"999999999 {platform.node()}-2": True,  # its lock file is all that can be known of it
+    }.items():
+        run.lock_file.write_text(text)
+        assert run.in_use() is expected, text

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from glassformer.runs.directory import RunDirectory
@@ -65,15 +62,16 @@ def test_one_run_by_its_own_folder(tmp_path) -> None:
     assert overview(tmp_path / "a")["differing"] == []
 
 
-def test_a_process_that_is_gone_was_killed(tmp_path) -> None:
-    run = made(tmp_path / "a", status="running")
+def test_running_is_a_run_whose_lock_is_held(tmp_path) -> None:
+    """Not one whose number some process has: numbers are given again, and another machine has its own."""
+    run = made(tmp_path / "a", status="running")  # with the number of this very process, which trains nothing
     (run.checkpoint(7)).mkdir(parents=True)
-    assert progress_of(run)["status"] == "running"
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    state = run.state_file.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {gone.pid}')
-    run.state_file.write_text(state)
     assert (progress_of(run)["status"], progress_of(run)["step"]) == ("killed", 7)
+    with run.held():
+        assert progress_of(run)["status"] == "running"
+        run.lock_file.write_text("999999999 another-machine")
+        assert progress_of(run)["status"] == "running"
+    assert progress_of(run)["status"] == "killed"
 
 
 def test_a_loss_that_is_not_finite_is_no_number_in_the_table(tmp_path) -> None:

@@ -115,6 +115,12 @@ class TestAnswersThatAreAllWon:
         bound = interval(two_way_effects(-np.ones((N, 50))), 0.95, ACCURACY)
         assert (bound.low, bound.high) == pytest.approx((-1.0, 2 * (1 - 0.025 ** (1 / 50)) - 1))
 
+    def test_the_same_through_a_whole_verdict(self):
+        found = decide(Trials("base", np.zeros((8, 50))), [Trials("change", np.ones((8, 50)))], Rules((8,), ACCURACY))[0]
+        assert found.difference.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 50)))
+        few = decide(Trials("base", np.zeros((8, 3))), [Trials("change", np.ones((8, 3)))], Rules((8,), ACCURACY))[0]
+        assert "Documents are too few: more text is needed, not more seeds." in few.sentence
+
     def test_nothing_changes_for_many_that_differ(self):
         rng = np.random.default_rng(0)
         effects = two_way_effects(rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=(N, 300)))

@@ -9,6 +9,8 @@ import pytest
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.recipe import built_in_recipes, load_recipe
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.finding import find_plan, several_bases
 
 
@@ -33,6 +35,14 @@ class TestPlans:
         plan, _, _ = find_plan("docstrings-char", {"model.positions": ["alibi"]}, cross=False, set={})
         assert plan.base == "docstrings-char"
         assert len(find_plan("positions", None, cross=False, set={})[0].changes) == 6
+
+    def test_a_run_called_like_the_base_is_not_taken_for_it(self, recipe, tmp_path, monkeypatch):
+        RunDirectory(tmp_path / "docstrings-char").write_recipe(recipe)
+        monkeypatch.chdir(tmp_path)
+        file = built_in_recipes()["docstrings-char"]
+        plan, resolve, _ = find_plan(str(file), {"model.positions": ["alibi"]}, cross=False, set={})
+        assert plan.base == "docstrings-char"
+        assert resolve({})["model"]["width"] == load_recipe(file).model.width != recipe["model"]["width"]
 
     def test_the_product_of_several_changes(self):
         vary = {"model.positions": ["alibi", "none"], "model.merge": ["shift"]}

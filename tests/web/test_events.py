@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 
-from glassformer.web.events import MOST_WAITING, Hub, Topic
+from glassformer.web.events import MOST_WAITING, Hub, Look, Topic
 
 
 def test_everybody_gets_what_one_look_found() -> None:
@@ -38,7 +39,7 @@ def test_everybody_gets_what_one_look_found() -> None:
 
 def test_a_slow_reader_is_told_to_read_again() -> None:
     async def journey() -> list[str]:
-        topic = Topic(lambda: None, 1.0)
+        topic = Topic(lambda: lambda: None, 1.0)
         queue: asyncio.Queue[str] = asyncio.Queue()
         topic.readers.add(queue)
         for number in range(MOST_WAITING + 1):
@@ -63,3 +64,34 @@ def test_a_look_that_takes_long_is_taken_seldom() -> None:
         return looks[0]
 
     assert asyncio.run(journey()) == 1  # the next would come after ten times as long
+
+
+def test_opening_a_topic_holds_up_nobody() -> None:
+    """The first look at a long run reads all of its records: not in the thread that answers all requests."""
+    opened: list[threading.Thread] = []
+
+    def look() -> Look:
+        opened.append(threading.current_thread())
+        if len(opened) == 1:
+            raise ValueError("damaged")
+        time.sleep(0.1)
+        return lambda: {"n": len(opened)}
+
+    async def journey() -> tuple[list[str], float]:
+        hub = Hub()
+        streams = [hub._events("topic", look, 0.01) for _ in range(3)]
+        for stream in streams:
+            assert await anext(stream) == "retry: 1000\n\n"
+        heard = [await anext(streams[-1]) for _ in range(2)]
+        began = time.monotonic()
+        await anext(streams[-1])
+        rested = time.monotonic() - began
+        for stream in streams:
+            await stream.aclose()
+        return heard, rested
+
+    heard, rested = asyncio.run(journey())
+    assert heard == ['data: {"error": "damaged"}\n\n', 'data: {"n": 2}\n\n']
+    assert len(opened) == 2  # once for all readers, and once more after it had failed
+    assert threading.main_thread() not in opened
+    assert rested < 0.9  # opening took long, looking does not

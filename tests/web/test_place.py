@@ -34,3 +34,16 @@ def test_new_names_are_plain(folder, name) -> None:
     with pytest.raises(UsageError):
         Place(folder).new(name)
     assert Place(folder).new("my-run.2") == folder / "my-run.2"
+
+
+def test_a_new_name_leads_into_no_link_and_no_file(folder) -> None:
+    (folder.parent / "outside").mkdir()
+    (folder / "link").symlink_to(folder.parent / "outside")
+    (folder / "broken").symlink_to(folder.parent / "absent")
+    (folder / "file").write_text("")
+    for name in ("link", "link/new", "broken"):
+        with pytest.raises(UsageError, match="leads out of the folder"):
+            Place(folder).new(name)
+    for name in ("file", "file/new", "file/new/run"):
+        with pytest.raises(UsageError, match="'file' is a file"):
+            Place(folder).new(name)

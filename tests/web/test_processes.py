@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
+from glassformer.runs.directory import RunDirectory
 from glassformer.web.processes import Processes, began, stop_run
 
 
@@ -44,12 +46,43 @@ def test_another_process_with_the_same_number_is_left_alone(tmp_path: Path) -> N
         assert not processes.list()[0]["alive"]
         with pytest.raises(RunError):
             processes.stop("a")
-        with pytest.raises(RunError):
-            stop_run(other.pid)
         assert other.poll() is None
     finally:
         other.kill()
         other.wait()
+
+
+HOLDER = (
+    "import sys, time; from pathlib import Path; from glassformer.runs.directory import RunDirectory\n"
+    "with RunDirectory(Path(sys.argv[1])).held(): print('held', flush=True); time.sleep(60)"
+)
+
+
+def test_only_the_process_that_holds_a_run_is_stopped(folder: Path) -> None:
+    run = RunDirectory(folder / "one")
+    with pytest.raises(RunError, match="gone"):
+        stop_run(run)
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(run.root)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # glassformer"])
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        lock = run.lock_file.read_text()
+        write_json(run.state_file, {"status": "running", "pid": other.pid})  # as if it had been written on another machine
+        run.lock_file.write_text(f"{other.pid} another-machine")
+        with pytest.raises(RunError, match="on another-machine; stop it there"):
+            stop_run(run)
+        run.lock_file.write_text(lock)
+        stop_run(run)
+        assert holder.wait(60) == -signal.SIGTERM
+        with pytest.raises(RunError, match="gone"):  # the lock file is still there, with the number of a dead process
+            stop_run(run)
+        assert other.poll() is None
+    finally:
+        for one in (holder, other):
+            one.kill()
+            one.wait()
+        holder.stdout.close()  # type: ignore[union-attr]
 
 
 def test_a_dead_process_that_nobody_buried_is_dead() -> None:
@@ -64,5 +97,6 @@ def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
     processes.records.mkdir()
     (processes.records / "x.json").write_text("{")
     write_json(processes.records / "y.json", {"schema": 1})
+    write_json(processes.records / "z.json", {"schema": 1, "name": "z", "kind": "run", "pid": "abc", "command": []})
     assert processes.list() == []
     assert read_json(processes.records / "y.json") == {"schema": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 
 from starlette.responses import Response
 
@@ -14,6 +15,14 @@ from glassformer.web.replies import answered, dumped, error_reply, reply
 
 def test_no_nan_leaves_the_server() -> None:
     assert json.loads(dumped({"a": [1.5, float("nan")], "b": (float("inf"),)})) == {"a": [1.5, None], "b": [None]}
+
+
+def test_a_name_that_is_no_text_hides_no_other(client, folder) -> None:
+    os.rename(folder / "two", os.path.join(os.fsencode(folder), b"bad\xff"))
+    answer = client.get("/api/folder")
+    assert answer.status_code == 200
+    assert sorted(row["name"] for row in answer.json()["runs"]) == ["bad?", "one"]
+    assert dumped({"\udcff": ["\ud800x", "\U0001f600"]}) == '{"?": ["?x", "\U0001f600"]}'
 
 
 def test_errors_are_sentences() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from starlette.routing import Route
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from glassformer.runs.directory import RunDirectory
 from glassformer.web.security import POLICY, TOKEN_HEADER, allowed_hosts
@@ -130,7 +133,8 @@ def test_a_link_leads_nowhere(client, folder) -> None:
     assert [row["name"] for row in client.get("/api/folder").json()["runs"]] == ["one", "two"]
     (folder / "one" / "report.html").symlink_to(outside.report_file)
     assert client.get("/api/run/report", params={"run": "one"}).status_code == 404
-    assert client.post("/api/start", json={"base": "docstrings-char", "name": "up/new"}).status_code == 400
+    for name in ("up/new", "link"):
+        assert client.post("/api/start", json={"base": "docstrings-char", "name": name}).status_code == 400
     assert not (folder.parent / "new").exists()
 
 
@@ -146,6 +150,29 @@ def test_reading_changes_nothing(client, folder) -> None:
                 params = {"run": name, "study": name, "text": "a", "base": "docstrings-char", "maps": "x"}
                 client.request(method, path, params=params)
     assert state() == before
+
+
+def test_listening_everywhere_it_answers_to_addresses_and_its_own_name_only(folder) -> None:
+    """A name can be bent to this address by whoever owns it; an address cannot, nor the name of this machine."""
+    app = make_app(folder, token=TOKEN, host="0.0.0.0", port=PORT, warm=False)
+    client = TestClient(app, headers={TOKEN_HEADER: TOKEN})
+    name = socket.gethostname().lower()
+    for host in ("192.168.0.9", "[fe80::1]", "127.0.0.1", "localhost", name, name.upper(), f"{name}.local"):
+        assert client.get("/api/folder", headers={"host": f"{host}:{PORT}"}).status_code == 200, host
+        own = {"host": f"{host}:{PORT}", "origin": f"http://{host.lower()}:{PORT}"}
+        assert client.post("/api/byhand/plane", json={}, headers=own).status_code == 400, host  # got as far as the route
+        for origin in (f"http://10.0.0.66:{PORT}", f"http://evil.example:{PORT}", f"http://{host}:{PORT + 1}", "null"):
+            assert client.post("/api/byhand/plane", json={}, headers={**own, "origin": origin}).status_code == 403, origin
+    for host in ("evil.example", "192.168.0.9.evil.example", f"{name}.evil.example", "0x7f.1", "1", "", "[]", "192.168.0.9:1"):
+        assert client.get("/api/folder", headers={"host": f"{host}:{PORT}"}).status_code == 403, host
+    assert client.get("/api/folder", headers={"host": f"192.168.0.9:{PORT + 1}"}).status_code == 403
+    here = TestClient(make_app(folder, token=TOKEN, host="127.0.0.1", port=PORT, warm=False), headers={TOKEN_HEADER: TOKEN})
+    assert here.get("/api/folder", headers={"host": f"192.168.0.9:{PORT}"}).status_code == 403
+
+
+def test_a_web_socket_is_closed(bare) -> None:
+    with pytest.raises(WebSocketDisconnect), bare.websocket_connect("/api/folder"):
+        pass
 
 
 def test_listens_on_this_machine_only() -> None:

@@ -34,7 +34,7 @@ def as_number(name: str, value: Any) -> float:
 def as_matrix(name: str, value: Any, *, folder: Path | None = None) -> Array:
     """Rows of equal length from text, nested lists, an array or the name of a .npy or .csv file."""
     if isinstance(value, str):
-        value = read_numbers(name, value, folder) if _is_file_name(value) else _rows_from_text(name, value)
+        value = read_numbers(name, value, folder) if is_file_name(value) else _rows_from_text(name, value)
     elif isinstance(value, Path):
         value = read_numbers(name, str(value), folder)
     array = _array(name, value)
@@ -120,7 +120,8 @@ def _number_from_text(name: str, text: str) -> float:
         raise ConfigError(f"{name}: {text!r} is not a number; write numbers like 0.5, -2 or 1/3.") from None
 
 
-def _is_file_name(text: str) -> bool:
+def is_file_name(text: str) -> bool:
+    """Whether a text is the name of a file of numbers."""
     return text.strip().lower().endswith((".npy", ".csv"))
 
 

@@ -25,6 +25,9 @@ def command(
 
     The address holds a token; whoever has it can start work on this machine. Ctrl-C ends the page and nothing else.
     """
+    import socket
+
+    from glassformer.web.security import EVERYWHERE
     from glassformer.web.server import serve
 
     def tell(address: str) -> None:
@@ -33,7 +36,8 @@ def command(
         else:
             out().print(address, markup=False)
         if host not in ("127.0.0.1", "localhost", "::1"):
-            say(f"Listening on {host}: other machines can reach this page, and the token crosses the network unencrypted.")
+            called = f"its address or {socket.gethostname()}" if host in EVERYWHERE else host
+            say(f"Other machines can reach this page under {called}, and the token crosses the network unencrypted.")
         say("Ctrl-C ends the page; trainings that were started from it go on.")
         import sys
 

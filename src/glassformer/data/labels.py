@@ -390,6 +390,11 @@ def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
             f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels?",
             file=name,
         )
-    return sorted(
-        found, key=lambda label: (not label.lstrip("-").isdigit(), int(label) if label.lstrip("-").isdigit() else 0, label)
-    )
+    return sorted(found, key=_order)
+
+
+def _order(label: str) -> tuple[bool, int, str]:
+    try:
+        return False, int(label), label
+    except ValueError:
+        return True, 0, label

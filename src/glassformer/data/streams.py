@@ -12,16 +12,25 @@ Decode = Callable[[Sequence[int]], str]
 
 @final
 class PiecesOfText:
-    """Hands on what is certain of a growing text: no half characters, nothing that may turn out to be a stop string."""
+    """Hands on what is certain of a growing text: no half characters, nothing that may turn out to be a stop string.
 
-    def __init__(self, decode: Decode, hand_on: Callable[[str], None], stop: StopStrings) -> None:
-        self._decode, self._hand_on, self._stop = decode, hand_on, stop
+    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``).
+    """
+
+    def __init__(
+        self,
+        decode: Decode,
+        hand_on: Callable[[str], None],
+        stop: StopStrings,
+        settled: Callable[[Sequence[int]], int] = len,
+    ) -> None:
+        self._decode, self._hand_on, self._stop, self._settled = decode, hand_on, stop, settled
         self._ids: list[int] = []
         self._handed = 0
 
     def __call__(self, row: int, token_id: int) -> None:
         self._ids.append(token_id)
-        text = self._decode(self._ids).rstrip("\N{REPLACEMENT CHARACTER}")
+        text = self._decode(self._ids[: self._settled(self._ids)]).rstrip("\N{REPLACEMENT CHARACTER}")
         certain = self._stop.cut(text)
         if certain == text:
             certain = text[: len(text) - max((_overhang(text, string) for string in self._stop.strings), default=0)]

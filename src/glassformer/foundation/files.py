@@ -10,6 +10,7 @@ import hashlib
 import json
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,23 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             Path(draft).unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A draft beside ``folder`` (absent or empty), which it becomes once all is written; of a failure nothing is left."""
+    with room_on_disk(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        try:
+            yield draft
+            draft.chmod(0o755)
+            if folder.is_dir():
+                folder.rmdir()  # it is empty
+            os.rename(draft, folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +20,16 @@ def locked(file: Path, *, wait: bool) -> Iterator[bool]:
     except ImportError:
         yield True
         return
+    tries = 3
     while True:
         with file.open("a") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
+                tries -= 1
+                if tries:  # whoever asks `is_held` has it for a moment, too
+                    time.sleep(0.005)
+                    continue
                 yield False
                 return
             except OSError:
@@ -31,6 +37,24 @@ def locked(file: Path, *, wait: bool) -> Iterator[bool]:
             if _is_still_at(file, stream.fileno()):  # else its last holder removed it after we had opened it
                 yield True
                 return
+
+
+def is_held(file: Path) -> bool | None:
+    """Whether a process holds the lock of ``file``; None where a system or a disk has no such locks. Makes no file."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        with file.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
 
 
 def _is_still_at(file: Path, descriptor: int) -> bool:

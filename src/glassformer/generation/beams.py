@@ -7,14 +7,16 @@ its probability includes that end. Knows no tokenizer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.model.kv_cache import ModelCache
 
 CACHE_BYTES = {"cpu": 1 << 30, "cuda": 8 << 30}
 """The most that keys and values of one batch may take."""
@@ -47,8 +49,7 @@ def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Contin
     """The reference implementation: each step reads the whole text of every beam. The best first, at most ``rule.beams``."""
     device = next(model.parameters()).device
     live, done = [Continuation((), 0.0, False)], list[Continuation]()
-    room = _room(model, [prompt], rule)
-    for _ in range(room):
+    for _ in range(_rooms(model, [prompt], rule)[0]):
         found = []
         for beam in live:
             ids_1T = torch.tensor([[*prompt, *beam.ids]], device=device)
@@ -69,15 +70,13 @@ def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batc
     """The same for many prompts, ``batch_size`` at a time (fewer where the KV cache would be too large)."""
     if not prompts:
         return []
-    _room(model, prompts, rule)
-    order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))
+    _rooms(model, prompts, rule)
     rows = max(1, min(batch_size, _rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
     found: list[list[Continuation]] = [[] for _ in prompts]
     training = model.training
     model.eval()
     try:
-        for begin in range(0, len(order), rows):
-            together = order[begin : begin + rows]
+        for together in _batches(prompts, rows, padded=model.new_cache().rewinds):
             for at, result in zip(together, _search_batch(model, [prompts[at] for at in together], rule)):
                 found[at] = result
     finally:
@@ -85,11 +84,22 @@ def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batc
     return found
 
 
+def _batches(prompts: Sequence[Sequence[int]], rows: int, *, padded: bool) -> Iterator[list[int]]:
+    """The places of prompts of similar length, ``rows`` at most at a time. ``padded`` False: of the same length."""
+    order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))
+    for _, group in groupby(order, key=lambda at: None if padded else len(prompts[at])):
+        places = list(group)
+        yield from (places[begin : begin + rows] for begin in range(0, len(places), rows))
+
+
 def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list[list[Continuation]]:
     device, beams = next(model.parameters()).device, rule.beams
-    rows, room = len(prompts), _room(model, prompts, rule)
+    rows, rooms = len(prompts), _rooms(model, prompts, rule)
+    room, rooms_B = max(rooms), torch.tensor(rooms, device=device)
     lengths_B = torch.tensor([len(prompt) for prompt in prompts], device=device)
-    cache, scores_BV = _read(model, prompts, rows * beams, lengths_B)
+    capacity = min(model.dims.context, max(map(len, prompts)) + room)
+    cache = model.new_cache(rows=rows * beams, capacity=capacity)
+    scores_BV = _read(model, prompts, cache, lengths_B)
     scores_NV = _log_probabilities(scores_BV, rule).repeat_interleave(beams, dim=0)
     first_N = torch.arange(rows, device=device).repeat_interleave(beams)
     cache.keep_rows(first_N)
@@ -97,6 +107,7 @@ def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) 
     total_BK[:, 0] = 0.0  # all beams are one text still: only the first counts
     tokens_BKT = torch.zeros(rows, beams, room, dtype=torch.long, device=device)
     done = [list[Continuation]() for _ in prompts]
+    live = [list[Continuation]() for _ in prompts]
     open_B = torch.ones(rows, dtype=torch.bool, device=device)
     for step in range(room):
         many = min(2 * beams, scores_NV.shape[1])
@@ -112,19 +123,18 @@ def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) 
         tokens_BKT = tokens_BKT.gather(1, parent_BK[:, :, None].expand_as(tokens_BKT))
         tokens_BKT[:, :, step] = token_BC.gather(1, chosen_BK)
         lowest = [row[-1].log_probability if len(row) == beams else -torch.inf for row in done]
-        open_B = torch.tensor(lowest, device=device) < total_BK[:, 0]
+        open_B = (torch.tensor(lowest, device=device) < total_BK[:, 0]) & (rooms_B > step + 1)
+        _keep_unfinished(live, tokens_BKT, total_BK, [row for row in range(rows) if rooms[row] == step + 1], step)
         if step + 1 == room or not open_B.any():
             break
         if beams > 1:
             cache.keep_rows((torch.arange(rows, device=device)[:, None] * beams + parent_BK).flatten())
-        at_N1 = (lengths_B.repeat_interleave(beams) + step).unsqueeze(1)
-        cache.place(at_N1, int(lengths_B.max()) + step + 1)
+        # A row whose room is used up goes on at its last place: what it reads there is used by nobody.
+        at_N1 = (lengths_B.repeat_interleave(beams) + step).clamp(max=capacity - 1).unsqueeze(1)
+        cache.place(at_N1, min(int(lengths_B.max()) + step + 1, capacity))
         features_N1D = model.features(tokens_BKT[:, :, step].reshape(-1, 1), position_ids_BT=at_N1, cache=cache)
         scores_NV = _log_probabilities(model.head(features_N1D)[:, -1], rule)
-    live = [
-        [Continuation(tuple(ids[: step + 1]), total, False) for ids, total in zip(texts, totals)]
-        for texts, totals in zip(tokens_BKT.tolist(), total_BK.tolist())
-    ]
+    _keep_unfinished(live, tokens_BKT, total_BK, [row for row in range(rows) if rooms[row] > step + 1], step)
     return [(ended + going)[:beams] if ended else going for ended, going in zip(done, live)]
 
 
@@ -148,17 +158,24 @@ def _keep_ended(
         del done[row][beams:]
 
 
-def _read(model: Any, prompts: Sequence[Sequence[int]], rows: int, lengths_B: Tensor) -> tuple[Any, Tensor]:
-    """The KV cache of all prompts, with room for ``rows`` rows, and the scores after each prompt, [B, V]."""
+def _keep_unfinished(live: list[list[Continuation]], tokens_BKT: Tensor, total_BK: Tensor, rows: list[int], step: int) -> None:
+    """Keeps the beams of these rows as they stand after ``step``."""
+    if rows:
+        texts, totals = tokens_BKT[rows, :, : step + 1].tolist(), total_BK[rows].tolist()
+        for row, ids_of, totals_of in zip(rows, texts, totals):
+            live[row] = [Continuation(tuple(ids), total, False) for ids, total in zip(ids_of, totals_of)]
+
+
+def _read(model: Any, prompts: Sequence[Sequence[int]], cache: ModelCache, lengths_B: Tensor) -> Tensor:
+    """Reads all prompts into the first rows of the cache; gives the scores after each prompt, [B, V]."""
     longest = int(lengths_B.max())
     ids_BT = torch.zeros(len(prompts), longest, dtype=torch.long)
     for row, prompt in enumerate(prompts):
         ids_BT[row, : len(prompt)] = torch.tensor(prompt)
-    cache = model.new_cache(rows=rows)
     cache.place_whole(slice(len(prompts)))
     features_BTD = model.features(ids_BT.to(lengths_B.device), cache=cache)
     last_B1D = features_BTD[torch.arange(len(prompts), device=lengths_B.device), lengths_B - 1].unsqueeze(1)
-    return cache, model.head(last_B1D)[:, -1]
+    return model.head(last_B1D)[:, -1]
 
 
 def _log_probabilities(scores_NV: Tensor, rule: BeamRule) -> Tensor:
@@ -168,17 +185,15 @@ def _log_probabilities(scores_NV: Tensor, rule: BeamRule) -> Tensor:
     return scores_NV
 
 
-def _room(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> int:
-    """How many ids can follow the longest prompt; a prompt that leaves no room is a sentence."""
+def _rooms(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list[int]:
+    """How many ids can follow each prompt; one that leaves no room is a sentence."""
     if not model.dims.causal:
         raise ConfigError("model.causal=false cannot answer: each token would see the ones after it.")
-    longest = max(map(len, prompts))
-    if min(map(len, prompts)) < 1 or longest > model.dims.context:
-        at = next(row for row, prompt in enumerate(prompts) if not 0 < len(prompt) <= model.dims.context)
-        raise DataError(
-            f"Prompt {at + 1} has {len(prompts[at])} tokens, but the model reads 1 to {model.dims.context}; shorten it."
-        )
-    return max(1, min(rule.max_new_tokens, model.dims.context - longest + 1))
+    context = model.dims.context
+    for number, prompt in enumerate(prompts, start=1):
+        if not 0 < len(prompt) <= context:
+            raise DataError(f"Prompt {number} has {len(prompt)} tokens, but the model reads 1 to {context}; shorten it.")
+    return [max(1, min(rule.max_new_tokens, context - len(prompt) + 1)) for prompt in prompts]
 
 
 def _rows_that_fit(model: Any, length: int) -> int:

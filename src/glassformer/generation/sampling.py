@@ -21,6 +21,9 @@ NOISE_ROUNDING = 1e-5
 SPARE = 8
 """Candidates looked at beyond the k-th, because rounding may let them change places with it."""
 
+COLDEST = 1e-20
+"""A lower temperature takes the best, as 0 does: scores divided by it may all become infinite, and noise decides nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
@@ -45,6 +48,8 @@ class Sampling:
         for name, holds, rule in rules:
             if not holds:
                 raise UsageError(f"{name}={getattr(self, name)} cannot be used: it must be {rule}.")
+        if self.temperature < COLDEST:
+            object.__setattr__(self, "temperature", 0.0)
         if self.top_p == 1.0:  # all tokens, also those that a rounded sum of probabilities would cut off
             object.__setattr__(self, "top_p", None)
 

@@ -48,7 +48,7 @@ def generate_texts(
         return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
 
     ending = StopStrings(decode, stop)
-    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending)
+    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending, tokenizer.settled)
     results = generate(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],

@@ -15,6 +15,7 @@ from glassformer.evaluation.language import document_losses, token_losses
 from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import generate_texts
 from glassformer.model.losses import IGNORED, token_cross_entropy
@@ -35,7 +36,14 @@ class NextTokenConfig(ObjectiveConfig):
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": Uniform, "unigram": Unigram, "bigram": Bigram}
 
     def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> WindowBatches:
-        return WindowBatches(data.part("text").split("train").tokens, context=context, batch_size=batch_size, seed=seed)
+        text = data.part("text")
+        judged = len(text.split("validation").tokens) if "validation" in text.names else None
+        if judged is not None and judged < 2:
+            raise DataError(
+                f"The validation text has {judged} token{'' if judged == 1 else 's'}, but to predict one from another needs "
+                "at least 2; give more text, or none."
+            )
+        return WindowBatches(text.split("train").tokens, context=context, batch_size=batch_size, seed=seed)
 
     def count(self, batch: Batch) -> Tensor:
         return (batch["targets"] != IGNORED).sum()
@@ -51,7 +59,7 @@ class NextTokenConfig(ObjectiveConfig):
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         text = EvaluatedText.of(items, tools.tokenizer)
         losses, _ = document_losses(network, text, by_position=False, **_how(tools))
-        return {"loss": float(losses.nats.sum() / max(1, losses.tokens.sum()))}
+        return {"loss": float(losses.nats.sum() / losses.tokens.sum())}
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """Every predicted token with its loss."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import room_on_disk, write_atomically, write_json
+from glassformer.foundation.files import whole_folder, write_atomically, write_json
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
 from glassformer.pretrained.architecture import Architecture
@@ -70,23 +67,13 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
     notes = _notes(config, tokenizer, class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not empty; choose another folder for the export.")
-    with room_on_disk(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            save_file(weights, draft / WEIGHTS, metadata={"format": "pt"})
-            write_json(draft / CONFIG, settings)
-            write_json(draft / TOKENIZER, document)
-            write_json(draft / TOKENIZER_CONFIG, config_of(tokenizer, document, model.dims.context))
-            write_atomically(draft / CARD, model_card(run, class_name, parameters=_count(model), step=step, notes=notes))
-            draft.chmod(0o755)
-            (draft / WEIGHTS).chmod(0o644)
-            if folder.is_dir():
-                folder.rmdir()  # it is empty
-            os.rename(draft, folder)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+    with whole_folder(folder) as draft:
+        save_file(weights, draft / WEIGHTS, metadata={"format": "pt"})
+        write_json(draft / CONFIG, settings)
+        write_json(draft / TOKENIZER, document)
+        write_json(draft / TOKENIZER_CONFIG, config_of(tokenizer, document, model.dims.context))
+        write_atomically(draft / CARD, model_card(run, class_name, parameters=_count(model), step=step, notes=notes))
+        (draft / WEIGHTS).chmod(0o644)
     return Exported(folder, class_name, notes)
 
 

@@ -138,6 +138,14 @@ def newest_to_read(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint
     return None
 
 
+def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
+    """The same, of a run that must have one."""
+    found = newest_to_read(run, warn)
+    if found is None:
+        raise RunError(f"{run.root} has no whole checkpoint yet.")
+    return found
+
+
 @dataclass(frozen=True)
 class _ToRead:
     """A checkpoint with a fault in its optimizer file alone."""
@@ -194,9 +202,18 @@ def sums_of(run: RunDirectory, step: int) -> dict[str, str]:
     return {name: sums[name] for name in (MODEL, OPTIMIZER)}
 
 
-def step_named(run: RunDirectory, which: str | int, best: Callable[[], int | None]) -> int:
-    """The step that ``best`` or a number names; ``best`` gives the one that the run's newest checkpoint calls so."""
-    step, steps = (best() if which == "best" else which), run.steps()
+def _best_step(run: RunDirectory, warn: Callable[[str], None]) -> int | None:
+    """Of a finished run what its end says: its last evaluation may have come after its last checkpoint."""
+    state = run.read_state()
+    at_end = state.get("best_step") if state["status"] == "finished" else None
+    if at_end in run.steps():
+        return at_end
+    return last_checkpoint(run, warn).state.get("best_step")
+
+
+def step_named(run: RunDirectory, which: str | int, warn: Callable[[str], None]) -> int:
+    """The step that ``best`` or a number names."""
+    step, steps = (_best_step(run, warn) if which == "best" else which), run.steps()
     if which == "best" and step not in steps:
         raise RunError(f"{run.root} kept no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.")
     if not str(step).isdigit():

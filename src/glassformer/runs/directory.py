@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 
 from glassformer.foundation.errors import ConfigError, RunError, RunInUse
 from glassformer.foundation.files import append_json_line, is_draft, read_json, read_json_lines, write_atomically, write_json
-from glassformer.foundation.locks import locked
+from glassformer.foundation.locks import is_held, locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
@@ -89,7 +89,7 @@ class RunDirectory:
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.lock_file, wait=False) as mine:
             if not mine:
-                raise RunInUse(self._holder())
+                raise RunInUse(self._in_use_by())
             with suppress(OSError):  # on a full disk the lock holds all the same
                 self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
             try:
@@ -99,13 +99,29 @@ class RunDirectory:
                 if made and not any(self.root.iterdir()):
                     self.root.rmdir()
 
-    def _holder(self) -> str:
+    def holder(self) -> tuple[int | None, str]:
+        """The process that took the lock last, and its machine; whether it holds it still is for ``in_use`` to say."""
         try:
             pid, _, node = self.lock_file.read_text(encoding="utf-8").partition(" ")
         except (OSError, UnicodeDecodeError):
-            pid, node = "", ""
-        who = f"process {pid} on {node}" if pid.isdigit() else "another process"
-        stop = f"stop it with `kill {pid}` (it saves first)" if pid.isdigit() and node == platform.node() else "stop it"
+            return None, ""
+        return (int(pid), node) if pid.isdecimal() else (None, node)
+
+    def in_use(self) -> bool:
+        """Whether a process trains in the folder at this moment, on this machine or on another one that shares its disk.
+
+        Where the disk has no locks: whether the lock file's process is there, on this machine; on another it is believed.
+        """
+        held = is_held(self.lock_file)
+        if held is None:
+            pid, node = self.holder()
+            held = self.lock_file.is_file() and (node != platform.node() or _is_there(pid))
+        return held
+
+    def _in_use_by(self) -> str:
+        pid, node = self.holder()
+        who = "another process" if pid is None else f"process {pid} on {node}"
+        stop = "stop it" if pid is None or node != platform.node() else f"stop it with `kill {pid}` (it saves first)"
         return f"{self.root} is being trained by {who}. Wait for it, {stop}, or choose another folder with --out."
 
     def checkpoint(self, step: int) -> Path:
@@ -175,6 +191,12 @@ class RunDirectory:
     def read_environment(self) -> dict[str, Any]:
         return dict(read_json(self.environment_file))
 
+    def files_after(self, step: int) -> list[Path]:
+        """The evaluations and snapshots of later steps."""
+        files = [*self.evaluations.glob("*-step-*.json"), *(self.root / "film").glob("step-*")]
+        steps = ((file, file.stem.rpartition("step-")[2]) for file in files)
+        return [file for file, number in steps if number.isdigit() and int(number) > step]
+
     @property
     def begun_in(self) -> Path:
         """The folder that relative paths of its recipe count from."""
@@ -221,6 +243,18 @@ class RunDirectory:
 
     def read_state(self) -> dict[str, Any]:
         return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
+
+
+def _is_there(pid: int | None) -> bool:
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 DEEPEST = 2

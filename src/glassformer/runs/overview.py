@@ -151,12 +151,12 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
 
 
 def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The run's state; one that says "running" while its process is gone was killed."""
+    """The run's state; one that says "running" while nobody holds its lock was killed."""
     state = run.read_state() if state is None else state
     if state["status"] == "running":
         saved = run.steps()
         state["step"] = saved[-1] if saved else 0
-        if not _alive(state.get("pid")):
+        if not run.in_use():
             state["status"] = "killed"
     return state
 
@@ -204,15 +204,3 @@ def last_validation(run: RunDirectory, key: str) -> float | None:
     """The last recorded value of a validation figure."""
     value = MetricsLog(run.metrics_file).last(key)
     return None if value is None else float(value)
-
-
-def _alive(pid: int | None) -> bool:
-    if not pid:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

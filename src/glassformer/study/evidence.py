@@ -34,6 +34,7 @@ class Problem(StrEnum):
     MISSING = "missing"
 
 
+ROUNDING = 1e-9
 UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.NOT_ABOVE_TRIVIAL)
 """What a run does by itself: a change that does it more often than the baseline is unstable."""
 
@@ -172,7 +173,7 @@ def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estim
     mean, items = float(effects.mean), effects.effective_documents
     reach = hits_not_excluded(abs(mean) * items, items, 0.5 + confidence / 2)
     not_won = hits_not_excluded((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
-    near = 1.0 - (2.0 if abs(mean) >= 1.0 else 1.0) * not_won
+    near = 1.0 - (2.0 if abs(mean) > 1.0 - ROUNDING else 1.0) * not_won
     low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
     low, high = (min(low, near) if mean > 0.0 else low), (max(high, -near) if mean < 0.0 else high)
     return Estimate(t.value, low, high, t.n)

@@ -169,7 +169,8 @@ class Explanation:
         share = f"{100 * self.evidence.document_share:.0f} % of the variance"
         wanted = self.evidence.documents_wanted
         about = "" if wanted is None else f" About {wanted} {self._units} would do: a larger data.validation or data.split."
-        return f"{share} comes from the {self._units}: more text is needed, not more seeds.{about}"
+        reason = f"{share} comes from the {self._units}" if self.evidence.document_share > 0.0 else f"{self._units} are too few"
+        return f"{reason[0].upper()}{reason[1:]}: more text is needed, not more seeds.{about}"
 
     @property
     def _units(self) -> str:

@@ -116,14 +116,17 @@ def _beside(base: Any, plan_file: Path) -> Any:
 
 def _base_of(source: Source) -> str | dict[str, Any]:
     """A built-in recipe by its name; anything else by its values, so that the study does not depend on where a file lies."""
-    if isinstance(source, str) and source in built_in_recipes() and not Path(source).is_file():
+    built_in = built_in_recipes()
+    if isinstance(source, str) and source in built_in and not Path(source).is_file():
         return source
+    if isinstance(source, str | Path) and Path(source) in built_in.values():
+        return Path(source).stem
     values = recipe_values(source)
     return {key: value for key, value in values.items() if key != "result"}
 
 
 def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolve:
-    values = recipe_values(base)
+    values = recipe_values(built_in_recipes().get(base, base) if isinstance(base, str) else base)
 
     def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
         return load_recipe(values, {**more, **changes}).to_dict()

@@ -112,7 +112,7 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     data = prepare_data(recipe)
     cost = plan_with(recipe, data)
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
-    parent = Parent.read(recipe.init_from) if recipe.init_from is not None and is_run(recipe.init_from) else None
+    parent = Parent.read(recipe.init_from, SILENT.say) if recipe.init_from and is_run(recipe.init_from) else None
     network, _ = starting_network(recipe, data, parent)
     causal = "causality" in recipe.objective.laws or None
     report = check_model(network.to(runtime.device), causal=causal, runtime=runtime)

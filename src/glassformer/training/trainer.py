@@ -118,10 +118,12 @@ class Trainer:
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
+        self._saved = False
 
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
         self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, state.seconds
+        self._saved = state.step > 0  # whether there is a checkpoint
         if state.best_by not in (None, self.callbacks.metric.name):
             state.best_step, state.best_value, state.best_by, state.stale = (
                 None,
@@ -204,8 +206,9 @@ class Trainer:
         self._pending = []
 
     def _diverged(self, step: int, what: str) -> Diverged:
+        kept = "The last good checkpoint is kept" if self._saved else "There is no checkpoint yet"
         return Diverged(
-            f"Diverged at step {step}: the {what}. The last good checkpoint is kept; "
+            f"Diverged at step {step}: the {what}. {kept}; "
             f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
         )
 
@@ -218,6 +221,7 @@ class Trainer:
         state.seconds = self._seconds()
         with self.callbacks.clock.phase("saving"):
             self.callbacks.save(state)
+        self._saved = True
 
     def _seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started

@@ -28,18 +28,22 @@ Look = Callable[[], Any]
 
 @final
 class Topic:
-    """One thing that is watched by some readers."""
+    """One thing that is watched by some readers. ``open`` makes the looking function, in a thread, before the first look."""
 
-    def __init__(self, look: Look, pause: float) -> None:
-        self.look, self.pause = look, pause
+    def __init__(self, open: Callable[[], Look], pause: float) -> None:
+        self.open, self.pause = open, pause
         self.readers: set[asyncio.Queue[str]] = set()
         self.task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
+        look: Look | None = None
         while self.readers:
             began = time.monotonic()
             try:
-                news = await run_in_threadpool(self.look)
+                if look is None:
+                    look = await run_in_threadpool(self.open)
+                    began = time.monotonic()
+                news = await run_in_threadpool(look)
             except Exception as error:  # a damaged or deleted run: said, and looked at again
                 news = {"error": str(error)}
             if news is not None:
@@ -70,7 +74,7 @@ class Hub:
     async def _events(self, name: str, look: Callable[[], Look], pause: float) -> AsyncIterator[str]:
         topic = self.topics.get(name)
         if topic is None:
-            topic = self.topics[name] = Topic(look(), pause)
+            topic = self.topics[name] = Topic(look, pause)
         queue: asyncio.Queue[str] = asyncio.Queue()
         topic.readers.add(queue)
         if topic.task is None or topic.task.done():

@@ -17,7 +17,7 @@ from glassformer.study.evidence import Problem
 from glassformer.study.results import problem_of
 
 ENDINGS = {
-    "diverged": "The loss stopped being a number; the last good checkpoint is kept.",
+    "diverged": "The loss stopped being a number.",
     "failed": "It ended with an error.",
     "killed": "Its process is gone without a word; it can be resumed from its last checkpoint.",
     "damaged": "Its files were changed or damaged after they were written.",

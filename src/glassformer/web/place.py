@@ -83,8 +83,11 @@ class Place:
         if NEW_NAME.fullmatch(name) is None:
             raise UsageError(f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores, as in my-run.")
         folder = self.root / name
-        if not self.holds(folder.parent):
+        if not self.holds(folder):
             raise UsageError(f"name={name!r} leads out of the folder.")
+        for one in (folder, *folder.parents[: len(PurePosixPath(name).parts) - 1]):
+            if one.is_file():
+                raise UsageError(f"name={name!r} cannot be used: {self.name_of(one)!r} is a file; choose another name.")
         return folder
 
     def _inside(self, name: str) -> Path:

@@ -7,6 +7,7 @@ moment it began, so that another process that got the same number is never stopp
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any, final
 
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
+from glassformer.runs.directory import RunDirectory
 
 LOG_TAIL = 4000
 """Characters of a log that the page shows."""
@@ -65,7 +67,7 @@ class Processes:
         for file in sorted(self.records.glob("*.json")) if self.records.is_dir() else []:
             try:
                 found.append(self._shown(read_json(file)))
-            except (RunError, KeyError, TypeError):
+            except (RunError, KeyError, TypeError, ValueError):
                 continue
         return found
 
@@ -104,10 +106,15 @@ class Processes:
         return self.records / f"{name.replace('/', '~')}.log"
 
 
-def stop_run(pid: int | None) -> None:
-    """Asks the process of a run to end after its step; refuses when the number belongs to another program by now."""
-    if not pid or not _is_ours(pid):
+def stop_run(run: RunDirectory) -> None:
+    """Asks the process that holds a run's lock to end after its step; nobody else ever gets a signal."""
+    if not run.in_use():
         raise RunError("Its process is gone; there is nothing to stop.")
+    pid, node = run.holder()
+    if node != platform.node():
+        raise RunError(f"It is being trained on {node or 'another machine'}; stop it there.")
+    if pid is None or not _is_ours(pid):  # a notebook, say, which a signal would end
+        raise RunError(f"It is being trained by process {pid}, which is no `glassformer` command; stop it there.")
     os.kill(pid, signal.SIGTERM)
 
 

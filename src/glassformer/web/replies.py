@@ -26,11 +26,12 @@ def reply(document: Any, status: int = 200) -> Response:
 
 
 def dumped(document: Any) -> str:
-    """JSON text; a number that JSON does not have becomes null."""
+    """JSON text; a number that JSON does not have becomes null, a byte of a file's name that is no text a question mark."""
     try:
-        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False)
+    return text.encode(errors="replace").decode()
 
 
 def _without_nan(value: Any) -> Any:

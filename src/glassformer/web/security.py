@@ -7,9 +7,11 @@ server, but it cannot give the token, and its Origin (or its Host, when a name w
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import socket
 from collections.abc import Collection
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, final
+from typing import final
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -30,14 +32,22 @@ HEADERS = {
 }
 TOKEN_HEADER = "x-glassformer-token"
 READING = ("GET", "HEAD")
+EVERYWHERE = ("", "0.0.0.0", "::")
+"""Hosts that stand for every address of this machine."""
 
 
 @final
 class Guard:
-    """Lets a request through, or answers it. ``hosts``: what the Host header may say, with the port."""
+    """Lets a request through, or answers it. ``hosts``: what the Host header may say, with the port.
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: Collection[str], cookie: str) -> None:
-        self.app, self.token, self.cookie = app, token, cookie
+    ``any_address``: the port of a server that listens everywhere, which may be called by any address, too. A name can be
+    bent to this machine by whoever owns it; an address cannot.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, token: str, hosts: Collection[str], cookie: str, any_address: int | None = None
+    ) -> None:
+        self.app, self.token, self.cookie, self.any_address = app, token, cookie, any_address
         self.hosts = {host.lower() for host in hosts}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -45,8 +55,9 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":
-            return  # no web sockets here
+        if scope["type"] != "http":  # no web sockets here
+            await send({"type": "websocket.close", "code": 1008})
+            return
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -61,10 +72,11 @@ class Guard:
     def refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that may not pass; None for one that may."""
         headers, method = Headers(scope=scope), scope["method"]
-        if headers.get("host", "").lower() not in self.hosts:
+        host = headers.get("host", "").lower()
+        if host not in self.hosts and not (self.any_address is not None and _is_address(host, self.any_address)):
             return _refused(403, "This server does not answer to that name; open the address that `glassformer serve` printed.")
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
-        if origin is not None and origin.lower() not in self.origins:
+        if origin is not None and origin.lower() not in {*self.origins, f"http://{host}"}:
             return _refused(403, "A page of another site may not ask this server.")
         by_hand = headers.get(TOKEN_HEADER)
         if method not in READING and by_hand is None and (origin is None or site not in ("same-origin", "none")):
@@ -103,8 +115,19 @@ def _refused(status: int, sentence: str) -> Response:
     return PlainTextResponse(sentence + "\n", status_code=status)
 
 
+def _is_address(host: str, port: int) -> bool:
+    """Whether a Host header is a plain IP address with this port."""
+    name, _, at = host.rpartition(":")
+    bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    try:
+        return at == str(port) and (ipaddress.ip_address(bare).version == 6) == (bare != name)
+    except ValueError:
+        return False
+
+
 def allowed_hosts(host: str, port: int) -> list[str]:
-    """What a browser on this machine may call the server; and the name it was asked to listen on."""
-    names: list[Any] = ["127.0.0.1", "localhost", "[::1]"]
-    shown = f"[{host}]" if ":" in host else host
-    return [f"{name}:{port}" for name in dict.fromkeys([*names, *([] if host in ("0.0.0.0", "::") else [shown])])]
+    """What a browser may call the server: this machine, and where it was asked to listen; everywhere: this machine's name."""
+    names = ["127.0.0.1", "localhost", "[::1]"]
+    own = socket.gethostname()
+    shown = [own, f"{own}.local"] if host in EVERYWHERE else [f"[{host}]" if ":" in host else host]
+    return [f"{name}:{port}" for name in dict.fromkeys([*names, *shown])]

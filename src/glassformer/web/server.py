@@ -27,7 +27,7 @@ from glassformer.web.desk import Desk
 from glassformer.web.place import NotFound
 from glassformer.web.replies import answered
 from glassformer.web.routes import byhand, look, models, runs, start, studies
-from glassformer.web.security import Guard, allowed_hosts
+from glassformer.web.security import EVERYWHERE, Guard, allowed_hosts
 
 HERE = Path(__file__).parent
 UNSEEN = 60.0
@@ -72,7 +72,9 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
 
     own = [Route("/", index, methods=["GET"]), Route("/static/{name:path}", static, methods=["GET"])]
     rooms: list[Any] = [runs, studies, models, look, byhand, start]
-    guard = Middleware(Guard, token=token, hosts=allowed_hosts(host, port), cookie=f"glassformer_{port}")
+    everywhere = port if host in EVERYWHERE else None
+    hosts, cookie = allowed_hosts(host, port), f"glassformer_{port}"
+    guard = Middleware(Guard, token=token, hosts=hosts, cookie=cookie, any_address=everywhere)
     routes = [*own, *(route for room in rooms for route in room.ROUTES)]
     app = Starlette(
         routes=[Route(route.path, answered(route.endpoint), methods=list(route.methods or ())) for route in routes],
@@ -94,7 +96,7 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
     port = listening.getsockname()[1]
     token = os.environ.get("GLASSFORMER_TOKEN") or secrets.token_urlsafe(24)
     app = make_app(folder, token=token, host=host, port=port)
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    shown = "127.0.0.1" if host in EVERYWHERE else host
     settings = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="on"
     )

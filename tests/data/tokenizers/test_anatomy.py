@@ -35,6 +35,13 @@ def test_following_a_word() -> None:
     assert a < b < 257
 
 
+def test_words_that_are_too_long_to_be_followed_keep_their_ids() -> None:
+    words = follow(AB, "abab ab ababab ab ab", longest=4, most=10)
+    assert [word["word"] for word in words] == ["abab", " ab", " ababab", " ab", " ab"]
+    assert [None if word["steps"] is None else len(word["steps"]) for word in words] == [2, 1, None, 1, None]
+    assert [token for word in words for token in word["ids"]] == AB.encode("abab ab ababab ab ab")
+
+
 def test_facts_without_a_text() -> None:
     facts = describe(AB, top=2)
     assert {key: facts[key] for key in ("kind", "size", "level", "marks")} == {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from glassformer.data.tokenizers import word
 from glassformer.data.tokenizers.word import WordTokenizer, WordTokenizerConfig
@@ -55,6 +57,28 @@ def test_decoding_gives_running_text_with_a_line_for_each_document() -> None:
     assert [tokenizer.token_text(token) for token in range(5)] == ["<pad>", "<unk>", "<start>", "<stop>", "."]
     with pytest.raises(DataError, match="out of range"):
         tokenizer.decode([99])
+
+
+@given(st.lists(st.sampled_from(["the", "'", "cat", '"', "n't", "<stop>", "<start>", "<mask>"]), max_size=24))
+def test_the_settled_beginning_of_a_text_stays_whatever_follows(words: list[str]) -> None:
+    """A ' may open a quotation or belong to the word before it; which is known when another ' comes, or none for long."""
+    tokenizer = WordTokenizer(["the", "'", "cat", '"', "n't"]).with_marks(["<mask>"])
+    numbers = {tokenizer.token_text(number): number for number in range(tokenizer.size)}
+    ids = [numbers[word] for word in words]
+    whole = tokenizer.decode(ids)
+    for length in range(len(ids) + 1):
+        beginning = ids[: tokenizer.settled(ids[:length])]
+        assert whole.startswith(tokenizer.decode(beginning))
+        assert len(beginning) == length or "'" in words[:length]
+
+
+def test_a_quotation_is_settled_when_it_is_closed_or_will_not_be() -> None:
+    tokenizer = WordTokenizer(["the", "'", "cat", "said"])
+    quoted = tokenizer.encode("the ' cat ' said")
+    assert [tokenizer.settled(quoted[:length]) for length in range(6)] == [0, 1, 1, 1, 4, 5]
+    alone = [*tokenizer.encode("the '"), *tokenizer.encode("cat") * 199]
+    assert [tokenizer.settled(alone[:-1]), tokenizer.settled(alone)] == [1, 201]
+    assert tokenizer.settled([*quoted[:3], tokenizer.stop_id]) == 4
 
 
 def test_bytes_are_those_of_the_words_alone() -> None:

@@ -26,7 +26,7 @@ def test_goals(client) -> None:
     assert "goals" in client.get("/api/byhand").json()
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd.csv", "keys.npy", "../x.csv"])
+@pytest.mark.parametrize("name", ["/etc/passwd.csv", "keys.npy", "../x.csv", "keys.CSV", "keys.Npy "])
 def test_no_file_is_read_for_a_browser(client, folder, name) -> None:
     answer = client.post("/api/byhand/solve", json={"keys": name, "goal": "select 1"})
     assert (answer.status_code, "reads no files" in answer.json()["error"]) == (400, True)

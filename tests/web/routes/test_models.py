@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+from glassformer.data.bpe import train
+from glassformer.data.splitting import LEVELS
+from glassformer.data.tokenizers.bpe import BPETokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.run import load
+from glassformer.web.routes.models import LONGEST_WORD, MOST_SYMBOLS
 
 
 def test_text_comes_in_pieces_with_what_stood_beside(page, trained_folder) -> None:
@@ -35,12 +39,29 @@ def test_a_run_that_answers_nothing_says_so(page) -> None:
     assert answer.json()["error"].endswith(".")
 
 
+def test_beams_are_bounded(page) -> None:
+    for beams in (0, 10**7):
+        answer = page.post("/api/ask", json={"run": "run", "questions": ["Where?"], "beams": beams})
+        assert (answer.status_code, answer.json()["error"]) == (400, f"beams={beams} cannot be used here: give 1 to 100.")
+
+
 def test_tokens(page, trained_folder) -> None:
     found = page.get("/api/tokens", params={"run": "run", "text": "the cat"}).json()
     tokenizer = load_tokenizer(trained_folder / "run" / "tokenizer.json")
     assert [one["id"] for one in found["tokens"]] == tokenizer.encode("the cat")
     assert found["words"][0]["symbols"] == list("the cat")
     assert page.get("/api/tokens", params={"run": "run", "text": "a" * 30_000}).status_code in (400, 431)
+
+
+def test_a_word_that_is_too_long_is_not_followed(client, folder) -> None:
+    tokenizer = BPETokenizer(train({"ab": 5, "abc": 4}, LEVELS["byte"], vocab=259, special=["</s>"]))
+    tokenizer.save(folder / "one" / "tokenizer.json")
+    text = "ab" * (LONGEST_WORD // 2 + 1) + " abc" * MOST_SYMBOLS
+    found = client.get("/api/tokens", params={"run": "one", "text": text}).json()
+    assert [one["id"] for one in found["tokens"]] == tokenizer.encode(text)
+    steps = [word["steps"] for word in found["words"]]
+    assert (steps[0], len(steps[1]), steps[-1]) == (None, 2, None)
+    assert sum(len(word["symbols"]) for word in found["words"] if word["steps"] is not None) <= MOST_SYMBOLS
 
 
 def test_abilities(page) -> None:

@@ -7,7 +7,10 @@ import time
 
 import pytest
 
+from glassformer.foundation.config import parse_assignment
+from glassformer.recipe import built_in_recipes
 from glassformer.runs.directory import RunDirectory
+from glassformer.web.processes import Processes
 from glassformer.web.server import make_app
 
 
@@ -18,6 +21,28 @@ def test_a_bad_recipe_is_refused_with_the_nearest_name(client) -> None:
     assert "docstrings-char" in client.post("/api/recipe/check", json={"base": "docstring-char"}).json()["error"]
     assert client.post("/api/recipe/check", json={"base": "/etc/passwd"}).status_code == 400
     assert client.post("/api/recipe/check", json={"base": "run:../secret"}).status_code == 404
+
+
+def test_a_run_called_like_a_recipe_is_not_taken_for_it(client, folder, make_run, monkeypatch) -> None:
+    """The page proposes the recipe's name for the run, so the second run from a recipe finds the first one in its way."""
+    make_run(folder / "docstrings-char", width=24)
+    monkeypatch.chdir(folder)
+    found = client.get("/api/recipe/schema", params={"base": "docstrings-char"}).json()
+    assert found["recipe"]["model"]["layers"] == 4
+    started: list[list[str]] = []
+    monkeypatch.setattr(Processes, "start", lambda self, name, kind, words: started.append(words) or {})
+    for more in ({}, {"vary": ["model.positions=none"]}):
+        assert client.post("/api/start", json={"base": "docstrings-char", "name": "second", **more}).status_code == 200
+    assert [words[1] for words in started] == [str(built_in_recipes()["docstrings-char"])] * 2
+
+
+@pytest.mark.parametrize("text", ["x\U0001f600", "a\u2028b\x85\x7f\u00e9", "C:\\ud83d\\ude00", 'line\n"quoted"'])
+def test_a_text_arrives_as_it_was_typed(client, monkeypatch, text) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(Processes, "start", lambda self, name, kind, words: started.append(words) or {})
+    wanted = {"base": "docstrings-char", "name": "new", "set": {"about": text}}
+    assert client.post("/api/start", json=wanted).status_code == 200
+    assert parse_assignment(started[0][started[0].index("--set") + 1]) == ("about", text)
 
 
 def test_recipes_and_schema(client) -> None:

@@ -83,21 +83,32 @@ def list_merges(tokenizer: Tokenizer) -> list[dict[str, Any]]:
     ]
 
 
-def follow(tokenizer: Tokenizer, text: str) -> list[dict[str, Any]]:
+def follow(tokenizer: Tokenizer, text: str, *, longest: int | None = None, most: int | None = None) -> list[dict[str, Any]]:
     """For each word of ``text``: its symbols, every merge with the tokens after it, and its ids.
 
-    ``spans`` says of how many symbols each token is made. Ranks count from 1.
+    ``spans`` says of how many symbols each token is made. Ranks count from 1. What is written grows with the square of a
+    word: one of more symbols than ``longest`` is not followed, nor one that would make it more than ``most`` symbols in all;
+    its ``steps`` are None.
     """
     if not isinstance(tokenizer, BPETokenizer):
         ids = tokenizer.encode(text)
         shown = [tokenizer.token_text(token_id) for token_id in ids]
         return [{"word": text, "symbols": shown, "steps": [], "ids": ids}]
-    return [_follow_word(tokenizer, word) for word in tokenizer.pairs.level.words(text)]
+    pairs, found, followed = tokenizer.pairs, [], 0
+    for word in pairs.level.words(text):
+        spelled = pairs.spell(word)
+        short = longest is None or len(spelled) <= longest
+        steps = _steps(tokenizer, spelled) if short and (most is None or followed + len(spelled) <= most) else None
+        followed += 0 if steps is None else len(spelled)
+        symbols = [tokenizer.token_text(ord(character)) for character in spelled]
+        # the definition where it can be seen, the fast path (which is no square) where it cannot
+        ids = tokenizer.encode(word) if steps is None else [ord(character) for character in pairs.merge(spelled)]
+        found.append({"word": word, "symbols": symbols, "steps": steps, "ids": ids})
+    return found
 
 
-def _follow_word(tokenizer: BPETokenizer, word: str) -> dict[str, Any]:
+def _steps(tokenizer: BPETokenizer, spelled: str) -> list[dict[str, Any]]:
     pairs, text = tokenizer.pairs, tokenizer.token_text
-    spelled = pairs.spell(word)
     spans = [1] * len(spelled)
     steps = []
     for step in pairs.steps(spelled):
@@ -107,8 +118,7 @@ def _follow_word(tokenizer: BPETokenizer, word: str) -> dict[str, Any]:
             {"rank": step.rank + 1, "left": text(left), "right": text(right), "merged": text(merged), "place": step.place}
             | {"tokens": [text(token_id) for token_id in step.word], "spans": list(spans)}
         )
-    ids = [ord(character) for character in pairs.merge(spelled)]
-    return {"word": word, "symbols": [text(ord(character)) for character in spelled], "steps": steps, "ids": ids}
+    return steps
 
 
 def _longest(tokenizer: Tokenizer, lengths: np.ndarray, top: int) -> list[dict[str, Any]]:

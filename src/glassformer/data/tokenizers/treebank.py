@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import regex
 
 LONGEST_WORD = 100
+LONGEST_QUOTATION = 199  # words after a ' in which the one that closes it must come
 RULES = 1  # raised when the same text would be cut differently; saved with every vocabulary
 
 # Words whose period belongs to them. Not here: words that end sentences more often than they are cut short (No., Sat.).
@@ -108,7 +109,7 @@ def running_text(words: Sequence[str]) -> str:
         closes = opens = False
         if word in opened:
             # A single ' that no other follows is a possessive: the nations' flags.
-            closes = opened[word] or (word == "'" and word not in words[number + 1 : number + 200])
+            closes = opened[word] or (word == "'" and word not in words[number + 1 : number + 1 + LONGEST_QUOTATION])
             opens = not closes
             opened[word] = opens
         joined = closes or _NO_SPACE_BEFORE.fullmatch(word) or (before.lower(), word.lower()) in _ONE_AGAIN
@@ -117,3 +118,15 @@ def running_text(words: Sequence[str]) -> str:
         parts.append(word)
         glued, before = opens or word in _NO_SPACE_AFTER, word
     return "".join(parts)
+
+
+def settled_words(words: Sequence[str]) -> int:
+    """How many of the words, from the first on, ``running_text`` writes the same whatever follows: a ' waits for another."""
+    opened = False
+    for number, word in enumerate(words):
+        if word == "'":
+            following = words[number + 1 : number + 1 + LONGEST_QUOTATION]
+            if not opened and "'" not in following and len(following) < LONGEST_QUOTATION:
+                return number
+            opened = not opened and "'" in following
+    return len(words)

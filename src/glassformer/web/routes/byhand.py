@@ -72,10 +72,12 @@ def _rows(as_matrix: Any, name: str, values: dict[str, Any]) -> Any:
 
 async def solve(request: Request) -> Response:
     """The answer of ``glassformer byhand``: its JSON, its text, its picture."""
+    from glassformer.byhand.numbers import is_file_name
+
     values = await body(request)
     for name in ("keys", "values", "query", "logits"):
         given = values.get(name)
-        if isinstance(given, str) and given != "worked" and (":" in given or "/" in given or given.endswith((".npy", ".csv"))):
+        if isinstance(given, str) and given != "worked" and (":" in given or "/" in given or is_file_name(given)):
             raise UsageError(f"{name}={given!r}: the page reads no files; give rows of numbers.")
 
     def answer() -> dict[str, Any]:

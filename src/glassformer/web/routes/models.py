@@ -18,6 +18,10 @@ from glassformer.web.replies import body, dumped, error_reply, reply, text_of, w
 
 LONGEST_TEXT = 20_000
 """Characters of a text that is shown in tokens."""
+MOST_BEAMS = 100
+"""Answers that are searched for at once."""
+LONGEST_WORD, MOST_SYMBOLS = 200, 1000
+"""Symbols of a word, and of all words, whose merges are shown one by one: what that takes grows with a word's square."""
 
 
 class Generation(Config):
@@ -93,6 +97,8 @@ async def ask(request: Request) -> Response:
     """The JSON that ``glassformer ask --json`` prints."""
     desk, wanted = desk_of(request), Question.parse(await body(request))
     directory = desk.place.run(wanted.run)
+    if not 1 <= wanted.beams <= MOST_BEAMS:
+        raise UsageError(f"beams={wanted.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
 
     def answer() -> dict[str, Any]:
         run = desk.workshop.run(directory)
@@ -118,7 +124,11 @@ async def tokens(request: Request) -> Response:
         tokenizer = load_tokenizer(directory.tokenizer_file)
         ids = tokenizer.encode(text)
         shown = [{"id": one, "text": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}"} for one in ids]
-        return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": follow(tokenizer, text)}
+        words = follow(tokenizer, text, longest=LONGEST_WORD, most=MOST_SYMBOLS)
+        left = sum(word["steps"] is None for word in words)
+        limit = f"merges are shown for words of up to {LONGEST_WORD} symbols, and {MOST_SYMBOLS:,} symbols in all"
+        note = f"{left} of {len(words)} words are not followed: {limit}." if left else None
+        return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": words, "note": note}
 
     return reply(await run_in_threadpool(read))
 

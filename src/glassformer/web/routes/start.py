@@ -58,15 +58,19 @@ async def schema(request: Request) -> Response:
 
 
 def _source(desk: Desk, base: str) -> str:
-    """A recipe that comes with the package, or that of a run in the folder; nothing else is read for the page."""
+    """The file of a recipe that comes with the package, or of a run in the folder; nothing else is read for the page.
+
+    Its file and not its name: a name would be looked for in the folder first, where a run may be called like the recipe.
+    """
     from glassformer.foundation.errors import UnknownName
     from glassformer.recipe import built_in_recipes
 
     if base.startswith(RUN):
         return str(desk.place.run(base.removeprefix(RUN)).recipe_file)
-    if base not in built_in_recipes():
-        raise UnknownName("glassformer recipes", base, built_in_recipes())
-    return base
+    built_in = built_in_recipes()
+    if base not in built_in:
+        raise UnknownName("glassformer recipes", base, built_in)
+    return str(built_in[base])
 
 
 async def check(request: Request) -> Response:
@@ -119,7 +123,7 @@ async def start(request: Request) -> Response:
         load_recipe(source, form.set)
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
-        changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+        changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
         if form.vary:
             _plan(desk, form)
             varied = [word for one in form.vary for word in ("--vary", one)]
@@ -128,6 +132,12 @@ async def start(request: Request) -> Response:
         return desk.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])
 
     return reply({"started": await desk.workshop.do(begin)})
+
+
+def _in_yaml(value: Any) -> str:
+    """JSON that YAML reads alike: JSON's pair of escapes for an emoji would be two broken characters there."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in text)
 
 
 async def stop(request: Request) -> Response:
@@ -149,7 +159,7 @@ def _stop(desk: Desk, name: str) -> None:
     progress = progress_of(directory)
     if progress["status"] != "running":
         raise RunError(f"{name} is not running: it is {progress['status']}.")
-    stop_run(progress.get("pid"))
+    stop_run(directory)
 
 
 async def resume(request: Request) -> Response:

@@ -5,6 +5,7 @@ import { fill, h, sentence } from "/static/dom.js";
 export function recipeForm(schema, recipe, onChange) {
   const changed = new Map();
   const set = (key, value, first) => {
+    for (const inner of [...changed.keys()]) if (inner.startsWith(`${key}.`)) changed.delete(inner); // a whole replaces its parts
     if (JSON.stringify(value) === JSON.stringify(first)) changed.delete(key); else changed.set(key, value);
     onChange();
   };
@@ -28,7 +29,7 @@ function slot(key, name, schema, value, set, depth) {
   list.value = first;
   const about = h("span", { class: "small" }), inside = h("div", { class: "inside" });
   function draw() {
-    const kind = list.value, own = kind === first;
+    const kind = list.value, own = kind === first && value !== undefined && value !== null;
     fill(about, sentence(schema.variants[kind].about));
     // The settings of another variant are sent with its kind; those of the recipe's own one by one.
     const held = { kind };

@@ -7,7 +7,7 @@ export async function show(page, here) {
   const chosen = await chooseRun(page, "tokens", "Tokens", here, "How the run's tokenizer cuts a text.");
   if (!chosen) return null;
   const text = h("textarea", { rows: 3 }, "the unhappiest transformers"), out = h("div", { "aria-live": "polite" });
-  let turn = 0, asking = null;
+  let turn = 0, asking = null, timer = null;
   async function draw() {
     const mine = ++turn;
     if (asking) asking.abort();
@@ -17,14 +17,14 @@ export async function show(page, here) {
       if (mine === turn) fill(out, picture(found));
     } catch (error) { if (error.name !== "AbortError" && mine === turn) fill(out, problem(error)); }
   }
-  text.addEventListener("input", draw);
+  text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(draw, 200); }); // not at every key
   page.append(h("form", { class: "form", onsubmit: (event) => event.preventDefault() }, field("Text", text)), out);
   await draw();
-  return () => asking && asking.abort();
+  return () => { clearTimeout(timer); if (asking) asking.abort(); };
 }
 
 function picture(found) {
-  const merged = found.words.filter((word) => word.steps.length);
+  const merged = found.words.filter((word) => word.steps && word.steps.length);
   return [h("p", {}, `${found.tokens.length} tokens (${found.kind}, ${found.size.toLocaleString("en")} in the vocabulary)`),
     h("p", { class: "pieces" }, found.tokens.map((one, place) => h("span", { class: `piece c${place % 4}`, title: `id ${one.id}` }, visible(one.text)))),
     merged.map((word) => h("details", { open: merged.length < 4 }, h("summary", {}, h("code", {}, visible(word.word)), ` ${word.steps.length} merges`),
@@ -32,5 +32,6 @@ function picture(found) {
         h("tr", {}, h("th", { scope: "row" }, "symbols"), word.symbols.map((one) => h("td", {}, visible(one)))),
         word.steps.map((step) => h("tr", {}, h("th", { scope: "row" }, `${step.rank}: ${visible(step.left)} + ${visible(step.right)}`),
           step.tokens.map((one, place) => h("td", { colspan: step.spans[place], class: place === step.place ? "new" : null }, visible(one)))))))))),
-    !merged.length && h("p", { class: "small" }, "This kind of tokenizer merges nothing: each symbol is a token.")];
+    found.note && h("p", { class: "small" }, found.note),
+    !merged.length && !found.note && h("p", { class: "small" }, "This kind of tokenizer merges nothing: each symbol is a token.")];
 }
