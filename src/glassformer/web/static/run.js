@@ -83,7 +83,12 @@ export async function show(page, { name }) {
     if (!whole) plot.load();
     const status = news.progress && news.progress.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
-    if (status && status !== open.status) { const first = !open.status; open.status = status; again().then(() => !first && open.samples && drawSamples(), () => {}); } else if (last !== null) { run.step = last; drawStep(); }
+    if (status && status !== open.status) {
+      const first = !open.status;
+      open.status = status;
+      if (first) plot.load(); // what was recorded before the stream was open
+      again().then(() => !first && open.samples && drawSamples(), () => {});
+    } else if (last !== null) { run.step = last; drawStep(); }
   });
   return () => { stop(); seen.disconnect(); plot.close(); };
 }
