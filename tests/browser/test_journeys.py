@@ -179,6 +179,10 @@ def test_by_hand(open_page, server, picture) -> None:
     page.get_by_role("row", name=re.compile("mean of the heads")).wait_for()
 
 
+SHOWN_IN_PIECES = """(text) =>
+    [...document.querySelectorAll(".piece")].map((piece) => piece.innerText).join("").replace(/[␣·]/g, " ") === text"""
+
+
 def test_generate_and_tokens(open_page, server, picture) -> None:
     page = open_page()
     page.goto(server.at("generate/letters"))
@@ -196,8 +200,7 @@ def test_generate_and_tokens(open_page, server, picture) -> None:
     page.goto(server.at("tokens/pairs"))
     page.get_by_label("Text", exact=True).fill("the cat sat")
     page.get_by_text(re.compile(r"\d+ tokens \(bpe")).wait_for()
-    shown = "".join(piece.inner_text() for piece in page.locator(".piece").all())
-    assert shown.replace("␣", " ").replace("·", " ") == "the cat sat"
+    page.wait_for_function(SHOWN_IN_PIECES, arg="the cat sat")  # it is asked for after a pause in the typing
     assert page.get_by_text("merges").first.is_visible()
     picture(page, "tokens")
 
