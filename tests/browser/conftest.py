@@ -145,12 +145,12 @@ def open_page(chromium: Any, server: Server) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def picture() -> Callable[[Any, str], None]:
+def picture() -> Callable[..., None]:
     """Keeps a screenshot for the docs, when they are asked for."""
 
-    def keep(page: Any, name: str) -> None:
+    def keep(page: Any, name: str, *, whole: bool = False) -> None:
         if PICTURES:
             Path(PICTURES).mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=str(Path(PICTURES) / f"{name}.png"))
+            page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), full_page=whole)
 
     return keep

@@ -113,14 +113,14 @@ def test_look_ablate_and_slide_through_training(open_page, server, picture) -> N
     page.get_by_role("group", name="is read by").get_by_role("button").nth(19).hover()
     assert page.get_by_text(re.compile("^19 “t” reads ")).is_visible()
     page.get_by_role("button", name="induction").wait_for()  # the scores of heads come after the maps
-    picture(page, "look")
+    picture(page, "look", whole=True)
     before = probabilities(page)
     page.get_by_role("button", name="Take this head out").click()
     page.get_by_role("heading", name="Next token, without 1.2").wait_for()
     after = probabilities(page, "Next token, without 1.2")
     assert set(before) <= set(after)
     assert any(after[token] != before[token] for token in before)
-    picture(page, "ablate")
+    picture(page, "ablate", whole=True)
     page.get_by_role("button", name="Put this head back").click()
     page.get_by_role("heading", name="Next token", exact=True).wait_for()
     assert probabilities(page) == before
@@ -148,7 +148,7 @@ def test_look_at_two_runs_side_by_side(open_page, server, picture) -> None:
     assert rows.nth(0).inner_text().startswith("0 “")
     assert page.get_by_role("heading", name="Next token: pairs").is_visible()
     assert page.get_by_role("heading", name="Next token: letters").is_visible()
-    picture(page, "side-by-side")
+    picture(page, "side-by-side", whole=True)
 
 
 def test_by_hand(open_page, server, picture) -> None:

@@ -41,7 +41,7 @@ def server(demo: Path, tmp_path: Path) -> Iterator[Server]:
     started.stop()
 
 
-def test_five_clicks(open_page: Callable[..., Any], demo: Path, picture: Callable[[Any, str], None]) -> None:
+def test_five_clicks(open_page: Callable[..., Any], demo: Path, picture: Callable[..., None]) -> None:
     changes = parse_yaml((demo / "plan.yaml").read_text(encoding="utf-8"))["plan"]["changes"]
     page = open_page()  # the address opens the study itself
     page.get_by_role("heading", name="Verdicts").wait_for()
@@ -58,13 +58,13 @@ def test_five_clicks(open_page: Callable[..., Any], demo: Path, picture: Callabl
     page.get_by_role("link", name="Look").last.click()  # 3
     page.get_by_role("heading", name="last: layer 0, head 0").wait_for()
     page.get_by_role("button", name="induction").wait_for()
-    picture(page, "journey-3-look")
+    picture(page, "journey-3-look", whole=True)
     page.get_by_role("button", name="layer 1, head 1", exact=True).click()  # 4
     page.get_by_role("heading", name="last: layer 1, head 1").wait_for()
     page.get_by_role("group", name="is read by").get_by_role("button").nth(40).hover()
-    picture(page, "journey-4-head")
+    picture(page, "journey-4-head", whole=True)
     before = page.get_by_role("region", name="Next token").inner_text()
     page.get_by_role("button", name="Take this head out").click()  # 5
     page.get_by_role("heading", name="Next token, without 1.1").wait_for()
     assert page.get_by_role("region", name="Next token").inner_text() != before
-    picture(page, "journey-5-ablated")
+    picture(page, "journey-5-ablated", whole=True)

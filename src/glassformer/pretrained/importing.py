@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +15,7 @@ from glassformer.data.config import NO_DATA
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError
-from glassformer.foundation.files import room_on_disk, sha256_of_file
+from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
 from glassformer.pretrained.architecture import Architecture, Settings
@@ -168,18 +165,8 @@ def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tu
     """
     RunDirectory(out).refuse_if_used()
     found = read_pretrained(name, context=context)
-    with room_on_disk(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
-        try:
-            write_run(RunDirectory(draft), found, home=out)
-            draft.chmod(0o755)
-            if out.is_dir():
-                out.rmdir()  # it is empty
-            os.rename(draft, out)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+    with whole_folder(out) as draft:
+        write_run(RunDirectory(draft), found, home=out)
     return RunDirectory(out), found
 
 
