@@ -28,7 +28,7 @@ from glassformer.model.losses import IGNORED
 from glassformer.model.transformer import Transformer
 from glassformer.remembered_checks import cache_check, cached_check
 from glassformer.require_checks import settle
-from glassformer.training.fast import GraphedStep
+from glassformer.training.fast import GraphedStep, uncaptured
 from glassformer.training.step import TrainStep
 
 PROMPTS = 4
@@ -68,18 +68,20 @@ def require_path_checks(
 
 def has_fast_paths(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
     """Whether anything but the model as it is written, in float32, will run."""
-    return _uncaptured(step).compiled or _generates_in_bf16(step, laws)
+    return uncaptured(step).compiled or isinstance(step, GraphedStep) or _generates_in_bf16(step, laws)
 
 
 def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
     """Every fast path of the run; network, optimizer and generators are afterwards as they were."""
-    network: Any = _uncaptured(step).loss_module.network
+    network: Any = uncaptured(step).loss_module.network
     snapshot, training = Snapshot(network), network.training
     reports: list[CheckReport] = []
     with same_generators(step.runtime.device):
         try:
-            if _uncaptured(step).compiled:
-                reports += check_step(step, batch, laws=laws, vocabulary=vocabulary)
+            if uncaptured(step).compiled:
+                reports += check_compiled(step, batch, laws=laws, vocabulary=vocabulary)
+            if isinstance(step, GraphedStep):
+                reports += check_captured(step, batch)
             if _generates_in_bf16(step, laws):
                 reports.append(check_generation(network, vocabulary=vocabulary))
         finally:
@@ -88,21 +90,17 @@ def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[
     return functools.reduce(CheckReport.joined, reports, CheckReport("the fast paths"))
 
 
-def _uncaptured(step: TrainStep | GraphedStep) -> TrainStep:
-    return step.uncaptured if isinstance(step, GraphedStep) else step
-
-
 def _generates_in_bf16(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
-    network = _uncaptured(step).loss_module.network
+    network = uncaptured(step).loss_module.network
     causal = isinstance(network, Transformer) and network.dims.causal and "causality" in laws
     return causal and step.runtime.precision == "bf16"
 
 
-def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
-    """The laws on the compiled loss; then compiled against plain, and captured against uncaptured."""
-    captured, compiled = isinstance(step, GraphedStep), _uncaptured(step)
-    batch = batch.to(step.runtime.device)
-    batch = batch.clone() if captured else batch  # a captured step reads a copy, which has strides of its own
+def check_compiled(
+    step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int
+) -> list[CheckReport]:
+    """The laws on the compiled loss; then the compiled step against the plain one."""
+    batch, compiled = _as_the_step_reads(step, batch), uncaptured(step)
     piece = batch.split(batch.rows // step.accumulate)[0]
     compiled.loss_module.train()
     laws_on_the_loss = check_loss(
@@ -118,10 +116,20 @@ def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[s
     )
     plain = copy.copy(compiled)
     plain.compute_loss = compiled.loss_module  # uncompiled, with the same random numbers
-    reports = [laws_on_the_loss, _same(plain, compiled, batch, "the compiled step")]
-    if captured:  # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
-        reports += [_same(compiled, step, one, "the captured step") for one in (batch, _without_targets(batch))]
-    return reports
+    return [laws_on_the_loss, _same(plain, compiled, batch, "the compiled step")]
+
+
+def check_captured(step: GraphedStep, batch: Batch) -> list[CheckReport]:
+    """The step as its CUDA graph replays it against the step it was captured from."""
+    batch = _as_the_step_reads(step, batch)
+    # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
+    return [_same(step.uncaptured, step, one, "the captured step") for one in (batch, _without_targets(batch))]
+
+
+def _as_the_step_reads(step: TrainStep | GraphedStep, batch: Batch) -> Batch:
+    """On its device; a captured step reads a copy, which has strides of its own."""
+    batch = batch.to(step.runtime.device)
+    return batch.clone() if isinstance(step, GraphedStep) else batch
 
 
 def _without_targets(batch: Batch) -> Batch:

@@ -55,14 +55,14 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import GraphedStep, accelerate
+from glassformer.training.fast import GraphedStep, accelerate, uncaptured
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainStep
 from glassformer.training.trainer import Callbacks, Step, Trainer, TrainingState
 
-PATHS_DEPEND_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer", "compile")
+PATHS_DEPEND_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer")
 """Settings of training with which a compiled or captured step is another one."""
 
 
@@ -221,7 +221,8 @@ def _paths_checked(
 ) -> CheckReport:
     """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
     recipe, data, training = work.recipe, work.data, work.recipe.training.to_dict()
-    settings = {name: training[name] for name in PATHS_DEPEND_ON} | {"captured": isinstance(step, GraphedStep)}
+    form = {"compiled": uncaptured(step).compiled, "captured": isinstance(step, GraphedStep)}
+    settings = {name: training[name] for name in PATHS_DEPEND_ON} | form
     paths = {"training": settings, "objective": recipe.objective.to_dict()}
     return require_path_checks(
         report,

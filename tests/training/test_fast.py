@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.foundation.runtime import Runtime
+from glassformer.foundation.runtime import Precision, Runtime
 from glassformer.training import fast
-from glassformer.training.fast import COMPILING_PAYS_FROM, GraphedStep, accelerate, compile_loss
+from glassformer.training.fast import CAPTURING_PAYS_FROM, COMPILING_PAYS_FROM, GraphedStep, accelerate, compile_loss
+from glassformer.training.step import TrainStep
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 
 class Listener:
@@ -39,24 +42,56 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "compile_", "recorded"),
-    [(COMPILING_PAYS_FROM, "auto", True), (COMPILING_PAYS_FROM - 1, "auto", False), (5, True, True), (9999, False, False)],
+    ("steps", "settings", "compiled", "captured"),
+    [
+        (COMPILING_PAYS_FROM, {}, True, True),
+        (COMPILING_PAYS_FROM - 1, {}, False, True),
+        (CAPTURING_PAYS_FROM - 1, {}, False, False),
+        (5, {"compile": True}, True, True),
+        (5, {"cuda_graph": True}, False, True),
+        (99_999, {"compile": False}, False, True),
+        (99_999, {"cuda_graph": False}, True, False),
+        (99_999, {"compile": False, "cuda_graph": False}, False, False),
+    ],
 )
-def test_on_a_gpu_it_is_chosen_where_it_pays(make_step, monkeypatch, steps: int, compile_: object, recorded: bool) -> None:
-    monkeypatch.setattr(fast, "compile_loss", lambda step: None)
-    monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, clock: None)
+def test_on_a_gpu_it_is_chosen_where_it_pays(
+    make_step, monkeypatch, steps: int, settings: dict[str, object], compiled: bool, captured: bool
+) -> None:
+    fused: list[object] = []
+    monkeypatch.setattr(fast, "compile_loss", fused.append)
+    monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, watch, clock: None)
     monkeypatch.setattr(fast, "has_triton", lambda: True)
-    step = make_step(compile=compile_)
+    step, listener = make_step(**settings), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert isinstance(accelerate(step, step.config, steps, Listener()), GraphedStep) == recorded
+    assert isinstance(accelerate(step, step.config, steps, listener), GraphedStep) == captured
+    assert bool(fused) == compiled
+    assert any("CUDA graph" in sentence for sentence in listener.said) == captured
 
 
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
     """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
     monkeypatch.setattr(fast, "has_triton", lambda: False)
+    monkeypatch.setattr(fast, "compile_loss", lambda step: pytest.fail("compiled"))
+    monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, watch, clock: None)
     step = make_step()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert accelerate(step, step.config, 10 * COMPILING_PAYS_FROM, Listener()) is step
+    assert isinstance(accelerate(step, step.config, 10 * COMPILING_PAYS_FROM, Listener()), GraphedStep)
+
+
+def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batches, monkeypatch) -> None:
+    monkeypatch.setattr("glassformer.training.optimizer_set.OptimizerSet.make_capturable", lambda self: None)
+    listener, plain = Listener(), make_step()
+    step = GraphedStep(make_step(), listener)
+
+    def refuse(batch: object) -> object:
+        raise fast._StepWaits("called a synchronizing CUDA operation")
+
+    monkeypatch.setattr(step, "_capture", refuse)
+    for number in range(3):
+        expected = plain(some_batches().batch(number), number, 1.0)
+        assert torch.equal(step(some_batches().batch(number), number, 1.0).loss, expected.loss)
+    assert len(listener.said) == 1
+    assert "synchronizing" in listener.said[0]
 
 
 def test_more_pieces_record_anew(make_step, monkeypatch) -> None:
@@ -68,17 +103,38 @@ def test_more_pieces_record_anew(make_step, monkeypatch) -> None:
     assert not recorded._graphs
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_a_recorded_step_is_the_definition(make_step, some_batches) -> None:
+def on_cuda(step: TrainStep, precision: Precision = "float32") -> TrainStep:
+    step.loss_module.network.to("cuda")
+    step.runtime = step.loss_module.runtime = Runtime(torch.device("cuda"), precision, 1)
+    return step
+
+
+@needs_cuda
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("model", [{"dropout": 0.1}, {"positions": "alibi"}, {"positions": "rotary", "mixer": "synthesizer"}])
+def test_a_recorded_step_is_the_definition(make_step, some_batches, precision: Precision, model: dict[str, object]) -> None:
+    """The kernels are the same, and so are their random numbers: the same bits but for the optimizer's count on the device."""
     results = []
     for record in (False, True):
-        step = make_step(model={"dropout": 0.1})
-        device = torch.device("cuda")
-        step.loss_module.network.to(device)
-        step.runtime = Runtime(device, "float32", 1)
+        step = on_cuda(make_step(model=model), precision)
         taken = GraphedStep(step) if record else step
-        results.append([taken(some_batches().batch(n).to(device), n, 1.0).loss.item() for n in range(5)])
-    assert results[0] == pytest.approx(results[1], rel=1e-4)
+        results.append([taken(some_batches().batch(n).to("cuda"), n, 1.0).loss.item() for n in range(5)])
+        assert not record or taken._graphs
+    assert results[0][0] == results[1][0]
+    assert results[0] == pytest.approx(results[1], rel=1e-4 if precision == "float32" else 1e-2)
+
+
+@needs_cuda
+def test_a_step_with_a_pause_is_found_before_it_is_captured(make_step, some_batches) -> None:
+    plain, paused, listener = on_cuda(make_step(model={"dropout": 0.1})), on_cuda(make_step(model={"dropout": 0.1})), Listener()
+    norm = paused.loss_module.network.final_norm
+    norm.register_forward_hook(lambda module, given, result: result * float(result.mean() < 1e9))
+    step = GraphedStep(paused, listener)
+    plain.optimizers.make_capturable()
+    for number in range(3):
+        batch = some_batches().batch(number).to("cuda")
+        assert step(batch, number, 1.0).loss.item() == plain(batch, number, 1.0).loss.item()
+    assert len(listener.said) == 1
 
 
 def test_the_compiler_is_told_to_choose_kernels_without_timing(make_step, monkeypatch) -> None:

@@ -13,6 +13,8 @@ from glassformer.training.slots import OPTIMIZERS, SCHEDULES, OptimizerConfig, S
 class TrainingConfig(Config):
     """One step sees ``batch_size`` rows; ``accumulate`` micro-batches of it save memory."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"cuda_graph"})
+
     steps: int | None = Field(default=None, ge=1)
     """How many steps."""
     epochs: float | None = Field(default=None, gt=0)
@@ -35,6 +37,8 @@ class TrainingConfig(Config):
     """`auto`: bf16 on a GPU that has it, float32 elsewhere."""
     compile: Literal["auto"] | bool = "auto"
     """Whether torch compiles the step; `auto`: where it is worth it."""
+    cuda_graph: Literal["auto"] | bool = "auto"
+    """Whether the step is captured as a CUDA graph and replayed; `auto`: on a GPU, from 30 steps on."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
     log_every: int = Field(default=10, ge=1)

@@ -1,7 +1,8 @@
-"""The same step, faster: compiled, and on CUDA captured as a graph and replayed. What was chosen is said.
+"""The same step, faster: on CUDA captured as a graph and replayed, and in long runs compiled. What was chosen is said.
 
-``TrainStep`` is the reference implementation. Compiling fuses its kernels; a CUDA graph removes the time the processor
-needs to launch them. Neither changes what a step depends on, so exact resume holds in every mode.
+``TrainStep`` is the reference implementation. A CUDA graph removes the time the processor needs to launch its kernels and is
+made in a second; compiling fuses the kernels and takes up to half a minute, so short runs do without. Neither changes what a
+step depends on, so exact resume holds in every mode; a run never changes from one to another, whose bits differ.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from torch import Tensor
 from torch.utils._triton import has_triton
 
 from glassformer.data.batches import Batch
-from glassformer.foundation.progress import Watcher
+from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import TrainingConfig
 from glassformer.training.step import StepOutcome, TrainStep
 
-COMPILING_PAYS_FROM = 400
+CAPTURING_PAYS_FROM = 30
+"""Steps from which a CUDA graph (some ten steps' worth of warm-up and copying) is earned back."""
+
+COMPILING_PAYS_FROM = 4000
 """Steps from which compiling (about half a minute on a GPU) is earned back; on a CPU it never is (it gains 0-7 %)."""
 
 WARM_UP_STEPS = 3  # torch asks for a few steps on a side stream before capturing
@@ -31,15 +35,16 @@ def accelerate(
 ) -> TrainStep | GraphedStep:
     """The fastest form of ``step`` that this machine and recipe allow."""
     on_cuda = step.runtime.device.type == "cuda"
-    wanted = config.compile if config.compile != "auto" else on_cuda and steps >= COMPILING_PAYS_FROM and has_triton()
-    if not wanted:
-        return step
-    compile_loss(step)
-    if on_cuda and step.optimizers.capturable:
-        watch.say("compile: kernels are fused, and the whole step is replayed as a CUDA graph.")
-        return GraphedStep(step, clock)
-    watch.say("compile: kernels are fused.")
-    return step
+    compiled = config.compile if config.compile != "auto" else on_cuda and steps >= COMPILING_PAYS_FROM and has_triton()
+    captured = config.cuda_graph if config.cuda_graph != "auto" else compiled or steps >= CAPTURING_PAYS_FROM
+    captured = captured and on_cuda and step.optimizers.capturable
+    if compiled:
+        compile_loss(step)
+        watch.say("compile: kernels are fused" + (", and the whole step is replayed as a CUDA graph." if captured else "."))
+    elif captured:
+        short = f" (compiling pays from {COMPILING_PAYS_FROM:,} steps on)" if config.compile == "auto" else ""
+        watch.say(f"compile: nothing is compiled{short}; the whole step is replayed as a CUDA graph.")
+    return GraphedStep(step, watch, clock) if captured else step
 
 
 def compile_loss(step: TrainStep) -> None:
@@ -49,6 +54,24 @@ def compile_loss(step: TrainStep) -> None:
     if hasattr(inductor, "deterministic"):
         inductor.deterministic = True  # kernels are not chosen by timing them, so two runs choose the same
     step.compute_loss, step.compiled = torch.compile(step.compute_loss, dynamic=False), True
+
+
+class _StepWaits(Exception):
+    """The processor has to wait for the GPU in the middle of a step."""
+
+
+@contextmanager
+def _refusing_to_wait() -> Iterator[None]:
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    except RuntimeError as error:
+        if "synchronizing" not in str(error):
+            raise
+        raise _StepWaits(str(error).partition("\n")[0]) from error
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 class _Captured(NamedTuple):
@@ -61,12 +84,16 @@ class _Captured(NamedTuple):
 
 @final
 class GraphedStep:
-    """A step captured as a CUDA graph: one graph for each shape of batch; more micro-batches capture anew."""
+    """A step captured as a CUDA graph: one graph for each shape of batch; more micro-batches capture anew.
 
-    def __init__(self, step: TrainStep, clock: Stopwatch | None = None) -> None:
-        self._step, self._clock = step, clock or Stopwatch()
+    A step that makes the processor wait for the GPU (``.item()``, say) cannot be captured; it is then launched as it is.
+    """
+
+    def __init__(self, step: TrainStep, watch: Watcher = SILENT, clock: Stopwatch | None = None) -> None:
+        self._step, self._watch, self._clock = step, watch, clock or Stopwatch()
         self.runtime, self.optimizers = step.runtime, step.optimizers
         self._graphs: dict[Any, _Captured] = {}
+        self._waits = False  # whether the step makes the processor wait
         self.optimizers.make_capturable()
 
     @property
@@ -79,10 +106,12 @@ class GraphedStep:
         self._graphs.clear()
 
     def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome:
-        captured = self._graphs.get(batch.shapes)
-        if captured is None:
+        captured = None if self._waits else self._graphs.get(batch.shapes)
+        if captured is None and not self._waits:
             with self._clock.phase("compile"):
-                captured = self._graphs[batch.shapes] = self._capture(batch)
+                captured = self._try_to_capture(batch)
+        if captured is None:
+            return self._step(batch, step, lr_multiplier)
         captured.batch.copy_(batch)
         self._step.prepare(step, lr_multiplier)
         captured.graph.replay()
@@ -98,6 +127,14 @@ class GraphedStep:
         with self._as_before():
             return self(batch, step, 0.0)
 
+    def _try_to_capture(self, batch: Batch) -> _Captured | None:
+        try:
+            self._graphs[batch.shapes] = self._capture(batch)
+        except _StepWaits as error:
+            self._waits = True
+            self._watch.say(f"CUDA graph: this step makes the processor wait and cannot be captured ({error}); it runs as it is.")
+        return self._graphs.get(batch.shapes)
+
     def _capture(self, batch: Batch) -> _Captured:
         """Captures one step on a copy of the batch; weights and optimizer are put back as they were."""
         copy = batch.clone()
@@ -106,7 +143,9 @@ class GraphedStep:
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
-                for _ in range(WARM_UP_STEPS):
+                for _ in range(WARM_UP_STEPS - 1):
+                    self._step.update(copy)
+                with _refusing_to_wait():  # found before the capture, which a refusal would leave half done
                     self._step.update(copy)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
@@ -133,3 +172,8 @@ class GraphedStep:
                 tensor.copy_(state[name])
             else:
                 tensor.zero_()  # made by the warm-up: an optimizer's state begins with zeros
+
+
+def uncaptured(step: TrainStep | GraphedStep) -> TrainStep:
+    """The step itself, or the one that was captured."""
+    return step.uncaptured if isinstance(step, GraphedStep) else step
