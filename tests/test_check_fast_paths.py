@@ -16,11 +16,12 @@ import torch
 from tests.training.conftest import CONTEXT, VOCABULARY, SomeBatches, make_step  # noqa: F401
 from torch import Tensor
 
-from glassformer.check_fast_paths import check_generation, check_paths, require_path_checks
-from glassformer.checks.report import CheckReport
+from glassformer import check_fast_paths
+from glassformer.check_fast_paths import check_generation, check_paths, require_generation_check, require_path_checks
+from glassformer.checks.report import CheckReport, Finding
 from glassformer.experiment import train
 from glassformer.foundation.errors import CheckFailed
-from glassformer.foundation.runtime import Runtime, bf16_works
+from glassformer.foundation.runtime import bf16_works
 from glassformer.generation.batch import BatchDecoder
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
@@ -148,14 +149,26 @@ def test_generation_in_low_precision_is_held_to_the_definition(monkeypatch) -> N
     assert report.findings[0].where == "generation in bf16"
 
 
-def test_generation_in_bf16_where_this_machine_has_it(make_step) -> None:  # noqa: F811
+def test_generation_in_bf16_where_this_machine_has_it() -> None:
     if not bf16_works("cpu"):
         pytest.skip("bf16 products do not work on this machine")
-    step = make_step()
-    step.runtime = Runtime(torch.device("cpu"), "bf16", 1)
-    report = check_paths(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
+    report = check_generation(a_model(), vocabulary=VOCABULARY)
     assert report.passed, str(report)
     assert "generation in bf16 within" in report.tested["path"]
+
+
+def test_generation_in_bf16_is_checked_before_its_first_text_and_remembered(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
+    broken = CheckReport("generation", findings=(Finding("path", "generation in bf16", 0, 0, 0.5, {}),))
+    asked: list[CheckReport] = [CheckReport("generation", tested={"path": "tried"}), broken]
+    monkeypatch.setattr(check_fast_paths, "check_generation", lambda network, **_: asked.pop(0))
+    for _ in range(2):
+        require_generation_check(a_model(), vocabulary=VOCABULARY, key="good")
+    assert asked == [broken]
+    for _ in range(2):
+        asked[:] = [broken]
+        with pytest.raises(CheckFailed, match="float32"):
+            require_generation_check(a_model(), vocabulary=VOCABULARY, key="bad")
 
 
 def test_scores_that_are_no_numbers_are_cannot_tell() -> None:

@@ -1,8 +1,8 @@
-"""A training step as it will run -> the laws on it: compiled loss, captured step, generation in bf16; remembered.
+"""What really runs -> the laws on it: the compiled loss, the captured step, generation in bf16; remembered.
 
-The checks of ``checks/`` see the model as it is written. What is compiled, captured as a CUDA graph or rounded to bf16 is
-other code, so it is tried too, with the run's own compilation and batch, before the first record. A plain step in float32
-has nothing else that runs, and costs nothing here.
+The checks of ``checks/`` see the model as it is written. What is compiled or captured as a CUDA graph is other code, so it is
+tried too, with the run's own compilation and batch, before the first record; generation in bf16 before its first text. A plain
+step has nothing else that runs, and costs nothing here.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from glassformer.checks.report import CheckReport
 from glassformer.checks.state import Snapshot
 from glassformer.checks.verdicts import in_short
 from glassformer.data.batches import Batch
-from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
+from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
 from glassformer.remembered_checks import cache_check, cached_check
 from glassformer.require_checks import settle
@@ -54,7 +55,7 @@ def require_path_checks(
 
     ``batch`` gives one of the run. ``key``: as for the checks of the model.
     """
-    if not has_fast_paths(step, laws):
+    if not has_fast_paths(step):
         return report
     if key is not None and (known := cached_check(key)) is not None:
         watch.say(f"Checks of the fast paths passed before: {known.notes[-1]} --recheck runs them again.")
@@ -66,9 +67,9 @@ def require_path_checks(
     return report.joined(found)
 
 
-def has_fast_paths(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
-    """Whether anything but the model as it is written, in float32, will run."""
-    return uncaptured(step).compiled or isinstance(step, GraphedStep) or _generates_in_bf16(step, laws)
+def has_fast_paths(step: TrainStep | GraphedStep) -> bool:
+    """Whether anything but the model as it is written will run."""
+    return uncaptured(step).compiled or isinstance(step, GraphedStep)
 
 
 def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
@@ -82,23 +83,13 @@ def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[
                 reports += check_compiled(step, batch, laws=laws, vocabulary=vocabulary)
             if isinstance(step, GraphedStep):
                 reports += check_captured(step, batch)
-            if _generates_in_bf16(step, laws):
-                reports.append(check_generation(network, vocabulary=vocabulary))
         finally:
             snapshot.restore()
             network.train(training)
     return functools.reduce(CheckReport.joined, reports, CheckReport("the fast paths"))
 
 
-def _generates_in_bf16(step: TrainStep | GraphedStep, laws: frozenset[str]) -> bool:
-    network = uncaptured(step).loss_module.network
-    causal = isinstance(network, Transformer) and network.dims.causal and "causality" in laws
-    return causal and step.runtime.precision == "bf16"
-
-
-def check_compiled(
-    step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int
-) -> list[CheckReport]:
+def check_compiled(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
     """The laws on the compiled loss; then the compiled step against the plain one."""
     batch, compiled = _as_the_step_reads(step, batch), uncaptured(step)
     piece = batch.split(batch.rows // step.accumulate)[0]
@@ -169,6 +160,21 @@ def _draws(step: TrainStep, batch: Batch) -> bool:
         torch.manual_seed(seed)
         losses.append(float(step.loss_module(batch.tensors, dropout_seed).detach()))
     return losses[0] != losses[1]
+
+
+def require_generation_check(network: Network, *, vocabulary: int, key: str | None = None, watch: Watcher = SILENT) -> None:
+    """Refuses to generate in bf16 where its scores are not those of the definition. ``key``: as for the checks of the model."""
+    if not isinstance(network, Transformer) or not network.dims.causal or (key is not None and cached_check(key) is not None):
+        return
+    with same_generators(next(network.parameters()).device):
+        found = check_generation(network, vocabulary=vocabulary)
+    if key is not None:
+        cache_check(key, found)
+    if found.broken:
+        remedy = "Generate with --precision float32, which is the reference implementation."
+        raise CheckFailed(f"{found.findings[0].sentence} {remedy}")
+    if not found.passed:
+        watch.say(f"Checks of generation in bf16: {found.doubts}")
 
 
 def check_generation(network: Transformer, *, vocabulary: int, dtype: torch.dtype = torch.bfloat16) -> CheckReport:

@@ -70,6 +70,12 @@ def check_key(
     )[:40]
 
 
+def generation_key(model: Config, *, vocabulary: int, runtime: Runtime) -> str | None:
+    """The name under which a check of generation in the runtime's precision is remembered."""
+    paths = {"generation": True}
+    return check_key(model, vocabulary=vocabulary, outputs=None, laws=frozenset(), runtime=runtime, paths=paths)
+
+
 def cached_check(key: str) -> CheckReport | None:
     """The report kept under ``key``, with a note of the day; None when there is none or it cannot be read."""
     try:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.training.conftest import CONTEXT
 
 from glassformer.foundation.runtime import Precision, Runtime
 from glassformer.training import fast
-from glassformer.training.fast import CAPTURING_PAYS_FROM, COMPILING_PAYS_FROM, GraphedStep, accelerate, compile_loss
+from glassformer.training.fast import (
+    CAPTURING_PAYS_FROM,
+    COMPILING_PAYS_FROM,
+    GraphedStep,
+    accelerate,
+    compile_loss,
+    training_flops,
+)
 from glassformer.training.step import TrainStep
 
+LONG = 10**10
+"""Steps of the tiny model for which compiling pays."""
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 
@@ -25,7 +35,7 @@ class Listener:
 
 def test_a_processor_runs_the_definition_unless_asked(make_step) -> None:
     step, listener = make_step(), Listener()
-    assert accelerate(step, step.config, 10 * COMPILING_PAYS_FROM, listener) is step
+    assert accelerate(step, step.config, LONG, listener) is step
     assert listener.said == []
 
 
@@ -44,14 +54,14 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("steps", "settings", "compiled", "captured"),
     [
-        (COMPILING_PAYS_FROM, {}, True, True),
-        (COMPILING_PAYS_FROM - 1, {}, False, True),
+        (LONG, {}, True, True),
+        (LONG // 4, {}, False, True),
         (CAPTURING_PAYS_FROM - 1, {}, False, False),
         (5, {"compile": True}, True, True),
         (5, {"cuda_graph": True}, False, True),
-        (99_999, {"compile": False}, False, True),
-        (99_999, {"cuda_graph": False}, True, False),
-        (99_999, {"compile": False, "cuda_graph": False}, False, False),
+        (2 * LONG, {"compile": False}, False, True),
+        (2 * LONG, {"cuda_graph": False}, True, False),
+        (2 * LONG, {"compile": False, "cuda_graph": False}, False, False),
     ],
 )
 def test_on_a_gpu_it_is_chosen_where_it_pays(
@@ -60,7 +70,7 @@ def test_on_a_gpu_it_is_chosen_where_it_pays(
     fused: list[object] = []
     monkeypatch.setattr(fast, "compile_loss", fused.append)
     monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, watch, clock: None)
-    monkeypatch.setattr(fast, "has_triton", lambda: True)
+    monkeypatch.setattr(fast, "_can_compile", lambda: True)
     step, listener = make_step(**settings), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert isinstance(accelerate(step, step.config, steps, listener), GraphedStep) == captured
@@ -68,14 +78,21 @@ def test_on_a_gpu_it_is_chosen_where_it_pays(
     assert any("CUDA graph" in sentence for sentence in listener.said) == captured
 
 
+def test_how_long_a_training_is_counted_in_flops(make_step) -> None:
+    step = make_step(batch_size=4)
+    parameters = sum(parameter.numel() for parameter in step.loss_module.network.parameters())
+    assert training_flops(step, 10) == 6 * parameters * 10 * 4 * CONTEXT
+    assert training_flops(step, LONG // 4) < COMPILING_PAYS_FROM <= training_flops(step, LONG)
+
+
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
     """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
-    monkeypatch.setattr(fast, "has_triton", lambda: False)
+    monkeypatch.setattr(fast, "_can_compile", lambda: False)
     monkeypatch.setattr(fast, "compile_loss", lambda step: pytest.fail("compiled"))
     monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, watch, clock: None)
     step = make_step()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert isinstance(accelerate(step, step.config, 10 * COMPILING_PAYS_FROM, Listener()), GraphedStep)
+    assert isinstance(accelerate(step, step.config, LONG, Listener()), GraphedStep)
 
 
 def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batches, monkeypatch) -> None:

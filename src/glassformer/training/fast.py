@@ -7,13 +7,13 @@ step depends on, so exact resume holds in every mode; a run never changes from o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
-from torch.utils._triton import has_triton
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.progress import SILENT, Watcher
@@ -24,8 +24,10 @@ from glassformer.training.step import StepOutcome, TrainStep
 CAPTURING_PAYS_FROM = 30
 """Steps from which a CUDA graph (some ten steps' worth of warm-up and copying) is earned back."""
 
-COMPILING_PAYS_FROM = 4000
-"""Steps from which compiling (about half a minute on a GPU) is earned back; on a CPU it never is (it gains 0-7 %)."""
+COMPILING_PAYS_FROM = 5e15
+"""FLOPs of a whole training from which compiling (10 to 20 s on a GPU, for steps a quarter shorter) is earned back: 5,000 steps
+of shakespeare-char. Counted, not timed, so that a run chooses the same again when it is resumed. On a CPU it never pays
+(0-7 %)."""
 
 WARM_UP_STEPS = 3  # torch asks for a few steps on a side stream before capturing
 
@@ -35,16 +37,33 @@ def accelerate(
 ) -> TrainStep | GraphedStep:
     """The fastest form of ``step`` that this machine and recipe allow."""
     on_cuda = step.runtime.device.type == "cuda"
-    compiled = config.compile if config.compile != "auto" else on_cuda and steps >= COMPILING_PAYS_FROM and has_triton()
+    compiled = config.compile if config.compile != "auto" else on_cuda and _long_enough(step, steps) and _can_compile()
     captured = config.cuda_graph if config.cuda_graph != "auto" else compiled or steps >= CAPTURING_PAYS_FROM
     captured = captured and on_cuda and step.optimizers.capturable
     if compiled:
         compile_loss(step)
         watch.say("compile: kernels are fused" + (", and the whole step is replayed as a CUDA graph." if captured else "."))
     elif captured:
-        short = f" (compiling pays from {COMPILING_PAYS_FROM:,} steps on)" if config.compile == "auto" else ""
-        watch.say(f"compile: nothing is compiled{short}; the whole step is replayed as a CUDA graph.")
+        short = ", for which this run is too short" if config.compile == "auto" else ""
+        watch.say(f"compile: the whole step is replayed as a CUDA graph; nothing is compiled{short}.")
     return GraphedStep(step, watch, clock) if captured else step
+
+
+def training_flops(step: TrainStep, steps: int) -> float:
+    """Six for each parameter and token (Kaplan et al. 2020), up to the longest sequences."""
+    network = step.loss_module.network
+    tokens = steps * step.config.batch_size * network.dims.context
+    return 6.0 * tokens * sum(parameter.numel() for parameter in network.parameters())
+
+
+def _long_enough(step: TrainStep, steps: int) -> bool:
+    return training_flops(step, steps) >= COMPILING_PAYS_FROM
+
+
+def _can_compile() -> bool:
+    from torch.utils._triton import has_triton  # it imports the compiler: seconds that a short run does not spend
+
+    return bool(has_triton())
 
 
 def compile_loss(step: TrainStep) -> None:
@@ -63,7 +82,9 @@ class _StepWaits(Exception):
 @contextmanager
 def _refusing_to_wait() -> Iterator[None]:
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that it may miss some; those fail in the capture itself
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     except RuntimeError as error:
@@ -132,7 +153,9 @@ class GraphedStep:
             self._graphs[batch.shapes] = self._capture(batch)
         except _StepWaits as error:
             self._waits = True
-            self._watch.say(f"CUDA graph: this step makes the processor wait and cannot be captured ({error}); it runs as it is.")
+            self._watch.say(
+                f"CUDA graph: the step makes the processor wait ({error}), so it cannot be captured and runs as it is."
+            )
         return self._graphs.get(batch.shapes)
 
     def _capture(self, batch: Batch) -> _Captured:

@@ -62,8 +62,8 @@ def _options(width: int) -> dict[str, int]:
     return {"BLOCK": block, "num_warps": 8 if block >= 2048 else 4 if block >= 256 else 1}
 
 
-@torch.library.custom_op("glassformer::cross_entropy", mutates_args=())
-def _cross_entropy(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> tuple[Tensor, Tensor]:
+def _losses(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> tuple[Tensor, Tensor]:
+    """The loss of each row, and the logarithm of the sum that its probabilities are divided by."""
     scores_NW, rows = scores_NW.contiguous(), len(targets_N)
     loss_N, total_N = (scores_NW.new_empty(rows, dtype=torch.float32) for _ in range(2))
     width = scores_NW.shape[1]
@@ -71,8 +71,7 @@ def _cross_entropy(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> tup
     return loss_N, total_N
 
 
-@torch.library.custom_op("glassformer::cross_entropy_backward", mutates_args=())
-def _cross_entropy_backward(scores_NW: Tensor, targets_N: Tensor, total_N: Tensor, dloss_N: Tensor, vocabulary: int) -> Tensor:
+def _gradients(scores_NW: Tensor, targets_N: Tensor, total_N: Tensor, dloss_N: Tensor, vocabulary: int) -> Tensor:
     scores_NW, targets_N, dloss_N = scores_NW.contiguous(), targets_N.contiguous(), dloss_N.contiguous()
     dscores_NW, width = torch.empty_like(scores_NW), scores_NW.shape[1]
     _backward[(len(targets_N),)](
@@ -81,13 +80,34 @@ def _cross_entropy_backward(scores_NW: Tensor, targets_N: Tensor, total_N: Tenso
     return dscores_NW
 
 
-@_cross_entropy.register_fake
+class _CrossEntropy(torch.autograd.Function):
+    """For steps that are not compiled. To call an operator of ``torch.library`` imports torch's compiler: seconds."""
+
+    @staticmethod
+    def forward(ctx: Any, scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> Tensor:
+        loss_N, total_N = _losses(scores_NW, targets_N, vocabulary)
+        ctx.save_for_backward(scores_NW, targets_N, total_N)
+        ctx.vocabulary = vocabulary
+        return loss_N
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        scores_NW, targets_N, total_N = ctx.saved_tensors
+        return _gradients(scores_NW, targets_N, total_N, gradients[0], ctx.vocabulary), None, None
+
+
+_operator = torch.library.custom_op("glassformer::cross_entropy", _losses, mutates_args=())
+"""The same as an operator that torch's compiler takes as it is."""
+_operator_backward = torch.library.custom_op("glassformer::cross_entropy_backward", _gradients, mutates_args=())
+
+
+@_operator.register_fake
 def _(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> tuple[Tensor, Tensor]:
     loss_N = scores_NW.new_empty(len(targets_N), dtype=torch.float32)
     return loss_N, torch.empty_like(loss_N)
 
 
-@_cross_entropy_backward.register_fake
+@_operator_backward.register_fake
 def _(scores_NW: Tensor, targets_N: Tensor, total_N: Tensor, dloss_N: Tensor, vocabulary: int) -> Tensor:
     return torch.empty_like(scores_NW, memory_format=torch.contiguous_format)
 
@@ -98,14 +118,15 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 
 def _differentiate(ctx: Any, dloss_N: Tensor, _dtotal_N: Tensor) -> tuple[Tensor | None, ...]:
-    scores_NW, targets_N, total_N = ctx.saved_tensors
-    return _cross_entropy_backward(scores_NW, targets_N, total_N, dloss_N, ctx.vocabulary), None, None
+    return _operator_backward(*ctx.saved_tensors, dloss_N, ctx.vocabulary), None, None
 
 
-_cross_entropy.register_autograd(_differentiate, setup_context=_keep)
+_operator.register_autograd(_differentiate, setup_context=_keep)
 
 
 def cross_entropy(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> Tensor:
     """The loss of each row in nats, float32 [N]; 0 where the target is negative, NaN where it is no id of the vocabulary."""
-    loss_N: Tensor = _cross_entropy(scores_NW, targets_N, vocabulary)[0]
-    return loss_N
+    if torch.compiler.is_compiling():
+        loss_N: Tensor = _operator(scores_NW, targets_N, vocabulary)[0]
+        return loss_N
+    return _CrossEntropy.apply(scores_NW, targets_N, vocabulary)
