@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from glassformer.benchmark import start
-from glassformer.benchmark.start import IMPORT_TORCH, NANOGPT, ONE_BY_ONE, STUDY, seconds_of
+from glassformer.benchmark.start import IMPORT_TORCH, NANOGPT, ONE_BY_ONE, STUDY, WARM, Peer, Work, seconds_of
 from glassformer.benchmark.table import markdown
 from glassformer.foundation.errors import GlassformerError
 
@@ -32,7 +32,7 @@ def test_start_gives_ratios_in_one_run(monkeypatch, nanogpt) -> None:
         return next(seconds for word, seconds in took.items() if word in command)
 
     monkeypatch.setattr(start, "seconds_of", stand_in)
-    document = start.benchmark_start(steps=20, rounds=3, nanogpt=nanogpt)
+    document = start.benchmark_start(Work(20), rounds=3, peer=Peer(nanogpt))
     assert document["ratio"][start.COLD] == {"value": 3.0, "low": 3.0, "high": 3.0, "n": 3}
     assert document["cpu_ratio"][NANOGPT]["value"] == 12.0
     assert document["times_as_long_as"] == IMPORT_TORCH
@@ -41,7 +41,19 @@ def test_start_gives_ratios_in_one_run(monkeypatch, nanogpt) -> None:
 
 def test_a_study_stands_beside_its_runs_one_by_one(monkeypatch) -> None:
     monkeypatch.setattr(start, "seconds_of", lambda command, *_, **__: (6.0, 5.0) if "compare" in command else (2.0, 1.0))
-    document = start.benchmark_study(steps=5, seeds=4, rounds=1)
+    document = start.benchmark_study(Work(5), vary="model.positions=none", seeds=4, rounds=1)
     assert document["seconds"][ONE_BY_ONE]["value"] == 16.0  # 2 variants by 4 seeds
     assert document["ratio"][STUDY]["value"] == 1.0
     assert document["cpu_ratio"][ONE_BY_ONE]["value"] == 1.6
+
+
+def test_a_recipe_is_trained_as_it_stands(monkeypatch) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(start, "seconds_of", lambda command, *_, **__: commands.append(command) or (1.0, 1.0))
+    monkeypatch.setattr(start, "_loss", lambda run: 1.25)
+    document = start.benchmark_start(Work(30, "gpt-nano-words", ("training.lr=0.1",)), rounds=1)
+    words = commands[1][commands[1].index("train") + 1 :]
+    assert words[:5] == ["gpt-nano-words", "--set", "training.steps=30", "--set", "training.lr=0.1"]
+    assert not any(key in word for key in start.TINY for word in words)
+    assert document["validation_loss"] == {WARM: 1.25}
+    assert "| 1.2500 |" in markdown(document)

@@ -1,39 +1,50 @@
-"""A nanoGPT folder and sizes -> the command that trains it on random tokens, in a scratch copy. Imports no torch."""
+"""A nanoGPT folder -> the command that trains it, in a scratch copy, and the loss it reached. Imports no torch.
+
+Beside the tiny recipe it gets the same sizes and random tokens. Beside a recipe of a real text it runs as its users run it: by
+a configuration file of its own, on the recipe's text in the recipe's characters.
+"""
 
 from __future__ import annotations
 
 import pickle
 import random
 import shutil
+import subprocess
 import sys
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import GlassformerError, UsageError
 
 FILES = ("train.py", "model.py", "configurator.py")
 VOCABULARY, TOKENS = 7, 100_000
+Texts = tuple[bytes, bytes, int]
+"""Training and validation text as numbers of 16 bits, and how many different ones there are."""
+LOSS_OF_ALL = """
+import sys, numpy, torch
+from model import GPT, GPTConfig
+device, kept = sys.argv[1], torch.load("out/ckpt.pt", map_location=sys.argv[1])
+model = GPT(GPTConfig(**kept["model_args"])).to(device).eval()
+model.load_state_dict({name.removeprefix("_orig_mod."): tensor for name, tensor in kept["model"].items()})
+ids = torch.from_numpy(numpy.fromfile("data/bench/val.bin", dtype=numpy.uint16).astype(numpy.int64)).to(device)
+context, total = model.config.block_size, 0.0
+with torch.no_grad():
+    for start in range(0, len(ids) - 1, context):
+        row = ids[start : start + context + 1]
+        total += float(model(row[None, :-1], row[None, 1:].contiguous())[1]) * (len(row) - 1)
+print(total / (len(ids) - 1))
+"""
+"""Nats per token over the whole validation text, in windows of the context: what our evaluations give."""
 
 
 def nanogpt_command(folder: Path, scratch: Path, sizes: Mapping[str, int], steps: int) -> tuple[list[str], Path]:
-    """The command and the folder it runs in; one evaluation at the end, as ours."""
-    for name in FILES:
-        if not (folder / name).is_file():
-            raise UsageError(f"--nanogpt {folder} has no {name}; give the folder of a nanoGPT checkout.")
-    shutil.rmtree(scratch, ignore_errors=True)
-    data = scratch / "data" / "bench"
-    data.mkdir(parents=True)
-    for name in FILES:
-        shutil.copy(folder / name, scratch)
+    """The command and the folder it runs in: sizes like ours, random tokens; one evaluation at the end, as ours."""
+    _copy(folder, scratch, FILES)
     draw = random.Random(0)
     tokens = array("H", (draw.randrange(VOCABULARY) for _ in range(TOKENS))).tobytes()
-    for name in ("train.bin", "val.bin"):
-        (data / name).write_bytes(tokens)
-    (data / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": VOCABULARY}))  # its format; we never read one
+    _write_data(scratch, tokens, tokens, VOCABULARY)
     values = {
-        "dataset": "bench",
-        "out_dir": "out",
         "n_layer": sizes["model.layers"],
         "n_head": sizes["model.heads"],
         "n_embd": sizes["model.width"],
@@ -43,12 +54,50 @@ def nanogpt_command(folder: Path, scratch: Path, sizes: Mapping[str, int], steps
         "max_iters": steps,
         "eval_interval": steps,
         "log_interval": max(1, steps),
-        **_on_this_machine(steps),
     }
-    return [sys.executable, "-u", "train.py", *(f"--{name}={value}" for name, value in values.items())], scratch
+    return _train(values), scratch
 
 
-def _on_this_machine(steps: int) -> dict[str, object]:
+def nanogpt_own_command(folder: Path, scratch: Path, config: str, texts: Texts, steps: int) -> tuple[list[str], Path]:
+    """The same by its own configuration file, on texts of ours; its schedule ends with its steps."""
+    _copy(folder, scratch, (*FILES, config))
+    _write_data(scratch, *texts)
+    return _train({"max_iters": steps, "lr_decay_iters": steps}, config), scratch
+
+
+def nanogpt_loss(scratch: Path) -> float:
+    """Of the checkpoint that the command left, on the whole validation text."""
+    command = [sys.executable, "-c", LOSS_OF_ALL, str(_on_this_machine()["device"])]
+    answer = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise GlassformerError(f"nanoGPT's checkpoint could not be evaluated: {answer.stderr.strip().rpartition(chr(10))[2]}")
+    return float(answer.stdout.split()[-1])
+
+
+def _copy(folder: Path, scratch: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            raise UsageError(f"--nanogpt {folder} has no {name}; give the folder of a nanoGPT checkout.")
+    shutil.rmtree(scratch, ignore_errors=True)
+    for name in names:
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / name, scratch / name)
+
+
+def _write_data(scratch: Path, training: bytes, validation: bytes, vocabulary: int) -> None:
+    data = scratch / "data" / "bench"
+    data.mkdir(parents=True)
+    (data / "train.bin").write_bytes(training)
+    (data / "val.bin").write_bytes(validation)
+    (data / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": vocabulary}))  # its format; we never read one
+
+
+def _train(values: Mapping[str, object], *config: str) -> list[str]:
+    every = {"dataset": "bench", "out_dir": "out", **values, **_on_this_machine()}
+    return [sys.executable, "-u", "train.py", *config, *(f"--{name}={value}" for name, value in every.items())]
+
+
+def _on_this_machine() -> dict[str, object]:
     """As its own instructions say: on a GPU its defaults, on a processor float32, not compiled, fewer evaluations."""
     if shutil.which("nvidia-smi"):
         return {"device": "cuda", "dtype": "bfloat16", "compile": True}

@@ -1,6 +1,6 @@
 """Whole commands, each in a process of its own -> seconds from the command to its end, and ratios. Imports no torch.
 
-``start``: a tiny recipe trained for some steps, with nothing kept and with what the time before kept, beside
+``start``: a tiny recipe, or one of real size, trained with nothing kept and with what the time before kept, beside
 ``python -c "import torch"`` and nanoGPT's train.py. ``study``: a study to its verdict, beside as many runs one by one.
 Wall and processor seconds are given; on a busy machine the processor's are the ones to compare.
 """
@@ -15,13 +15,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from glassformer.benchmark.nanogpt_command import nanogpt_command
+from glassformer.benchmark.nanogpt_command import Texts, nanogpt_command, nanogpt_loss, nanogpt_own_command
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.runs.records import MetricsLog
 
 IMPORT_TORCH, COLD, WARM, NANOGPT = 'python -c "import torch"', "train, nothing kept", "train, kept data and checks", "nanoGPT"
 STUDY, ONE_BY_ONE, NANOGPT_RUNS = "study", "the same runs one by one", "as many nanoGPT runs"
@@ -31,23 +33,65 @@ Seconds = tuple[float, float]
 """On the wall, of the processor (all threads and children)."""
 
 
-def benchmark_start(*, steps: int, rounds: int, nanogpt: Path | None = None, watch: Watcher = SILENT) -> dict[str, Any]:
-    """Seconds of a tiny ``glassformer train``, cold and warm, and how many times those of ``import torch`` that is."""
+@dataclass(frozen=True)
+class Work:
+    """What is trained: a tiny model with one evaluation, or a recipe as it stands; ``changes`` are values of ``--set``."""
+
+    steps: int
+    recipe: str | None = None
+    changes: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """Of the command line, after the verb."""
+        once: dict[str, int] = {"evaluation.every": self.steps, "checkpoint.every": self.steps, **TINY}
+        values = {"training.steps": self.steps} | ({} if self.recipe else once)
+        changes = [*(f"{key}={value}" for key, value in values.items()), *self.changes]
+        return [self.recipe or RECIPE, *(word for change in changes for word in ("--set", change))]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        changes = dict(change.split("=", 1) for change in self.changes)
+        return {"recipe": self.recipe or RECIPE, "steps": self.steps, **({} if self.recipe else TINY), **changes}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A nanoGPT folder; beside a recipe of ours it runs by its own ``config``, for ``steps`` (ours unless told), on its text."""
+
+    folder: Path
+    config: str = ""
+    steps: int | None = None
+    texts_of: Callable[[str], Texts] = lambda recipe: (b"", b"", 0)
+    """The text of a recipe."""
+
+    def train(self, work: Work, scratch: Path) -> Seconds:
+        if work.recipe is None:
+            return seconds_of(*nanogpt_command(self.folder, scratch, TINY, work.steps))
+        texts = self.texts_of(work.recipe)
+        return seconds_of(*nanogpt_own_command(self.folder, scratch, self.config, texts, self.steps or work.steps))
+
+
+def benchmark_start(work: Work, *, rounds: int, peer: Peer | None = None, watch: Watcher = SILENT) -> dict[str, Any]:
+    """Seconds of a whole ``glassformer train``, cold and warm, beside ``import torch`` and nanoGPT; and the losses reached."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         programs: dict[str, Callable[[], Seconds]] = {
             IMPORT_TORCH: lambda: seconds_of([sys.executable, "-c", "import torch"], folder),
-            COLD: lambda: _train(folder, steps, cold=True),
-            WARM: lambda: _train(folder, steps, cold=False),
+            COLD: lambda: _train(folder, work, cold=True),
+            WARM: lambda: _train(folder, work, cold=False),
         }
-        if nanogpt is not None:
-            programs[NANOGPT] = lambda: seconds_of(*nanogpt_command(nanogpt, folder / "nanogpt", TINY, steps))
+        if peer is not None:
+            programs[NANOGPT] = lambda: peer.train(work, folder / "nanogpt")
         found = _in_turns(programs, rounds, watch)
-    return _document("start", found, IMPORT_TORCH, {"recipe": RECIPE, "steps": steps, **TINY})
+        losses = {WARM: _loss(folder / "run")} if work.recipe else {}
+        if peer is not None and work.recipe:
+            losses[NANOGPT] = nanogpt_loss(folder / "nanogpt")
+    return _document("start", found, IMPORT_TORCH, work.settings) | {"validation_loss": losses}
 
 
 def benchmark_study(
-    *, steps: int, seeds: int, rounds: int, nanogpt: Path | None = None, watch: Watcher = SILENT
+    work: Work, *, vary: str, seeds: int, rounds: int, peer: Peer | None = None, watch: Watcher = SILENT
 ) -> dict[str, Any]:
     """Seconds of a study of 2 variants by ``seeds``, empty store, beside one run times their number."""
     runs = 2 * seeds
@@ -56,29 +100,26 @@ def benchmark_study(
 
         def study() -> Seconds:
             shutil.rmtree(folder / "study", ignore_errors=True)
-            words = ["compare", RECIPE, "--vary", "model.positions=sinusoidal", "--seeds", str(seeds), "--no-store"]
-            return seconds_of(_glassformer(*words, *_sets(steps), "--out", "study", "--quiet"), folder, cache=folder / "cache")
+            words = ["compare", *work.words, "--vary", vary, "--seeds", str(seeds), "--no-store", "--out", "study", "--quiet"]
+            return seconds_of(_glassformer(*words), folder, cache=folder / "cache")
 
-        def one() -> Seconds:
-            wall, processor = _train(folder, steps, cold=False)
-            return runs * wall, runs * processor
+        def times_the_runs(one: Seconds) -> Seconds:
+            return runs * one[0], runs * one[1]
 
-        programs: dict[str, Callable[[], Seconds]] = {STUDY: study, ONE_BY_ONE: one}
-        if nanogpt is not None:
-
-            def peer() -> Seconds:
-                wall, processor = seconds_of(*nanogpt_command(nanogpt, folder / "nanogpt", TINY, steps))
-                return runs * wall, runs * processor
-
-            programs[NANOGPT_RUNS] = peer
+        programs: dict[str, Callable[[], Seconds]] = {
+            STUDY: study,
+            ONE_BY_ONE: lambda: times_the_runs(_train(folder, work, cold=False)),
+        }
+        if peer is not None:
+            programs[NANOGPT_RUNS] = lambda: times_the_runs(peer.train(work, folder / "nanogpt"))
         found = _in_turns(programs, rounds, watch)
-    return _document("study", found, STUDY, {"recipe": RECIPE, "variants": 2, "seeds": seeds, "steps": steps, **TINY})
+    return _document("study", found, STUDY, {**work.settings, "variants": 2, "vary": vary, "seeds": seeds})
 
 
 def seconds_of(command: list[str], folder: Path, *, cache: Path | None = None) -> Seconds:
     """Runs a command to its end. A command that fails is a sentence with its last words."""
     before, began = os.times(), time.perf_counter()
-    variables = {**os.environ} | ({} if cache is None else {"GLASSFORMER_CACHE": str(cache)})
+    variables = {**os.environ} | ({} if cache is None else _caches(cache))
     answer = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     wall, after = time.perf_counter() - began, os.times()
     if answer.returncode != 0:
@@ -88,20 +129,29 @@ def seconds_of(command: list[str], folder: Path, *, cache: Path | None = None) -
     return wall, spent
 
 
-def _train(folder: Path, steps: int, *, cold: bool) -> Seconds:
+def _caches(folder: Path) -> dict[str, str]:
+    """Of ours, of torch's compiler and of Triton: all that a process finds of an earlier one."""
+    own = {"GLASSFORMER_CACHE": "glassformer", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+    return {name: str(folder / place) for name, place in own.items()}
+
+
+def _train(folder: Path, work: Work, *, cold: bool) -> Seconds:
     shutil.rmtree(folder / "run", ignore_errors=True)
     if cold:
         shutil.rmtree(folder / "cache", ignore_errors=True)
-    return seconds_of(_glassformer("train", RECIPE, *_sets(steps), "--out", "run", "--quiet"), folder, cache=folder / "cache")
+    cache = folder / "cache"
+    return seconds_of(_glassformer("train", *work.words, "--out", "run", "--quiet"), folder, cache=cache)
+
+
+def _loss(run: Path) -> float:
+    """The last validation loss that a run recorded."""
+    return [
+        float(record["validation_loss"]) for record in MetricsLog(run / "metrics.jsonl").read() if "validation_loss" in record
+    ][-1]
 
 
 def _glassformer(*words: str) -> list[str]:
     return [sys.executable, "-m", "glassformer", *words]
-
-
-def _sets(steps: int) -> list[str]:
-    values = {**TINY, "training.steps": steps, "evaluation.every": steps, "checkpoint.every": steps}
-    return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
 
 def _in_turns(programs: Mapping[str, Callable[[], Seconds]], rounds: int, watch: Watcher) -> dict[str, list[Seconds]]:

@@ -45,7 +45,11 @@ def _rate_and_ratio(document: Mapping[str, Any], name: str) -> list[str]:
 def _seconds_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     base, kinds = document["times_as_long_as"], ("seconds", "ratio", "cpu_seconds", "cpu_ratio")
     columns = ["command", "seconds", f"times `{base}`", "processor seconds", f"times `{base}`"]
-    return columns, [[name, *(shown(document[kind][name]) for kind in kinds)] for name in document["seconds"]]
+    rows = [[name, *(shown(document[kind][name]) for kind in kinds)] for name in document["seconds"]]
+    if losses := document.get("validation_loss"):
+        columns.append("validation loss")
+        rows = [[*row, f"{losses[row[0]]:.4f}" if row[0] in losses else ""] for row in rows]
+    return columns, rows
 
 
 def _attention_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

@@ -118,35 +118,73 @@ def bench_train(
     _print(document, as_json=json)
 
 
+OfRecipe = Annotated[
+    str | None, typer.Option("--recipe", metavar="NAME", help="Train this recipe as it stands, instead of a tiny one.")
+]
+Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A change of the recipe.")]
+NanoGPTConfig = Annotated[
+    str,
+    typer.Option("--nanogpt-config", metavar="FILE", help="With --recipe: the file in nanoGPT's folder it is trained by."),
+]
+NanoGPTSteps = Annotated[int | None, typer.Option("--nanogpt-steps", min=1, help="Steps of nanoGPT; ours unless given.")]
+SHAKESPEARE, VARIED = "config/train_shakespeare_char.py", "model.positions=sinusoidal"
+
+
 @app.command("start")
 def bench_start(
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the tiny run.")] = 20,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the run.")] = 20,
+    recipe: OfRecipe = None,
+    set_: Changes = None,
     rounds: Rounds = 2,
     nanogpt: NanoGPT = None,
+    nanogpt_config: NanoGPTConfig = SHAKESPEARE,
+    nanogpt_steps: NanoGPTSteps = None,
     json: Json = False,
 ) -> None:
-    """Seconds of a whole tiny `glassformer train`, as a multiple of `python -c "import torch"`."""
-    from glassformer.benchmark.start import benchmark_start
+    """Seconds of a whole `glassformer train`, from the command to its end, as a multiple of `python -c "import torch"`."""
+    from glassformer.benchmark.start import Peer, Work, benchmark_start
 
+    peer = None if nanogpt is None else Peer(nanogpt, nanogpt_config, nanogpt_steps, _texts_of)
     with watching() as watch:
-        document = benchmark_start(steps=steps, rounds=rounds, nanogpt=nanogpt, watch=watch)
+        document = benchmark_start(Work(steps, recipe, tuple(set_ or ())), rounds=rounds, peer=peer, watch=watch)
     _print(document, as_json=json)
 
 
 @app.command("study")
 def bench_study(
     steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of each run.")] = 100,
+    recipe: OfRecipe = None,
+    set_: Changes = None,
+    vary: Annotated[str, typer.Option("--vary", metavar="KEY=VALUE", help="The variant to compare with.")] = VARIED,
     seeds: Annotated[int, typer.Option("--seeds", min=2, help="Runs of each of the two variants.")] = 4,
     rounds: Rounds = 2,
     nanogpt: NanoGPT = None,
+    nanogpt_config: NanoGPTConfig = SHAKESPEARE,
+    nanogpt_steps: NanoGPTSteps = None,
     json: Json = False,
 ) -> None:
     """Seconds of a small study to its verdict, with an empty store, beside as many runs one by one."""
-    from glassformer.benchmark.start import benchmark_study
+    from glassformer.benchmark.start import Peer, Work, benchmark_study
 
+    work, peer = (
+        Work(steps, recipe, tuple(set_ or ())),
+        Peer(nanogpt, nanogpt_config, nanogpt_steps, _texts_of) if nanogpt else None,
+    )
     with watching() as watch:
-        document = benchmark_study(steps=steps, seeds=seeds, rounds=rounds, nanogpt=nanogpt, watch=watch)
+        document = benchmark_study(work, vary=vary, seeds=seeds, rounds=rounds, peer=peer, watch=watch)
     _print(document, as_json=json)
+
+
+def _texts_of(recipe: str) -> tuple[bytes, bytes, int]:
+    """The training and the validation text of a recipe as its tokenizer cuts them, in 16 bits, and the number of tokens."""
+    import numpy as np
+
+    from glassformer.assembly import prepare_data
+    from glassformer.recipe import load_recipe
+
+    data = prepare_data(load_recipe(recipe))
+    training, validation = (np.asarray(data.split(name).tokens).astype(np.uint16).tobytes() for name in ("train", "validation"))
+    return training, validation, data.tokenizer.size
 
 
 def _print(document: dict[str, Any], *, as_json: bool) -> None:

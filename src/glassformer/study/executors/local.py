@@ -20,6 +20,7 @@ from typing import Any, final
 
 from glassformer.study.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
 from glassformer.study.executors.machine import cores, per_gpu
+from glassformer.study.executors.mps import SharedGPU
 from glassformer.study.executors.worker import START
 
 PATIENCE = 0.5  # seconds without news after which progress is looked at
@@ -38,6 +39,7 @@ class LocalExecutor(Executor):
         self.jobs, self._logs, self._gpus, self._gpu_bytes = jobs, logs, list(gpus), gpu_bytes
         self._news: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
         self._workers: list[_Worker] = []
+        self._shared_gpu = SharedGPU()
 
     @property
     def slots(self) -> int:
@@ -50,6 +52,8 @@ class LocalExecutor(Executor):
 
     def warm_up(self, count: int) -> None:
         """Starts workers ahead of their tasks, so that they import torch while the driver is busy."""
+        if self.jobs > len(self._gpus) > 0:
+            self._shared_gpu.start()
         while len(self._workers) < min(count, self.jobs):
             number = len(self._workers)
             gpu = self._gpus[number % len(self._gpus)] if self._gpus else None
@@ -60,7 +64,7 @@ class LocalExecutor(Executor):
         if gpu is None:
             return {**os.environ, **ONE_THREAD}
         compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
-        return {**compiling, **os.environ, **ONE_THREAD, "CUDA_VISIBLE_DEVICES": gpu}
+        return {**compiling, **os.environ, **ONE_THREAD, **self._shared_gpu.environment, "CUDA_VISIBLE_DEVICES": gpu}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         self._waiting.extend(tasks)
@@ -122,6 +126,7 @@ class LocalExecutor(Executor):
         for worker in self._workers:
             worker.end()
         self._workers = []
+        self._shared_gpu.close()
 
 
 @final
