@@ -1,4 +1,4 @@
-"""nanoGPT's own train.py, run as its users run it, in a scratch copy of its folder; the rate is read off its output."""
+"""nanoGPT's own train.py, run as its users run it, in a scratch copy of its folder; rate and memory are read off its output."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +21,25 @@ from glassformer.foundation.errors import GlassformerError
 SETTLING = 10
 """Iterations before the clock starts: compiling, and kernels being chosen."""
 FILES = ("train.py", "model.py", "configurator.py")
+RUN = """
+import atexit, runpy, torch
+atexit.register(lambda: print("peak bytes:", torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0))
+runpy.run_path("train.py", run_name="__main__")
+"""
+"""Its train.py as it is; at the end torch says how much memory it had handed out at most."""
 
 
-def nanogpt_training_rate(
+class Trained(NamedTuple):
+    rate: float
+    """Tokens per second."""
+    peak_bytes: int
+    """Of the GPU's memory, as torch counts it; 0 without one."""
+
+
+def train_nanogpt(
     folder: Path, sizes: Sizes, tokens_N: np.ndarray, *, batch: int, steps: int, device: str, compiled: bool
-) -> float:
-    """Tokens per second over ``steps`` iterations, after the first ones."""
+) -> Trained:
+    """Its rate over ``steps`` iterations, after the first ones, and the memory it took."""
     files = [nanogpt_file(folder, name) for name in FILES]
     with tempfile.TemporaryDirectory() as scratch:
         for file in files:
@@ -34,14 +48,16 @@ def nanogpt_training_rate(
         command = [
             sys.executable,
             "-u",
-            "train.py",
+            "-c",
+            RUN,
             *_settings(sizes, batch=batch, steps=steps, device=device, compiled=compiled),
         ]
-        times, ending = _watch(command, scratch)
+        times, lines = _watch(command, scratch)
     first, last = SETTLING, SETTLING + steps
     if first not in times or last not in times:
-        raise GlassformerError(f"nanoGPT's train.py did not reach iteration {last}; its last words: {ending}")
-    return steps * batch * sizes.context / (times[last] - times[first])
+        raise GlassformerError(f"nanoGPT's train.py did not reach iteration {last}; its last words: {' / '.join(lines[-4:-1])}")
+    peak = next((int(line.split()[-1]) for line in reversed(lines) if line.startswith("peak bytes:")), 0)
+    return Trained(steps * batch * sizes.context / (times[last] - times[first]), peak)
 
 
 def _settings(sizes: Sizes, *, batch: int, steps: int, device: str, compiled: bool) -> list[str]:
@@ -74,8 +90,8 @@ def _write_data(folder: Path, tokens_N: np.ndarray, vocabulary: int) -> None:
     (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": vocabulary}))  # its format; we never read one
 
 
-def _watch(command: list[str], folder: str) -> tuple[dict[int, float], str]:
-    """When each iteration was reported, and the last lines of output."""
+def _watch(command: list[str], folder: str) -> tuple[dict[int, float], list[str]]:
+    """When each iteration was reported, and the output."""
     times: dict[int, float] = {}
     lines: list[str] = []
     environment = {**os.environ, "PYTHONPATH": ""}
@@ -87,4 +103,4 @@ def _watch(command: list[str], folder: str) -> tuple[dict[int, float], str]:
             lines.append(line.strip())
             if found := re.match(r"iter (\d+):", line):
                 times[int(found[1])] = time.perf_counter()
-    return times, " / ".join(lines[-3:])
+    return times, lines

@@ -57,7 +57,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Peer:
-    """A nanoGPT folder; beside a recipe of ours it runs by its own ``config``, for ``steps`` (ours unless told), on its text."""
+    """A nanoGPT folder; beside a recipe of ours it runs by its own ``config`` on our text, for ``steps`` (ours unless told)."""
 
     folder: Path
     config: str = ""

@@ -25,12 +25,14 @@ def rows_of(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         return _attention_rows(document)
     if "cpu_seconds" in document:
         return _seconds_rows(document)
-    shares, first = document.get("share_of_matrix_rate", {}), document.get("first_job")
+    shares, first, peaks = document.get("share_of_matrix_rate", {}), document.get("first_job"), document.get("peak_bytes")
     columns = ["program", "tokens/s", "we are times as fast"]
     columns += ["share of the matrix rate"] if shares else []
+    columns += ["GPU memory at most"] if peaks else []
     columns += ["first job of a process, tokens/s", "we are times as fast"] if first else []
     rows = [
         [name, *_rate_and_ratio(document, name), *([shown(shares[name])] if shares else [])]
+        + ([f"{peaks[name] / 2**30:.2f} GiB" if name in peaks else ""] if peaks else [])
         + (_rate_and_ratio(first, name) if first else [])
         for name in document["tokens_per_second"]
     ]

@@ -1,4 +1,4 @@
-"""Training speed: ours, transformers' GPT-2 class and nanoGPT's own train.py; tokens/s, ratios, share of the matrix rate.
+"""Training speed: ours, transformers' GPT-2 class, nanoGPT's own train.py; tokens/s, ratios, memory, share of the matrix rate.
 
 All take steps of the same batch over the same tokens with models of the same sizes, in turns. The share is the FLOPs of
 the matrix products of a step (forward and backward pass of the reference implementation, the whole square of the scores
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from glassformer.benchmark.machine import describe, matrix_program
-from glassformer.benchmark.nanogpt_train import nanogpt_training_rate
+from glassformer.benchmark.nanogpt_train import train_nanogpt
 from glassformer.benchmark.peers import Sizes, transformers_model
 from glassformer.benchmark.timing import Program, measure, ratio, spread, timed
 from glassformer.data.batches import WindowBatches
@@ -30,8 +30,7 @@ from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
 
-OURS, MATRIX, ON_CPU = "glassformer", "matrix products", "glassformer on the CPU"
-ENOUGH_TO_COMPILE = 10_000
+OURS, MATRIX, ON_CPU, NANOGPT = "glassformer", "matrix products", "glassformer on the CPU", "nanoGPT"
 TOKENS = 1 << 20
 
 
@@ -66,16 +65,25 @@ def benchmark_training(
         programs[ON_CPU] = _ours(sizes, Runtime(devices[ON_CPU], "float32", runtime.threads), tokens_N, batch, steps, watch)
     elif beside_cpu:
         skipped.append("There is no GPU here (or --device says cpu), so there is no ratio of GPU to CPU.")
-    for program in programs.values():
+    peaks: dict[str, int] = {}
+    for name, program in programs.items():
         program()  # compiling, and kernels being chosen
+        if devices[name].type == "cuda" and not peaks:  # ours comes first, with the GPU to itself
+            peaks[name] = torch.cuda.max_memory_allocated(devices[name])
     meters = {name: timed(program, devices[name]) for name, program in programs.items()}
     meters[MATRIX] = timed(matrix_program(runtime.device, dtype), runtime.device)
     meters[MATRIX]()
     if nanogpt is not None:
         on_cuda = runtime.device.type == "cuda"
-        meters["nanoGPT"] = lambda: nanogpt_training_rate(
-            nanogpt, sizes, tokens_N, batch=batch, steps=steps, device=runtime.device.type, compiled=on_cuda
-        )
+
+        def nanogpt_rate() -> float:
+            trained = train_nanogpt(
+                nanogpt, sizes, tokens_N, batch=batch, steps=steps, device=runtime.device.type, compiled=on_cuda
+            )
+            peaks.update({NANOGPT: trained.peak_bytes} if trained.peak_bytes else {})
+            return trained.rate
+
+        meters[NANOGPT] = nanogpt_rate
     rates = measure(meters, rounds=rounds, watch=watch)
     matrix = rates.pop(MATRIX)
     per_token = step_flops(sizes, batch) / (batch * sizes.context)
@@ -88,6 +96,7 @@ def benchmark_training(
         "share_of_matrix_rate": {
             name: spread([per_token * rate / peak for rate, peak in zip(values, matrix)]) for name, values in rates.items()
         },
+        "peak_bytes": peaks,
         "skipped": skipped,
     }
 
@@ -98,10 +107,10 @@ def step_flops(sizes: Sizes, batch: int) -> int:
 
 
 def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, steps: int, watch: Watcher) -> Program:
-    config = TrainingConfig(steps=ENOUGH_TO_COMPILE, batch_size=batch)
+    config = TrainingConfig(steps=steps, batch_size=batch, compile=runtime.device.type == "cuda")  # as in a long run
     model = build_model(sizes.ours(), sizes.vocabulary, seed=0).to(runtime.device)
     loss = TrainingLoss(model, NextTokenConfig(), runtime)
-    step = accelerate(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, ENOUGH_TO_COMPILE, watch)
+    step = accelerate(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, steps, watch)
     batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
 
     def program() -> float:
