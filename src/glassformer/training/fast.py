@@ -95,6 +95,18 @@ def _refusing_to_wait() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(before)
 
 
+@contextmanager
+def _on_a_side_stream() -> Iterator[None]:
+    """What follows waits for it, also when it fails: weights are put back after the last kernel that changes them."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    try:
+        with torch.cuda.stream(side):
+            yield
+    finally:
+        torch.cuda.current_stream().wait_stream(side)
+
+
 class _Captured(NamedTuple):
     """A graph, the batch it reads and the outcome it writes."""
 
@@ -163,14 +175,11 @@ class GraphedStep:
         copy = batch.clone()
         self._step.prepare(0, 0.0)
         with self._as_before():
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
+            with _on_a_side_stream():
                 for _ in range(WARM_UP_STEPS - 1):
                     self._step.update(copy)
                 with _refusing_to_wait():  # found before the capture, which a refusal would leave half done
                     self._step.update(copy)
-            torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 outcome = self._step.update(copy)
@@ -184,6 +193,7 @@ class GraphedStep:
         try:
             yield
         finally:  # also when the device had no room: the step is then tried with smaller micro-batches from where it stood
+            self.optimizers.zero_grad()  # of a step that was not finished
             self._put_back(weights, state)
 
     @torch.no_grad()
