@@ -11,7 +11,7 @@ from glassformer import remembered_checks
 from glassformer.assembly import prepare_data
 from glassformer.checks.report import CheckReport, Finding
 from glassformer.data.cache import cache_folder
-from glassformer.experiment import _check_key
+from glassformer.experiment import recipe_check_key
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
 from glassformer.model.slots import MERGES, MergeConfig
@@ -70,7 +70,7 @@ def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> N
     text.write_text("abcdabdcab\n" * 20)
     plain = {"model": SMALL, "data": {"path": str(text)}, "training": {"steps": 1}}
     data = prepare_data(Recipe.parse(plain))
-    assert _check_key(Recipe.parse(plain), data, RUNTIME) is not None
+    assert recipe_check_key(Recipe.parse(plain), data, RUNTIME) is not None
     monkeypatch.setattr(MERGES, "_variants", dict(MERGES._variants))
 
     @MERGES.variant("edited")
@@ -81,7 +81,7 @@ def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> N
             raise NotImplementedError
 
     recipe = Recipe.parse({**plain, "model": {**SMALL, "merge": "edited"}})
-    assert _check_key(recipe, data, RUNTIME) is None
+    assert recipe_check_key(recipe, data, RUNTIME) is None
 
 
 def test_checks_run_once_and_says_when_it_remembers(monkeypatch) -> None:

@@ -111,7 +111,7 @@ def train(
         with stop.at_once(), clock.phase("data"):
             data = _prepared(recipe, folder, stop, watch)
         network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
-        key = None if recheck or beginning is not None or parent is not None else _check_key(recipe, data, runtime)
+        key = None if recheck or beginning is not None or parent is not None else recipe_check_key(recipe, data, runtime)
         with clock.phase("checks"):
             report = checked or _checked(recipe, network, key, runtime, allow_leaks, watch)
         optimizers = _optimizers(recipe, network, beginning)
@@ -231,13 +231,16 @@ def _paths_checked(
         laws=recipe.objective.laws,
         vocabulary=data.tokenizer.size,
         allow_leaks=allow_leaks,
-        key=_check_key(recipe, data, step.runtime, paths) if known else None,
+        key=recipe_check_key(recipe, data, step.runtime, paths) if known else None,
         watch=watch,
     )
 
 
-def _check_key(recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None) -> str | None:
-    """None too where a part is a class of a notebook or script: it may have been edited since, and no sum would tell."""
+def recipe_check_key(
+    recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None
+) -> str | None:
+    """The name under which the check of a recipe's network is remembered. None where it must run: with plugins, and where a part
+    is a class of a notebook or script, which may have been edited since without any sum that would tell."""
     if unrecorded_parts(recipe):
         return None
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws

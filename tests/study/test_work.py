@@ -14,6 +14,7 @@ from glassformer.experiment import train
 from glassformer.foundation.files import read_json
 from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
+from glassformer.study import work
 from glassformer.study.executors.base import Task
 from glassformer.study.work import perform
 
@@ -54,6 +55,22 @@ def test_inspecting_tells_cost_and_checks(recipe):
     assert json.loads(json.dumps(answer)) == answer
     leaking = {**values, "recipe": load_recipe(recipe, {"model.merge": "reweight"}).to_dict()}
     assert not perform(Task("inspect", "cheat", leaking))["check"]["passed"]
+
+
+def test_a_process_of_its_own_takes_a_check_that_passed_before(recipe, monkeypatch, tmp_path):
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
+    checked, check = [], work.check_model
+    monkeypatch.setattr(work, "check_model", lambda *given, **more: checked.append(1) or check(*given, **more))
+    values = {"cwd": os.getcwd(), "plugins": [], "recipe": load_recipe(recipe).to_dict()}
+    first, second = (perform(Task("inspect", "base", values), own_process=True) for _ in range(2))
+    assert len(checked) == 1
+    assert first["check"]["tested"] == second["check"]["tested"]
+    perform(Task("inspect", "base", values))  # in the user's process, where a part may have been changed
+    assert len(checked) == 2
+    leaking = {**values, "recipe": load_recipe(recipe, {"model.merge": "reweight"}).to_dict()}
+    for _ in range(2):
+        assert not perform(Task("inspect", "cheat", leaking), own_process=True)["check"]["passed"]
+    assert len(checked) == 4
 
 
 def test_a_trial_is_a_run_with_its_evaluation_and_leaves_the_process_as_it_was(recipe, tmp_path, passed):

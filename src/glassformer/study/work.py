@@ -21,7 +21,7 @@ import torch
 from glassformer.assembly import Parent, prepare_data, starting_network
 from glassformer.checks.check import check_model
 from glassformer.checks.report import CheckReport
-from glassformer.experiment import train
+from glassformer.experiment import recipe_check_key, train
 from glassformer.foundation.errors import (
     CheckFailed,
     ConfigError,
@@ -41,6 +41,7 @@ from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.recipe import Recipe, is_run
 from glassformer.recipe_cost import plan_with
+from glassformer.remembered_checks import cache_check, cached_check
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
@@ -51,13 +52,16 @@ from glassformer.study.store import machine_of
 STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
 
 
-def perform(task: Task) -> dict[str, Any]:
-    """Does one task. Never raises what a user can meet: the answer says how it ended."""
+def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
+    """Does one task. Never raises what a user can meet: the answer says how it ended.
+
+    ``own_process``: nothing but tasks runs in it, so no other code can have changed a part: checks that passed before count.
+    """
     begun = time.perf_counter()
     kinds = {"inspect": _inspect, "trial": _trial}
     try:
         with _process_settings(task.values):
-            answer = kinds[task.kind](task.values)
+            answer = kinds[task.kind]({**task.values, "recheck": not own_process})
     except Diverged as error:
         answer = {"status": "diverged", "reason": str(error)}
     except CheckFailed as error:
@@ -113,9 +117,13 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     cost = plan_with(recipe, data)
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
     parent = Parent.read(recipe.init_from, SILENT.say) if recipe.init_from and is_run(recipe.init_from) else None
-    network, _ = starting_network(recipe, data, parent)
-    causal = "causality" in recipe.objective.laws or None
-    report = check_model(network.to(runtime.device), causal=causal, runtime=runtime)
+    key = None if values["recheck"] or parent is not None else recipe_check_key(recipe, data, runtime)
+    report = None if key is None else cached_check(key)
+    if report is None:
+        network, _ = starting_network(recipe, data, parent)
+        report = check_model(network.to(runtime.device), laws=recipe.objective.laws, runtime=runtime)
+        if key is not None:
+            cache_check(key, report)
     return {
         "status": "finished",
         "check": report.to_dict(),

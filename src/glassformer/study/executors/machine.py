@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-PER_GPU = 4  # small models leave most of a GPU idle; beyond a few processes they only take turns
+PER_GPU = 6  # with four, one in four is loading, compiling or saving at any time, and the GPU waits (LAB.md)
 PROCESS_BYTES = 600 << 20  # what one process of torch takes on a GPU before its first tensor
 SLACK = 1.5  # workspaces and fragments, beside what a plan counts
 

@@ -6,6 +6,7 @@ Started as ``python -c`` (and not through multiprocessing), so that a user's scr
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
@@ -27,7 +28,7 @@ def main() -> None:
     tasks = listen(sys.stdin, lambda: os._exit(0))
     from glassformer.study.work import perform
 
-    serve(tasks, answers, perform)
+    serve(tasks, answers, functools.partial(perform, own_process=True))
 
 
 def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
