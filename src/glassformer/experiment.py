@@ -239,8 +239,8 @@ def _paths_checked(
 def recipe_check_key(
     recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None
 ) -> str | None:
-    """The name under which the check of a recipe's network is remembered. None where it must run: with plugins, and where a part
-    is a class of a notebook or script, which may have been edited since without any sum that would tell."""
+    """The name under which the check of a recipe's network is remembered. None where it must run: with plugins, and where a
+    part is a class of a notebook or script, which may have been edited since without any sum that would tell."""
     if unrecorded_parts(recipe):
         return None
     outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
