@@ -18,4 +18,4 @@ def test_every_table_is_a_measurement():
     tables = [markdown(json.loads(file.read_text(encoding="utf-8"))) for file in MEASURED]
     for file, table in zip(MEASURED, tables):
         assert table in PAGE, f"docs/performance.md does not show {file.name}; python -m glassformer.benchmark.table prints it"
-    assert len(re.findall(r"^\| (?:program|mixer) \|", PAGE, re.MULTILINE)) == len(tables)
+    assert len(re.findall(r"^\| (?:program|mixer|command) \|", PAGE, re.MULTILINE)) == len(tables)
