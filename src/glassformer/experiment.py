@@ -55,7 +55,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import GraphedStep, accelerate, uncaptured
+from glassformer.training.fast import GraphedStep, accelerate, choose_form, form_of
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
@@ -122,7 +122,7 @@ def train(
             known = (checked is not None or not recheck) and beginning is None and parent is None
             report = _paths_checked(work, step, report, known, allow_leaks, watch)
         rewind(folder, 0 if beginning is None else beginning.step)
-        _write_down(work, report, parent)
+        _write_down(work, step, report, parent)
         _remark(folder, note, (*runtime.notes, *data.notes, *getattr(work.batches, "notes", ())), watch)
         keep = Telling(
             work.log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save
@@ -193,7 +193,8 @@ def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | Gra
     loss = TrainingLoss(work.network, work.recipe.objective, work.runtime, smoothing=training.label_smoothing)
     with clock.phase("compile"):
         step = TrainStep(loss, work.optimizers, training, work.runtime, seed)
-        return accelerate(step, training, work.steps, watch, clock)
+        begun = work.folder.read_environment().get("step_form") if work.folder.environment_file.exists() else None
+        return accelerate(step, choose_form(step, training, work.steps, watch, begun), watch, clock)
 
 
 def _refuse_fewer_steps(work: _Assembled, beginning: Checkpoint | None) -> None:
@@ -221,8 +222,7 @@ def _paths_checked(
 ) -> CheckReport:
     """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
     recipe, data, training = work.recipe, work.data, work.recipe.training.to_dict()
-    form = {"compiled": uncaptured(step).compiled, "captured": isinstance(step, GraphedStep)}
-    settings = {name: training[name] for name in PATHS_DEPEND_ON} | form
+    settings = {name: training[name] for name in PATHS_DEPEND_ON} | form_of(step)._asdict()
     paths = {"training": settings, "objective": recipe.objective.to_dict()}
     return require_path_checks(
         report,
@@ -316,7 +316,7 @@ def _remark(folder: RunDirectory, note: str | None, remarks: Sequence[str], watc
         watch.say(remark)
 
 
-def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) -> None:
+def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport, parent: Parent | None) -> None:
     """What a run is, before its first step."""
     folder, recipe, data = work.folder, work.recipe, work.data
     folder.root.mkdir(parents=True, exist_ok=True)
@@ -333,6 +333,7 @@ def _write_down(work: _Assembled, report: CheckReport, parent: Parent | None) ->
             "metric": chosen_metric(recipe).to_dict(),
             "outputs": recipe.objective.outputs(data),
             "ancestry": [] if parent is None else parent.ancestry(),
+            "step_form": form_of(step)._asdict(),
         }
         checks = {"checks": report.to_dict(), "tainted": taint_of(report)}
         folder.write_environment({**environment(work.runtime), **facts, **checks})

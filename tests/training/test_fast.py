@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from tests.training.conftest import CONTEXT
@@ -12,7 +15,9 @@ from glassformer.training.fast import (
     CAPTURING_PAYS_FROM,
     COMPILING_PAYS_FROM,
     GraphedStep,
+    StepForm,
     accelerate,
+    choose_form,
     compile_loss,
     training_flops,
 )
@@ -33,10 +38,17 @@ class Listener:
     def progress(self, *arguments: object) -> None: ...
 
 
+def chosen(step: TrainStep, steps: int, listener: Listener, before: dict[str, bool] | None = None) -> StepForm:
+    return choose_form(step, step.config, steps, listener, before)
+
+
 def test_a_processor_runs_the_definition_unless_asked(make_step) -> None:
     step, listener = make_step(), Listener()
-    assert accelerate(step, step.config, LONG, listener) is step
+    assert chosen(step, LONG, listener) == (False, False)
     assert listener.said == []
+    assert accelerate(step, StepForm(False, False)) is step
+    assert chosen(make_step(cuda_graph=True), LONG, listener) == (False, False)
+    assert "no CUDA device" in listener.said[0]
 
 
 def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
@@ -44,7 +56,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
     compiled: list[dict[str, object]] = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: compiled.append(options) or function)
     step, listener = make_step(compile=True), Listener()
-    assert accelerate(step, step.config, 5, listener) is step
+    assert accelerate(step, chosen(step, 5, listener)) is step
     assert compiled == [{"dynamic": False}]
     assert listener.said == ["compile: kernels are fused."]
     plain = make_step()
@@ -67,15 +79,23 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 def test_on_a_gpu_it_is_chosen_where_it_pays(
     make_step, monkeypatch, steps: int, settings: dict[str, object], compiled: bool, captured: bool
 ) -> None:
-    fused: list[object] = []
-    monkeypatch.setattr(fast, "compile_loss", fused.append)
-    monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, watch, clock: None)
     monkeypatch.setattr(fast, "_can_compile", lambda: True)
     step, listener = make_step(**settings), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert isinstance(accelerate(step, step.config, steps, listener), GraphedStep) == captured
-    assert bool(fused) == compiled
+    assert chosen(step, steps, listener) == (compiled, captured)
     assert any("CUDA graph" in sentence for sentence in listener.said) == captured
+
+
+def test_a_run_that_goes_on_stays_as_it_was_begun(make_step, monkeypatch) -> None:
+    """More steps would choose otherwise; what the recipe says outright is done all the same."""
+    monkeypatch.setattr(fast, "_can_compile", lambda: True)
+    for begun in (StepForm(True, False), StepForm(False, False), StepForm(False, True)):
+        step = make_step()
+        step.runtime = Runtime(torch.device("cuda"), "float32", 1)
+        assert chosen(step, LONG, Listener(), begun._asdict()) == begun
+    step = make_step(compile=True)
+    step.runtime = Runtime(torch.device("cuda"), "float32", 1)
+    assert chosen(step, 40, Listener(), {"compiled": False, "captured": True}) == (True, True)
 
 
 def test_how_long_a_training_is_counted_in_flops(make_step) -> None:
@@ -88,11 +108,28 @@ def test_how_long_a_training_is_counted_in_flops(make_step) -> None:
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
     """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
     monkeypatch.setattr(fast, "_can_compile", lambda: False)
-    monkeypatch.setattr(fast, "compile_loss", lambda step: pytest.fail("compiled"))
-    monkeypatch.setattr(fast.GraphedStep, "__init__", lambda self, step, watch, clock: None)
-    step = make_step()
+    step, listener = make_step(), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
-    assert isinstance(accelerate(step, step.config, LONG, Listener()), GraphedStep)
+    assert chosen(step, LONG, listener) == (False, True)
+    assert "Triton" in listener.said[0]
+
+
+@pytest.mark.parametrize(("optimizer", "capturable"), [("Adam", True), ("NAdam", False), ("Rprop", False), ("SGD", False)])
+def test_an_optimizer_that_does_not_begin_with_zeros_is_not_captured(make_step, optimizer: str, capturable: bool) -> None:
+    """A capture tries some steps, and then clears what the optimizer remembers of them."""
+    step = make_step()
+    step.optimizers.optimizers = [getattr(torch.optim, optimizer)(step.loss_module.network.parameters(), lr=0.1)]
+    assert step.optimizers.capturable == capturable
+
+
+def test_a_draw_on_the_processor_is_not_for_a_graph(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    for draw in (lambda: torch.rand(()), lambda: random.random(), lambda: np.random.rand()):
+        with pytest.raises(fast._NotForAGraph, match="random numbers"), fast._only_kernels():
+            draw()
+    with fast._only_kernels():
+        torch.ones(3).sum()
 
 
 def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batches, monkeypatch) -> None:
@@ -101,14 +138,15 @@ def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batc
     step = GraphedStep(make_step(), listener)
 
     def refuse(batch: object) -> object:
-        raise fast._StepWaits("called a synchronizing CUDA operation")
+        raise fast._NotForAGraph("it makes the processor wait for the GPU")
 
     monkeypatch.setattr(step, "_capture", refuse)
     for number in range(3):
         expected = plain(some_batches().batch(number), number, 1.0)
         assert torch.equal(step(some_batches().batch(number), number, 1.0).loss, expected.loss)
     assert len(listener.said) == 1
-    assert "synchronizing" in listener.said[0]
+    assert "wait" in listener.said[0]
+    assert not step.replays
 
 
 def test_more_pieces_record_anew(make_step, monkeypatch) -> None:

@@ -25,7 +25,7 @@ from glassformer.model.accounting import parts_of
 from glassformer.model.transformer import build_model
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
-from glassformer.training.fast import accelerate
+from glassformer.training.fast import StepForm, accelerate
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
@@ -107,10 +107,11 @@ def step_flops(sizes: Sizes, batch: int) -> int:
 
 
 def _ours(sizes: Sizes, runtime: Runtime, tokens_N: np.ndarray, batch: int, steps: int, watch: Watcher) -> Program:
-    config = TrainingConfig(steps=steps, batch_size=batch, compile=runtime.device.type == "cuda")  # as in a long run
+    config, on_cuda = TrainingConfig(steps=steps, batch_size=batch), runtime.device.type == "cuda"
     model = build_model(sizes.ours(), sizes.vocabulary, seed=0).to(runtime.device)
     loss = TrainingLoss(model, NextTokenConfig(), runtime)
-    step = accelerate(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), config, steps, watch)
+    plain = TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0)
+    step = accelerate(plain, StepForm(compiled=on_cuda, captured=on_cuda), watch)  # as in a long run
     batches = WindowBatches(tokens_N, context=sizes.context, batch_size=batch, seed=0).on(runtime.device)
 
     def program() -> float:

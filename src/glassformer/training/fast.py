@@ -7,6 +7,8 @@ step depends on, so exact resume holds in every mode; a run never changes from o
 
 from __future__ import annotations
 
+import random
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +18,9 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import Batch
+from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import TrainingConfig
 from glassformer.training.step import StepOutcome, TrainStep
@@ -32,21 +36,48 @@ resumed. On a CPU it never pays (0-7 %)."""
 WARM_UP_STEPS = 3  # torch asks for a few steps on a side stream before capturing
 
 
-def accelerate(
-    step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher, clock: Stopwatch | None = None
-) -> TrainStep | GraphedStep:
-    """The fastest form of ``step`` that this machine and recipe allow."""
-    on_cuda = step.runtime.device.type == "cuda"
-    compiled = config.compile if config.compile != "auto" else on_cuda and _long_enough(step, steps) and _can_compile()
-    captured = config.cuda_graph if config.cuda_graph != "auto" else compiled or steps >= CAPTURING_PAYS_FROM
-    captured = captured and on_cuda and step.optimizers.capturable
-    if compiled:
-        compile_loss(step)
+class StepForm(NamedTuple):
+    """How the steps of a run are computed."""
+
+    compiled: bool
+    captured: bool
+
+
+def choose_form(
+    step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher, before: Mapping[str, bool] | None = None
+) -> StepForm:
+    """The fastest form of ``step`` that this machine and recipe allow, said. ``before``: of a run that goes on, which stays as
+    it was begun: the bits of another form are others."""
+    on_cuda, capturable = step.runtime.device.type == "cuda", step.optimizers.capturable
+    compiled, captured, why = config.compile, config.cuda_graph, ""
+    if compiled == "auto":
+        compiled, why = (before["compiled"], "") if before else _compiling_pays(step, steps)
+    if captured == "auto":
+        captured = before["captured"] if before else compiled or steps >= CAPTURING_PAYS_FROM
+        captured = captured and on_cuda and capturable
+    elif captured and not (on_cuda and capturable):
+        lacks = "this optimizer cannot be captured" if on_cuda else "there is no CUDA device"
+        watch.say(f"training.cuda_graph=true has no effect: {lacks}.")
+        captured = False
+    form = StepForm(compiled, captured)
+    if form.compiled:
         watch.say("compile: kernels are fused" + (", and the whole step is replayed as a CUDA graph." if captured else "."))
-    elif captured:
-        short = ", for which this run is too short" if config.compile == "auto" else ""
-        watch.say(f"compile: the whole step is replayed as a CUDA graph; nothing is compiled{short}.")
-    return GraphedStep(step, watch, clock) if captured else step
+    elif form.captured:
+        watch.say(f"compile: the whole step is replayed as a CUDA graph; nothing is compiled{why}.")
+    return form
+
+
+def accelerate(
+    step: TrainStep, form: StepForm, watch: Watcher = SILENT, clock: Stopwatch | None = None
+) -> TrainStep | GraphedStep:
+    """``step`` in that form."""
+    if form.compiled:
+        compile_loss(step)
+    return GraphedStep(step, watch, clock) if form.captured else step
+
+
+def form_of(step: TrainStep | GraphedStep) -> StepForm:
+    return StepForm(uncaptured(step).compiled, isinstance(step, GraphedStep))
 
 
 def training_flops(step: TrainStep, steps: int) -> float:
@@ -56,8 +87,13 @@ def training_flops(step: TrainStep, steps: int) -> float:
     return 6.0 * tokens * sum(parameter.numel() for parameter in network.parameters())
 
 
-def _long_enough(step: TrainStep, steps: int) -> bool:
-    return training_flops(step, steps) >= COMPILING_PAYS_FROM
+def _compiling_pays(step: TrainStep, steps: int) -> tuple[bool, str]:
+    """Whether it does, and why not."""
+    if step.runtime.device.type != "cuda":
+        return False, ""
+    if training_flops(step, steps) < COMPILING_PAYS_FROM:
+        return False, ", for which this run is too short"
+    return (True, "") if _can_compile() else (False, " (torch's compiler for CUDA needs Triton, which is not installed)")
 
 
 def _can_compile() -> bool:
@@ -75,13 +111,14 @@ def compile_loss(step: TrainStep) -> None:
     step.compute_loss, step.compiled = torch.compile(step.compute_loss, dynamic=False), True
 
 
-class _StepWaits(Exception):
-    """The processor has to wait for the GPU in the middle of a step."""
+class _NotForAGraph(Exception):
+    """A step does something that a CUDA graph would not do again: a graph replays kernels, nothing else."""
 
 
 @contextmanager
-def _refusing_to_wait() -> Iterator[None]:
-    before = torch.cuda.get_sync_debug_mode()
+def _only_kernels() -> Iterator[None]:
+    """Refuses a step that makes the processor wait for the GPU, or that draws random numbers on the processor."""
+    drawn, before = _generators(), torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says that it may miss some; those fail in the capture itself
         torch.cuda.set_sync_debug_mode("error")
@@ -90,9 +127,18 @@ def _refusing_to_wait() -> Iterator[None]:
     except RuntimeError as error:
         if "synchronizing" not in str(error):
             raise
-        raise _StepWaits(str(error).partition("\n")[0]) from error
+        raise _NotForAGraph("it makes the processor wait for the GPU") from error
     finally:
         torch.cuda.set_sync_debug_mode(before)
+    if _generators() != drawn:
+        raise _NotForAGraph("it draws random numbers on the processor")
+
+
+def _generators() -> tuple[object, ...]:
+    """Where the processor's generators stand."""
+    numpy = sys.modules.get("numpy")
+    state = () if numpy is None else numpy.random.get_state()
+    return random.getstate(), bytes(torch.get_rng_state()), str(state)
 
 
 @contextmanager
@@ -119,14 +165,15 @@ class _Captured(NamedTuple):
 class GraphedStep:
     """A step captured as a CUDA graph: one graph for each shape of batch; more micro-batches capture anew.
 
-    A step that makes the processor wait for the GPU (``.item()``, say) cannot be captured; it is then launched as it is.
+    A step that does more than launch kernels (``.item()``, a draw on the processor) cannot be captured and is run as it is.
     """
 
     def __init__(self, step: TrainStep, watch: Watcher = SILENT, clock: Stopwatch | None = None) -> None:
         self._step, self._watch, self._clock = step, watch, clock or Stopwatch()
         self.runtime, self.optimizers = step.runtime, step.optimizers
         self._graphs: dict[Any, _Captured] = {}
-        self._waits = False  # whether the step makes the processor wait
+        self._as_it_is = False  # whether the step cannot be captured
+        self._pool: Any = None  # graphs share their memory: one runs at a time, and what it gives is copied at once
         self.optimizers.make_capturable()
 
     @property
@@ -137,10 +184,11 @@ class GraphedStep:
     def accumulate(self, micro_batches: int) -> None:
         self._step.accumulate = micro_batches
         self._graphs.clear()
+        self._pool = None
 
     def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome:
-        captured = None if self._waits else self._graphs.get(batch.shapes)
-        if captured is None and not self._waits:
+        captured = None if self._as_it_is else self._graphs.get(batch.shapes)
+        if captured is None and not self._as_it_is:
             with self._clock.phase("compile"):
                 captured = self._try_to_capture(batch)
         if captured is None:
@@ -155,6 +203,11 @@ class GraphedStep:
         """The step that was captured."""
         return self._step
 
+    @property
+    def replays(self) -> bool:
+        """Whether graphs are replayed; otherwise the step runs as it is."""
+        return bool(self._graphs) and not self._as_it_is
+
     def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
         """The loss and the gradient norm of a step as it is replayed; weights and optimizer are put back; for checks."""
         with self._as_before():
@@ -163,8 +216,8 @@ class GraphedStep:
     def _try_to_capture(self, batch: Batch) -> _Captured | None:
         try:
             self._graphs[batch.shapes] = self._capture(batch)
-        except _StepWaits as error:
-            self._waits = True
+        except _NotForAGraph as error:
+            self._as_it_is = True
             self._watch.say(
                 f"CUDA graph: the step makes the processor wait ({error}), so it cannot be captured and runs as it is."
             )
@@ -178,12 +231,23 @@ class GraphedStep:
             with _on_a_side_stream():
                 for _ in range(WARM_UP_STEPS - 1):
                     self._step.update(copy)
-                with _refusing_to_wait():  # found before the capture, which a refusal would leave half done
+                with _only_kernels():  # found before the capture, which a refusal would leave half done
                     self._step.update(copy)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            return self._recorded(copy)
+
+    def _recorded(self, copy: Batch) -> _Captured:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
                 outcome = self._step.update(copy)
-            return _Captured(graph, copy, outcome)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            reason = str(error).partition("\n")[0]
+            remedy = "go on without: --set training.cuda_graph=false"
+            raise GlassformerError(f"The step cannot be captured as a CUDA graph ({reason}); {remedy}.") from error
+        self._pool = graph.pool()
+        return _Captured(graph, copy, outcome)
 
     @contextmanager
     def _as_before(self) -> Iterator[None]:

@@ -10,7 +10,11 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.training.config import TrainingConfig
+from glassformer.training.optimizer import FunctionalOptimizer, Optimizer
 from glassformer.training.slots import OptimizerConfig
+
+FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
+"""Optimizers of torch whose memory begins with zeros."""
 
 
 @final
@@ -41,8 +45,9 @@ class OptimizerSet:
 
     @property
     def capturable(self) -> bool:
-        """Whether a step can be captured as a CUDA graph: every optimizer counts its steps on the device."""
-        return all("capturable" in optimizer.defaults for optimizer in self.optimizers)
+        """Whether a step can be captured as a CUDA graph: every optimizer counts its steps on the device, and what it remembers
+        begins with zeros (a capture tries some steps and puts that back)."""
+        return all("capturable" in optimizer.defaults and _begins_with_zeros(optimizer) for optimizer in self.optimizers)
 
     def make_capturable(self) -> None:
         """Moves what changes between steps (the rate, the count) onto the device, where a captured step reads it."""
@@ -99,6 +104,14 @@ class OptimizerSet:
                 names = lists["decays" if group.get("weight_decay", 0) else "does not decay"]
                 names.extend(self._names[parameter] for parameter in group["params"])
         return lists
+
+
+def _begins_with_zeros(optimizer: Optimizer) -> bool:
+    """Ours do; of torch's those that are known to (NAdam, ASGD and Rprop begin with other numbers)."""
+    kind = type(optimizer)
+    return isinstance(optimizer, FunctionalOptimizer) or (
+        kind.__module__.startswith("torch.optim.") and kind.__name__ in FROM_ZERO
+    )
 
 
 def optimizer_bytes(config: OptimizerConfig, model: nn.Module) -> int:
