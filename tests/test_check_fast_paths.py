@@ -162,13 +162,14 @@ def test_generation_in_bf16_is_checked_before_its_first_text_and_remembered(monk
     broken = CheckReport("generation", findings=(Finding("path", "generation in bf16", 0, 0, 0.5, {}),))
     asked: list[CheckReport] = [CheckReport("generation", tested={"path": "tried"}), broken]
     monkeypatch.setattr(check_fast_paths, "check_generation", lambda network, **_: asked.pop(0))
+    model = ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": CONTEXT})
     for _ in range(2):
-        require_generation_check(a_model(), vocabulary=VOCABULARY, key="good")
+        require_generation_check(a_model(), model, "these weights", vocabulary=VOCABULARY)
     assert asked == [broken]
     for _ in range(2):
         asked[:] = [broken]
         with pytest.raises(CheckFailed, match="float32"):
-            require_generation_check(a_model(), vocabulary=VOCABULARY, key="bad")
+            require_generation_check(a_model(), model, "other weights", vocabulary=VOCABULARY)
 
 
 def test_scores_that_are_no_numbers_are_cannot_tell() -> None:

@@ -21,13 +21,15 @@ from glassformer.checks.report import CheckReport
 from glassformer.checks.state import Snapshot
 from glassformer.checks.verdicts import in_short
 from glassformer.data.batches import Batch
+from glassformer.foundation.config import Config
 from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
-from glassformer.remembered_checks import cache_check, cached_check
+from glassformer.remembered_checks import cache_check, cached_check, generation_key
 from glassformer.require_checks import settle
 from glassformer.training.fast import GraphedStep, uncaptured
 from glassformer.training.step import TrainStep
@@ -163,11 +165,18 @@ def _draws(step: TrainStep, batch: Batch) -> bool:
     return losses[0] != losses[1]
 
 
-def require_generation_check(network: Network, *, vocabulary: int, key: str | None = None, watch: Watcher = SILENT) -> None:
-    """Refuses to generate in bf16 where its scores are not those of the definition. ``key``: as for the checks of the model."""
-    if not isinstance(network, Transformer) or not network.dims.causal or (key is not None and cached_check(key) is not None):
+def require_generation_check(
+    network: Network, model: Config, weights: str, *, vocabulary: int, watch: Watcher = SILENT
+) -> None:
+    """Refuses to generate in bf16 where its scores are not those of the definition. ``weights``: what they are known by."""
+    if not isinstance(network, Transformer) or not network.dims.causal:
         return
-    with same_generators(next(network.parameters()).device):
+    device = next(network.parameters()).device
+    runtime = Runtime(device, "bf16", torch.get_num_threads())
+    key = generation_key(model, weights, vocabulary=vocabulary, runtime=runtime)
+    if key is not None and cached_check(key) is not None:
+        return
+    with same_generators(device):
         found = check_generation(network, vocabulary=vocabulary)
     if key is not None:
         cache_check(key, found)

@@ -1,7 +1,8 @@
 """What a check of the same architecture and build found before -> a report, so that the checks need not run again.
 
 Only reports without a broken or undecided law are kept, in the cache folder under ``checks/``, and only of Transformers made
-of our own parts with fresh weights: a plugin or a class of a notebook may change anything, so with one the checks run.
+of our own parts, with fresh weights or (generation in bf16) with weights known by their sum: a plugin or a class of a notebook
+may change anything, so with one the checks run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from glassformer.foundation.config import Config, fingerprint
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, environment
 from glassformer.model.config import ModelConfig
 
@@ -53,7 +55,7 @@ def check_key(
 
     ``paths``: of a check of the fast paths, what else they depend on (shapes, objective, settings of training).
     """
-    if type(model) is not ModelConfig or loaded_plugins():
+    if type(model) is not ModelConfig or loaded_plugins() or unrecorded_parts(model):
         return None
     machine = environment(runtime)
     return fingerprint(
@@ -70,9 +72,9 @@ def check_key(
     )[:40]
 
 
-def generation_key(model: Config, *, vocabulary: int, runtime: Runtime) -> str | None:
-    """The name under which a check of generation in the runtime's precision is remembered."""
-    paths = {"generation": True}
+def generation_key(model: Config, weights: str, *, vocabulary: int, runtime: Runtime) -> str | None:
+    """The name under which a check of generation in the runtime's precision is remembered. ``weights``: their sha256."""
+    paths = {"generation": weights}
     return check_key(model, vocabulary=vocabulary, outputs=None, laws=frozenset(), runtime=runtime, paths=paths)
 
 

@@ -26,7 +26,7 @@ from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
+from glassformer.foundation.runtime import choose_device, generation_precision
 from glassformer.generation.texts import Sample, generate_texts
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
@@ -36,9 +36,8 @@ from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
-from glassformer.remembered_checks import generation_key
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named
+from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named, sums_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -413,9 +412,8 @@ class Run:
             read_triton_ahead(device, kind)
             model = self._fresh_model(found).to(device)
             if kind == "bf16":
-                size, runtime = self.tokenizer.size, Runtime(device, "bf16", torch.get_num_threads())
-                key = generation_key(self.recipe.model, vocabulary=size, runtime=runtime)
-                require_generation_check(model, vocabulary=size, key=key, watch=watch)
+                weights, size = str(sums_of(self.directory, found.step)), self.tokenizer.size
+                require_generation_check(model, self.recipe.model, weights, vocabulary=size, watch=watch)
                 model = model.to(torch.bfloat16)
             kept = self._kept_generator = ((found.step, kind), model)
         return kept[1]

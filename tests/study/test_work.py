@@ -16,6 +16,7 @@ from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
 from glassformer.study import work
 from glassformer.study.executors.base import Task
+from glassformer.study.executors.worker import NEEDS_GPU
 from glassformer.study.work import perform
 
 
@@ -71,6 +72,23 @@ def test_a_process_of_its_own_takes_a_check_that_passed_before(recipe, monkeypat
     for _ in range(2):
         assert not perform(Task("inspect", "cheat", leaking), own_process=True)["check"]["passed"]
     assert len(checked) == 4
+
+
+def test_a_process_that_lost_its_gpu_ends_so_that_another_takes_its_task(recipe, monkeypatch):
+    values = {"cwd": os.getcwd(), "plugins": [], "recipe": load_recipe(recipe).to_dict()}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv(NEEDS_GPU, "yes")
+    with pytest.raises(SystemExit, match="does not see it"):
+        perform(Task("inspect", "base", values), own_process=True)
+    monkeypatch.delenv(NEEDS_GPU)
+
+    def broken(values: object) -> object:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(work, "_inspect", broken)
+    assert perform(Task("inspect", "base", values))["status"] == "failed"
+    with pytest.raises(SystemExit, match="device-side assert"):
+        perform(Task("inspect", "base", values), own_process=True)
 
 
 def test_a_trial_is_a_run_with_its_evaluation_and_leaves_the_process_as_it_was(recipe, tmp_path, passed):

@@ -38,7 +38,7 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins
 from glassformer.foundation.progress import SILENT
-from glassformer.foundation.runtime import choose_runtime, environment
+from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
 from glassformer.recipe import Recipe, is_run
 from glassformer.recipe_cost import plan_with
 from glassformer.remembered_checks import cache_check, cached_check
@@ -46,6 +46,7 @@ from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.executors.base import Task
+from glassformer.study.executors.worker import NEEDS_GPU
 from glassformer.study.store import machine_of
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
@@ -58,10 +59,13 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     ``own_process``: nothing but tasks runs in it, so no other code can have changed a part: checks that passed before count.
     """
     begun = time.perf_counter()
+    if own_process and os.environ.get(NEEDS_GPU) and not torch.cuda.is_available():
+        raise SystemExit("This process was given a GPU and does not see it.")
     kinds = {"inspect": _inspect, "trial": _trial}
     try:
         with _process_settings(task.values):
-            answer = kinds[task.kind]({**task.values, "recheck": not own_process})
+            recheck = task.values.get("recheck", False) or not own_process
+            answer = kinds[task.kind]({**task.values, "recheck": recheck})
     except Diverged as error:
         answer = {"status": "diverged", "reason": str(error)}
     except CheckFailed as error:
@@ -73,6 +77,8 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     except STOPS_THE_STUDY as error:
         answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code}
     except Exception as error:
+        if own_process and is_cuda_fault(error):
+            raise SystemExit(f"{type(error).__name__}: {error}") from error  # nothing works on the GPU in this process any more
         named = fault_in_plugin(error) or f"{type(error).__name__}: {error}"
         named = str(error) if isinstance(error, GlassformerError) else named
         answer = {"status": "failed", "reason": named}

@@ -21,7 +21,7 @@ from typing import Any, final
 from glassformer.study.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
 from glassformer.study.executors.machine import cores, per_gpu
 from glassformer.study.executors.mps import SharedGPU
-from glassformer.study.executors.worker import START
+from glassformer.study.executors.worker import NEEDS_GPU, START
 
 PATIENCE = 0.5  # seconds without news after which progress is looked at
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -64,7 +64,8 @@ class LocalExecutor(Executor):
         if gpu is None:
             return {**os.environ, **ONE_THREAD}
         compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
-        return {**compiling, **os.environ, **ONE_THREAD, **self._shared_gpu.environment, "CUDA_VISIBLE_DEVICES": gpu}
+        own = {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._shared_gpu.environment}
+        return {**compiling, **os.environ, **ONE_THREAD, **own}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         self._waiting.extend(tasks)
@@ -102,6 +103,7 @@ class LocalExecutor(Executor):
         task, attempt, code = worker.task, worker.attempt, worker.process.wait()
         at = self._workers.index(worker)
         worker.end()
+        self._shared_gpu.give_up()
         if self._stopping:
             del self._workers[at]
         else:

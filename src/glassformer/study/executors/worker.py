@@ -19,6 +19,8 @@ from glassformer.study.executors.base import Task
 
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from glassformer.study.executors.worker import main; main()"
 """The program of a worker; its argument is the driver's ``sys.path``."""
+NEEDS_GPU = "GLASSFORMER_WORKER_NEEDS_GPU"
+"""Set for workers that were given a GPU: one that does not see it ends, instead of training on the CPU."""
 
 
 def main() -> None:
