@@ -386,8 +386,7 @@ class Run:
         """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
 
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
-        those of a model rounded to it. ``exact_pieces``: pieces of words wait for as long as later ones may move a space in
-        them (at a '), not for a few tokens only.
+        those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
         return generate_texts(
             self._generating(checkpoint, precision, watch),
