@@ -68,6 +68,18 @@ class TestFromARun:
         assert parent.checkpoint.step == 12
         assert all(torch.equal(tensor, parent.checkpoint.model[name]) for name, tensor in saved_tensors(network).items())
 
+    def test_a_run_named_like_a_recipe_wins_and_says_so(self, trained, tmp_path, monkeypatch) -> None:
+        shutil.copytree(trained, tmp_path / "world-pretrain")
+        monkeypatch.chdir(tmp_path)
+        said: list[str] = []
+        assert Parent.read("world-pretrain", said.append).directory.root == Path("world-pretrain")
+        assert said == [
+            "init_from=world-pretrain is the run in this folder, not the built-in recipe of that name; rename the run to train "
+            "the recipe first."
+        ]
+        Parent.read(tmp_path / "world-pretrain", said.append)
+        assert len(said) == 1
+
     def test_another_tokenizer_is_refused(self, tiny, trained) -> None:
         with pytest.raises(ConfigError, match=r"tokenizer='byte' is not that of init_from=.*Leave tokenizer out"):
             load_recipe({**tiny, "tokenizer": "byte", "init_from": str(trained)})

@@ -192,6 +192,19 @@ def test_a_folder_of_hugging_face_as_parent_is_told_how(tmp_path) -> None:
         load_recipe("docstrings-char", {"init_from": str(tmp_path)})
 
 
+@pytest.mark.parametrize("file", [None, "notes.txt", "config.json"])
+def test_a_folder_that_is_no_run_does_not_hide_the_recipe_of_its_name(tmp_path, monkeypatch, file: str | None) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "world-pretrain").mkdir()
+    if file is not None:
+        (tmp_path / "world-pretrain" / file).write_text("{}", encoding="utf-8")
+    found = parent_recipe(load_recipe("world-finetune"))
+    assert found.about == load_recipe("world-pretrain").about
+    if file == "config.json":
+        with pytest.raises(ConfigError, match="glassformer import"):
+            load_recipe("world-finetune", {"init_from": "./world-pretrain"})
+
+
 def test_a_recipe_that_starts_from_itself_is_told_so(tiny, tmp_path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     one.write_text(dump_yaml({**tiny, "init_from": str(one)}), encoding="utf-8")

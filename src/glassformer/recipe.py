@@ -147,7 +147,8 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any], before_it: Sequence[Pat
     place = values.get("init_from")
     if not isinstance(place, str):
         return dict(values)
-    if not is_run(place) and (Path(place) / "config.json").is_file():
+    named = place in built_in_recipes()  # a folder beside it that is no run does not hide a recipe; ./NAME is the folder
+    if not named and not is_run(place) and (Path(place) / "config.json").is_file():
         raise ConfigError(
             f"init_from={place} is the folder of a Hugging Face model. Make it a run first "
             f"(glassformer import {place} --out RUN), then give init_from=RUN."

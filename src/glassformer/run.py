@@ -379,12 +379,13 @@ class Run:
         checkpoint: str | int = "last",
         precision: str = "float32",
         on_text: Callable[[str], None] | None = None,
+        exact_pieces: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Sample]:
         """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
 
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
-        those of a model rounded to it.
+        those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
         return generate_texts(
             self._generating(checkpoint, precision, watch),
@@ -399,6 +400,7 @@ class Run:
             stop=[stop] if isinstance(stop, str) else stop,
             stop_ids=self.directory.eos_token_ids,
             on_text=on_text,
+            exact_pieces=exact_pieces,
         )
 
     def _generating(self, checkpoint: str | int, precision: str, watch: Watcher) -> Any:

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
+
+import pytest
+
+from glassformer.cli import generate
+from glassformer.run import Run
 
 FEW = ("--max-new-tokens", 8)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_in_a_file_stands_exactly_the_text_and_a_terminal_does_not_wait_for_it(trained, monkeypatch, terminal) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(Run, "generate", lambda self, prompts, **how: asked.update(how) or [])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    generate.command(trained, "the")
+    assert asked["exact_pieces"] is not terminal
 
 
 def test_a_text_streams(cli, trained) -> None:

@@ -126,7 +126,8 @@ def test_looking_leaves_the_run_as_it_was(cli, filmed: Path) -> None:
         ([TEXT, "--out", "map.gif"], "--out map.gif must end in .html"),
         ([TEXT, "--film", "--compare", "best"], "--film and --compare are both given"),
         ([TEXT, "--checkpoint", "newest"], "must be best, last or a step"),
-        ([TEXT, "--ablate", "twice"], "choose zero, mean, resample"),
+        ([TEXT, "--ablate", "twice"], "--ablate twice cannot be used: choose zero, mean, resample."),
+        ([TEXT, "--ablate", "resample"], "--ablate resample takes outputs from another text; give --texts FILE with two"),
     ],
 )
 def test_bad_words(cli, filmed: Path, words: list[str], sentence: str) -> None:

@@ -55,6 +55,15 @@ class TestSplits:
         joined = [line for name in prepared.names for line in text_of(prepared, name).splitlines()]
         assert sorted(joined) == sorted(LINES.splitlines())
 
+    def test_the_training_text_is_that_of_the_files_whatever_the_tokenizer(self, tmp_path: Path) -> None:
+        (tmp_path / "owls").mkdir()
+        for name, text in (("a.txt", "An Owl"), ("b.txt", "Two Owls")):
+            write(tmp_path / "owls", name, text)
+        words = {"kind": "word", "lowercase": True, "min_count": 1}
+        assert made(words, path=str(tmp_path / "owls"), split={"validation": 0}).training_text() == "An Owl\nTwo Owls"
+        prepared = made(path=write(tmp_path, "a.txt", LINES))
+        assert prepared.training_text() == text_of(prepared, "train") != LINES
+
     def test_by_position(self, tmp_path: Path) -> None:
         prepared = made(path=write(tmp_path, "a.txt", LINES))
         assert text_of(prepared, "train") + text_of(prepared, "validation") == LINES

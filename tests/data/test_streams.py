@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.stop_strings import StopStrings
-from glassformer.data.streams import PiecesOfText
+from glassformer.data.streams import HELD, PiecesOfText
 from glassformer.data.tokenizers.word import WordTokenizer
 
 
@@ -46,6 +47,33 @@ def test_what_later_ids_may_change_is_held_back() -> None:
         stream(0, token_id)
     stream.finish()
     assert pieces == ["the", " 'cat'", " said"]
+
+
+TEXTS = {
+    "the boys ' cat": "the boys' cat",  # no quotation, however long one waits
+    "the ' cat ' said": "the 'cat' said",
+    f"the ' {'cat ' * 20}' said": f"the '{'cat ' * 19}cat' said",  # the one that closes comes late
+    f"the ' . {'cat ' * 20}' said": f"the '. {'cat ' * 19}cat' said",  # with a space more than without it
+}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(("given", "text"), TEXTS.items())
+def test_what_later_ids_may_change_waits_for_a_few_of_them(given: str, text: str, exact: bool) -> None:
+    """Beyond that it is handed on; of the text only spaces may then be elsewhere."""
+    words = WordTokenizer(["the", "'", "cat", "said", "boys", "."])
+    pieces, waiting = list[str](), 0
+    stream = PiecesOfText(words.decode, pieces.append, StopStrings(words.decode, []), words.settled, exact=exact)
+    for number, token_id in enumerate(words.encode(given), start=1):
+        stream(0, token_id)
+        waiting = max(waiting, number - len(words.encode("".join(pieces))))
+    stream.finish()
+    assert words.decode(words.encode(given)) == text
+    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+    if exact:
+        assert "".join(pieces) == text
+    else:
+        assert waiting <= HELD
 
 
 def test_several_stop_strings() -> None:

@@ -55,9 +55,11 @@ def test_pieces_of_words_are_the_text(loud_model) -> None:
     """Whether a ' opens a quotation is known when another one comes."""
     words, pieces = WordTokenizer(["the", "'", "cat"], marks=False), list[str]()
     network = loud_model(words.size, width=12, heads=2, context=16, seed=4)
-    (sample,) = generate_texts(network, words, ["the"], seed=1, max_new_tokens=30, temperature=99.0, on_text=pieces.append)
+    how = {"seed": 1, "max_new_tokens": 30, "temperature": 99.0}
+    (sample,) = generate_texts(network, words, ["the"], on_text=pieces.append, exact_pieces=True, **how)
     assert sample.text.count("'") > 2
     assert "".join(pieces) == sample.text
+    assert generate_texts(network, words, ["the"], on_text=lambda piece: None, **how) == [sample]
 
 
 def test_a_stop_string_ends_the_text_and_is_not_part_of_it(network, tokenizer) -> None:

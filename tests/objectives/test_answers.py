@@ -64,3 +64,26 @@ def test_evaluation_baselines_predictions_and_sample(prepared):
     text, caption = made.objective.sample(made.network, made.data, made.tools)
     assert text.count("\n") == 7
     assert "validation" in caption
+
+
+def test_the_open_book_reads_what_the_tokenizer_loses(prepared, tmp_path):
+    """Names are found, and places spelled, by their capitals."""
+    people = [f"{first} {last}" for first in ("Ann", "Bob", "Eve", "Kim") for last in ("Day", "Lee", "Roe")]
+    towns = ["Oslo", "New York", "Rome"] * 4
+    lines = [f"{name} was born in {town}.\n" for name, town in zip(people, towns)]
+    (tmp_path / "text.txt").write_text("Where? " + "".join(lines), encoding="utf-8")
+    asked = "".join(f"Where was {name} born?\t{town}\n" for name, town in zip(people, towns))
+    (tmp_path / "questions.tsv").write_text(asked, encoding="utf-8")
+    data = {"path": str(tmp_path / "text.txt"), "questions": str(tmp_path / "questions.tsv"), "split": {"validation": 0.3}}
+    made = prepared("answers", data=data, tokenizer={"kind": "word", "lowercase": True, "min_count": 1})
+    assert "Ann" not in made.data.tokenizer.decode(made.data.part("text").split("train").tokens.tolist())
+    found = made.objective.fit_baselines(made.data)["open book"].evaluate(made.data.split("validation"), made.tools)
+    assert found.figures["exact_match"].value == 1.0
+
+
+def test_the_open_book_reads_the_text_that_the_network_reads(prepared):
+    made = prepared("answers")
+    text = made.data.part("text")
+    assert made.objective.fit_baselines(made.data)["open book"].guesser.text == made.data.tokenizer.decode(
+        text.split("train").tokens.tolist()
+    )

@@ -67,7 +67,8 @@ class MakesUp(Executor):
         tainted = "it leaks" if isinstance(found, Tainted) else None
         made = many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave, tainted=tainted)
         (made.checkpoint(24) / "weights").write_bytes(b"made up")
-        return {"status": "finished", "seconds": self.seconds, "notes": []}
+        before = getattr(found, "before_training", False)
+        return {"status": "finished", "seconds": self.seconds, "notes": [], "before_training": before}
 
     def close(self) -> None:
         self.closed = True
@@ -75,6 +76,13 @@ class MakesUp(Executor):
 
 class Tainted(float):
     """A loss of a model in which a check found a leak, measured all the same."""
+
+    before_training: bool
+
+    def __new__(cls, loss: float, *, before_training: bool = False) -> Tainted:
+        made = super().__new__(cls, loss)
+        made.before_training = before_training
+        return made
 
 
 class Said(list):
@@ -219,6 +227,28 @@ class TestChecksFirst:
         assert "alibi leaks once it is trained: 5 trials of it not begun." in said
         assert [line.name for line in Ledger.beside(study.folder).attempts()] == ["rotary"]  # nobody saw a figure of alibi
         assert study.verdict("alibi").sentence.startswith("alibi is invalid: it cheats once it is trained: sees the future")
+
+    def test_a_leak_of_the_step_was_found_before_training(self, conduct):
+        def loss(variant: str, seed: int, recipe: Any) -> Any:
+            found = {"status": "leak", "reason": "causality at the compiled loss.", "before_training": True}
+            return found if variant == "alibi" else effects()(variant, seed, recipe)
+
+        study, _, said = conduct(loss)
+        told = "alibi is invalid: it cheats in the step that trains it: causality at the compiled loss."
+        assert study.verdict("alibi").sentence == told
+        assert Study.load(study.folder).verdict("alibi").sentence == told
+        assert "alibi leaks in the step that trains it: 5 trials of it not begun." in said
+
+    @pytest.mark.parametrize(
+        ("before_training", "where"), [(True, "cheats in the step that trains it"), (False, "cheats once it is trained")]
+    )
+    def test_where_leaks_are_allowed_it_is_told_when_one_was_found(self, conduct, before_training, where):
+        def loss(variant: str, seed: int, recipe: Any) -> float:
+            own = effects()(variant, seed, recipe)
+            return Tainted(own, before_training=before_training) if variant == "alibi" else own
+
+        study, _, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True)
+        assert where in study.verdict("alibi").sentence
 
     def test_of_a_model_that_leaks_once_trained_no_figure_is_given_and_nothing_is_kept(self, conduct, store):
         """Another seed was done, and kept, before the one that is checked after training."""

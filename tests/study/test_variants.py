@@ -86,3 +86,4 @@ def test_a_leak_of_a_trained_model_is_told_from_one_of_a_fresh_one() -> None:
     assert replace(FACTS, leak="x", check={"findings": []}).leaks_once_trained
     assert not replace(FACTS, leak="x", check={"findings": [finding]}).leaks_once_trained
     assert not replace(FACTS, check={"findings": []}).leaks_once_trained
+    assert not replace(FACTS, leak="x", check={"findings": []}, leaks_in_step=True).leaks_once_trained

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer import experiment
+from glassformer.checks.report import CheckReport, Finding
 from glassformer.experiment import train
 from glassformer.foundation.files import read_json
+from glassformer.foundation.progress import SILENT
 from glassformer.recipe import load_recipe
+from glassformer.require_checks import settle
 from glassformer.runs.directory import RunDirectory
 from glassformer.study import work
 from glassformer.study.executors.base import Task
@@ -191,6 +195,25 @@ def test_a_leak_that_hides_in_zeros_is_found_in_the_trained_model(recipe, tmp_pa
     assert answer["status"] == "leak"
     blind = perform(trial(recipe, tmp_path / "study", check=passed, check_trained=False))
     assert blind["status"] == "finished"
+
+
+def test_a_leak_of_the_step_is_told_from_one_of_the_trained_model(recipe, tmp_path, passed, monkeypatch):
+    found = Finding(law="causality", where="the compiled loss", from_position=1, to_position=0, size=1.0, example={})
+
+    def path_checks(report: CheckReport, *_: Any, allow_leaks: bool, **__: Any) -> CheckReport:
+        broken = CheckReport("the fast paths", findings=(found,), tested={"causality": "tried"})
+        settle(broken, "Checks of the fast paths", allow_leaks, SILENT)
+        return report.joined(broken)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "require_path_checks", path_checks)
+        answer = perform(trial(recipe, tmp_path / "study", check=passed))
+        assert (answer["status"], answer["before_training"]) == ("leak", True)
+        allowed = perform(trial(recipe, tmp_path / "study", check=passed, allow_leaks=True))
+        assert (allowed["status"], allowed["before_training"]) == ("finished", True)
+    recipe["model"]["merge"] = "reweight"
+    trained = perform(trial(recipe, tmp_path / "other", check=passed, check_trained=True))
+    assert (trained["status"], trained["before_training"]) == ("leak", False)
 
 
 def test_a_run_that_diverges_says_so(recipe, tmp_path, passed):

@@ -198,6 +198,7 @@ def test_the_compiler_is_told_to_choose_kernels_without_timing(make_step, monkey
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     if not hasattr(inductor, "deterministic"):
         pytest.skip("this torch has no such setting")
-    monkeypatch.setattr(inductor, "deterministic", False)
-    compile_loss(make_step())
-    assert inductor.deterministic is True
+    with inductor.patch(deterministic=False):  # monkeypatch would delete the setting afterwards, and nothing compiles without
+        compile_loss(make_step())
+        assert inductor.deterministic is True
+    assert hasattr(inductor, "deterministic")

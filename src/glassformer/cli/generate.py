@@ -56,6 +56,7 @@ def command(
         precision=precision,
         watch=remarks(),
         on_text=stream,
+        exact_pieces=not sys.stdout.isatty(),  # a file gets exactly the text; a person does not wait for it
     )
     if json:
         print_json({"samples": [sample.to_dict() for sample in results]})

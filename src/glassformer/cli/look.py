@@ -14,6 +14,7 @@ from glassformer.cli.options import Json, Plugin, RunArgument
 from glassformer.foundation.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from glassformer.lens.effects import HeadEffects
     from glassformer.lens.look import Look
     from glassformer.run import Run
 
@@ -66,7 +67,7 @@ def command(
         for look in looks:
             require_head(look.places, layer, head)
     shown = looks[-1]  # those before it are what it is compared with, or earlier moments
-    effects = None if ablate is None else shown.effects(_rows(loaded, texts), how=ablate)
+    effects = None if ablate is None else _effects(shown, ablate, _rows(loaded, texts))
     if out_ is not None:
         _write(looks, out_, text, layer, head, kind="film" if film else "compare" if compare is not None else "one")
     if json:
@@ -116,6 +117,17 @@ def _rows(run: Run, texts: Path | None) -> list[list[int]] | None:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as text ({error}).", file=texts) from error
     return [run.look(line).ids for line in lines]
+
+
+def _effects(look: Look, ablate: str, rows: list[list[int]] | None) -> HeadEffects:
+    """What the lens refuses by the name of its argument is refused here by the name of the option."""
+    from glassformer.lens.interventions import HOW
+
+    if ablate not in HOW:
+        raise UsageError(f"--ablate {ablate} cannot be used: choose {', '.join(HOW)}.")
+    if ablate == "resample" and (rows is None or len(rows) == 1):
+        raise UsageError("--ablate resample takes outputs from another text; give --texts FILE with two lines at least.")
+    return look.effects(rows, how=ablate)
 
 
 def _write(looks: list[Look], file: Path, text: str, layer: int | None, head: int | None, *, kind: str) -> None:

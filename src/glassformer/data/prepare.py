@@ -206,11 +206,14 @@ class _Corpus:
         key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.to_dict(), more, made_by])
         return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
 
+    def training_documents(self, what: str) -> Iterator[Document]:
+        """The training part as its files have it. ``what``: how the reading is reported."""
+        documents = reported(read(self.parts.train), what, self.survey.characters, self.report)
+        return (document for name, document in self.assignment.route(documents) if name == "train")
+
     def _training_texts(self) -> Iterator[str]:
-        documents = reported(read(self.parts.train), "learning the tokenizer", self.survey.characters, self.report)
-        for name, document in self.assignment.route(documents):
-            if name == "train":
-                yield document.text
+        for document in self.training_documents("learning the tokenizer"):
+            yield document.text
         for source in self.parts.vocabulary:
             for document in read(source):
                 yield document.text
@@ -271,6 +274,16 @@ class Prepared:
         if name not in self._splits:
             self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
         return self._splits[name]
+
+    def training_text(self) -> str:
+        """The training text as its files have it, with what a tokenizer may lose (capitals, rare words); a document begins on
+        a line of its own."""
+        parts: list[str] = []
+        for document in self._corpus.training_documents("reading"):
+            if parts and not document.continues and not parts[-1].endswith("\n"):
+                parts.append("\n")
+            parts.append(document.text)
+        return "".join(parts)
 
     @property
     def notes(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Ids that arrive one by one -> pieces of text for a reader, each piece certain when it is handed on. Imports no torch."""
+"""Ids that arrive one by one -> pieces of text for a reader, once certain or held for long enough. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import final
 
 from glassformer.data.stop_strings import StopStrings
 
+HELD = 8
+"""Ids whose text may wait for later ones, where a reader does not want exactly the text."""
+
 Decode = Callable[[Sequence[int]], str]
 
 
@@ -14,7 +17,9 @@ Decode = Callable[[Sequence[int]], str]
 class PiecesOfText:
     """Hands on what is certain of a growing text: no half characters, nothing that may turn out to be a stop string.
 
-    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``).
+    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``). ``exact``: the rest
+    waits, however long. Otherwise all but the last ``HELD`` ids are handed on as they are written so far; when later ids move
+    a space in that, it stays as it was handed on.
     """
 
     def __init__(
@@ -23,14 +28,17 @@ class PiecesOfText:
         hand_on: Callable[[str], None],
         stop: StopStrings,
         settled: Callable[[Sequence[int]], int] = len,
+        *,
+        exact: bool = True,
     ) -> None:
-        self._decode, self._hand_on, self._stop, self._settled = decode, hand_on, stop, settled
+        self._decode, self._hand_on, self._stop, self._settled, self._exact = decode, hand_on, stop, settled, exact
         self._ids: list[int] = []
-        self._handed = 0
+        self._handed = ""
 
     def __call__(self, row: int, token_id: int) -> None:
         self._ids.append(token_id)
-        text = self._decode(self._ids[: self._settled(self._ids)]).rstrip("\N{REPLACEMENT CHARACTER}")
+        ready = max(self._settled(self._ids), 0 if self._exact else len(self._ids) - HELD)
+        text = self._decode(self._ids[:ready]).rstrip("\N{REPLACEMENT CHARACTER}")
         certain = self._stop.cut(text)
         if certain == text:
             certain = text[: len(text) - max((_overhang(text, string) for string in self._stop.strings), default=0)]
@@ -41,9 +49,22 @@ class PiecesOfText:
         self._give(self._stop.cut(self._decode(self._ids)))
 
     def _give(self, text: str) -> None:
-        if len(text) > self._handed:
-            self._hand_on(text[self._handed :])
-            self._handed = len(text)
+        new = text[_same_signs(text, self._handed) :]
+        if new:
+            self._hand_on(new)
+            self._handed += new
+
+
+def _same_signs(text: str, before: str) -> int:
+    """Where in ``text`` that which stands in ``before`` ends; spaces may have moved."""
+    if text.startswith(before) or before.startswith(text):
+        return min(len(before), len(text))
+    signs = sum(not sign.isspace() for sign in before)
+    for place, sign in enumerate(text):
+        if not signs:
+            return place
+        signs -= not sign.isspace()
+    return len(text)
 
 
 def _overhang(text: str, string: str) -> int:

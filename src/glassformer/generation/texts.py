@@ -36,10 +36,13 @@ def generate_texts(
     stop: Sequence[str] = (),
     stop_ids: Sequence[int] = (),
     on_text: Callable[[str], None] | None = None,
+    exact_pieces: bool = False,
     **how: Any,
 ) -> list[Sample]:
     """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
 
+    ``exact_pieces``: together the pieces are exactly the text. Otherwise none waits for more than a few tokens: a tokenizer of
+    words knows only at the next ' whether one opened a quotation, and a space beside it may be on its other side.
     ``stop_ids``: ids at which a text ends; that of the tokenizer's stop mark unless given.
     """
 
@@ -48,7 +51,7 @@ def generate_texts(
         return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
 
     ending = StopStrings(decode, stop)
-    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending, tokenizer.settled)
+    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending, tokenizer.settled, exact=exact_pieces)
     results = generate(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],

@@ -58,6 +58,8 @@ class Trials:
     remarks: tuple[str, ...] = ()
     leaks_once_trained: bool = False
     """Fresh it passed its check, and the leak was found in a trained model."""
+    leaks_in_step: bool = False
+    """The model passed its check, and the leak was found in its compiled or captured step, before training."""
 
     @property
     def seeds(self) -> int:

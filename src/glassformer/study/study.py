@@ -126,6 +126,7 @@ class Study:
             trials,
             leak=facts.cheats.rstrip(".") if facts else "",
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
+            leaks_in_step=facts is not None and facts.leaks_in_step,
             luck=self._luck(trials.name),
             earlier=self.earlier.get(trials.name, Earlier()),
         )

@@ -36,7 +36,9 @@ class Facts:
     check: dict[str, Any] | None = None
     """The report of the check, once it was made."""
     leak: str | None = None
-    """What the check found, or what was found in a trained model; None when every law holds."""
+    """What the check found, or what a trial found in its step or its trained model; None when every law holds."""
+    leaks_in_step: bool = False
+    """A trial found the leak before training, in its step as it runs: compiled, or captured as a CUDA graph."""
     matched: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -66,7 +68,7 @@ class Facts:
     @property
     def leaks_once_trained(self) -> bool:
         """Whether the leak was found in a trained model only."""
-        return self.leak is not None and self.check is not None and not self.check["findings"]
+        return self.leak is not None and self.check is not None and not self.check["findings"] and not self.leaks_in_step
 
     @property
     def flops(self) -> int:

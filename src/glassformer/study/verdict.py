@@ -374,7 +374,8 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     only_leaks = set(problems.values()) == {Problem.LEAK}
     reason = "unstable" if unstable else wording.problem(problems, analysis.labels, change.seeds, "it")
     if only_leaks and change.leak:
-        when = "once it is trained" if change.leaks_once_trained else "" if evidence is not None else "and was not trained"
+        when = wording.leak_found(in_step=change.leaks_in_step) if change.leaks_in_step or change.leaks_once_trained else ""
+        when = when or ("" if evidence is not None else "and was not trained")
         headline = wording.cheats(change.name, change.leak, when)
     elif unstable:
         headline = wording.unstable(change.name, problems, analysis.labels, rates["change"], rates["baseline"])

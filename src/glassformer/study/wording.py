@@ -65,6 +65,11 @@ def cheats(name: str, how: str, when: str) -> str:
     return f"{name} is invalid: it cheats{when and f' {when}'}: {how}."
 
 
+def leak_found(*, in_step: bool) -> str:
+    """Where a trial found a leak that the check of the fresh model had not: in its step, before training, or afterwards."""
+    return "in the step that trains it" if in_step else "once it is trained"
+
+
 def unstable(name: str, problems: Mapping[int, Problem], labels: Sequence[int], own: Rate, base: Rate) -> str:
     """Both rates, each with what it leaves possible."""
     return (

@@ -69,7 +69,7 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     except Diverged as error:
         answer = {"status": "diverged", "reason": str(error)}
     except CheckFailed as error:
-        answer = {"status": "leak", "reason": str(error)}
+        answer = {"status": "leak", "reason": str(error), "before_training": False}
     except Interrupted as error:
         answer = {"status": "stopped", "reason": str(error), "signal": error.signal_number}
     except KeyboardInterrupt:
@@ -150,7 +150,10 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A process whose driver was killed may still be ending its step: wait for it rather than write beside it.
     with locked(trial_lock(folder), wait=True):
-        run, notes = _trained(values, RunDirectory(folder))
+        try:
+            run, notes = _trained(values, RunDirectory(folder))
+        except CheckFailed as error:  # the step, compiled or captured, is checked before the first one
+            return {"status": "leak", "reason": str(error), "before_training": True}
         try:
             split = values.get("split", "validation")
             run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
@@ -160,7 +163,7 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
             reason = "a figure of its evaluation is not a finite number"
             run.directory.write_state("diverged", step=run.directory.steps()[-1], reason=reason)
             raise Diverged(reason) from error
-    return {"status": "finished", "notes": notes}
+    return {"status": "finished", "notes": notes, "before_training": run.tainted is not None}
 
 
 def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list[str]]:
