@@ -42,6 +42,9 @@ def test_by_its_own_configuration_on_texts_of_ours(nanogpt, tmp_path) -> None:
     validation = np.random.default_rng(0).integers(0, 9, 333).astype(np.uint16)
     texts = (bytes(200), validation.tobytes(), 9)
     command, folder = nanogpt_own_command(nanogpt, tmp_path / "scratch", "config/own.py", texts, 3)
+    assert "--eval_interval=3" in command  # it saves nothing between its evaluations
+    assert not any("eval_interval" in word for word in nanogpt_own_command(nanogpt, folder, "config/own.py", texts, 500)[0])
+    command, folder = nanogpt_own_command(nanogpt, tmp_path / "scratch", "config/own.py", texts, 3)
     seconds_of(command, folder)
     assert nanogpt_loss(folder) == pytest.approx(validation[1:].mean(), rel=1e-4)
     with pytest.raises(UsageError, match=r"has no config/other\.py"):

@@ -71,11 +71,12 @@ def test_a_process_of_its_own_takes_a_check_that_passed_before(recipe, monkeypat
     assert len(checked) == 1
     assert first["check"]["tested"] == second["check"]["tested"]
     perform(Task("inspect", "base", values))  # in the user's process, where a part may have been changed
-    assert len(checked) == 2
+    perform(Task("inspect", "base", {**values, "recheck": True}), own_process=True)  # with --no-store
+    assert len(checked) == 3
     leaking = {**values, "recipe": load_recipe(recipe, {"model.merge": "reweight"}).to_dict()}
     for _ in range(2):
         assert not perform(Task("inspect", "cheat", leaking), own_process=True)["check"]["passed"]
-    assert len(checked) == 4
+    assert len(checked) == 5
 
 
 def test_a_process_that_lost_its_gpu_ends_so_that_another_takes_its_task(recipe, monkeypatch):

@@ -19,6 +19,8 @@ from glassformer.foundation.errors import GlassformerError, UsageError
 
 FILES = ("train.py", "model.py", "configurator.py")
 VOCABULARY, TOKENS = 7, 100_000
+EVALUATES_EVERY = 250
+"""Steps between evaluations in its configuration of shakespeare_char."""
 Texts = tuple[bytes, bytes, int]
 """Training and validation text as numbers of 16 bits, and how many different ones there are."""
 LOSS_OF_ALL = """
@@ -62,7 +64,10 @@ def nanogpt_own_command(folder: Path, scratch: Path, config: str, texts: Texts, 
     """The same by its own configuration file, on texts of ours; its schedule ends with its steps."""
     _copy(folder, scratch, (*FILES, config))
     _write_data(scratch, *texts)
-    return _train({"max_iters": steps, "lr_decay_iters": steps}, config), scratch
+    values = {"max_iters": steps, "lr_decay_iters": steps}
+    if steps % EVALUATES_EVERY:  # it saves only when it evaluates, and its last step is what is measured
+        values["eval_interval"] = steps
+    return _train(values, config), scratch
 
 
 def nanogpt_loss(scratch: Path) -> float:

@@ -62,13 +62,13 @@ class Peer:
     folder: Path
     config: str = ""
     steps: int | None = None
-    texts_of: Callable[[str], Texts] = lambda recipe: (b"", b"", 0)
-    """The text of a recipe."""
+    texts_of: Callable[[str, tuple[str, ...]], Texts] = lambda recipe, changes: (b"", b"", 0)
+    """The text of a recipe with its changes."""
 
     def train(self, work: Work, scratch: Path) -> Seconds:
         if work.recipe is None:
             return seconds_of(*nanogpt_command(self.folder, scratch, TINY, work.steps))
-        texts = self.texts_of(work.recipe)
+        texts = self.texts_of(work.recipe, work.changes)
         return seconds_of(*nanogpt_own_command(self.folder, scratch, self.config, texts, self.steps or work.steps))
 
 
@@ -84,7 +84,7 @@ def benchmark_start(work: Work, *, rounds: int, peer: Peer | None = None, watch:
         if peer is not None:
             programs[NANOGPT] = lambda: peer.train(work, folder / "nanogpt")
         found = _in_turns(programs, rounds, watch)
-        losses = {WARM: _loss(folder / "run")} if work.recipe else {}
+        losses = _losses(folder / "run") if work.recipe else {}
         if peer is not None and work.recipe:
             losses[NANOGPT] = nanogpt_loss(folder / "nanogpt")
     return _document("start", found, IMPORT_TORCH, work.settings) | {"validation_loss": losses}
@@ -143,11 +143,11 @@ def _train(folder: Path, work: Work, *, cold: bool) -> Seconds:
     return seconds_of(_glassformer("train", *work.words, "--out", "run", "--quiet"), folder, cache=cache)
 
 
-def _loss(run: Path) -> float:
-    """The last validation loss that a run recorded."""
-    return [
-        float(record["validation_loss"]) for record in MetricsLog(run / "metrics.jsonl").read() if "validation_loss" in record
-    ][-1]
+def _losses(run: Path) -> dict[str, float]:
+    """The last validation loss that a run recorded, where its objective has one."""
+    records = MetricsLog(run / "metrics.jsonl").read()
+    found = [float(record["validation_loss"]) for record in records if "validation_loss" in record]
+    return {WARM: found[-1]} if found else {}
 
 
 def _glassformer(*words: str) -> list[str]:

@@ -175,14 +175,18 @@ def bench_study(
     _print(document, as_json=json)
 
 
-def _texts_of(recipe: str) -> tuple[bytes, bytes, int]:
+def _texts_of(recipe: str, changes: tuple[str, ...]) -> tuple[bytes, bytes, int]:
     """The training and the validation text of a recipe as its tokenizer cuts them, in 16 bits, and the number of tokens."""
     import numpy as np
 
     from glassformer.assembly import prepare_data
+    from glassformer.foundation.config import parse_assignment
+    from glassformer.foundation.errors import UsageError
     from glassformer.recipe import load_recipe
 
-    data = prepare_data(load_recipe(recipe))
+    data = prepare_data(load_recipe(recipe, dict(parse_assignment(change) for change in changes)))
+    if data.tokenizer.size > 1 << 16:
+        raise UsageError(f"nanoGPT keeps tokens in 16 bits; {recipe} has {data.tokenizer.size:,} of them.")
     training, validation = (np.asarray(data.split(name).tokens).astype(np.uint16).tobytes() for name in ("train", "validation"))
     return training, validation, data.tokenizer.size
 

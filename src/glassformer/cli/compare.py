@@ -60,7 +60,9 @@ Also = Annotated[list[str] | None, typer.Option("--also", metavar="RECIPE", help
 Confirm = Annotated[
     Path | None, typer.Option("--confirm", metavar="STUDY", help="Run its winner once more: fresh seeds, the test text.")
 ]
-UseStore = Annotated[bool, typer.Option("--store/--no-store", help="Take trials trained before, and keep new ones.")]
+UseStore = Annotated[
+    bool, typer.Option("--store/--no-store", help="Take trials trained and checks passed before, keep new ones.")
+]
 FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
 FORESEEN = (
     *("cross", "set", "seeds", "first_seed", "looks", "max_seeds", "metric", "margin"),

@@ -114,7 +114,8 @@ class Conductor:
             if before is not None and before.check is not None and before.recipe == facts.recipe:
                 self.facts[name] = replace(before, parent=facts.parent, asked=facts.asked)
         unknown = [name for name, facts in self.facts.items() if facts.check is None]
-        tasks = [Task("inspect", name, {**self._everywhere(), "recipe": self._recipe(name)}) for name in unknown]
+        asked = {**self._everywhere(), "recheck": self.store is None}
+        tasks = [Task("inspect", name, {**asked, "recipe": self._recipe(name)}) for name in unknown]
         for task, answer in self._answers(tasks):
             self.facts[task.label] = _inspected(self.facts[task.label], answer)
         self._write_book()
