@@ -8,7 +8,6 @@ import glassformer as gf
 
 
 @pytest.mark.slow  # 18 runs: a quarter of an hour on two cores
-@pytest.mark.timeout(3600)
 def test_people_of_the_text_are_known_after_reading_it_and_not_without(tmp_path) -> None:
     study = gf.compare("knowledge-world", out=tmp_path / "study", store=False)
     right = {name: float(study.seed_values(name).mean()) for name in study.plan.variants}

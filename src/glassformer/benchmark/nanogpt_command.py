@@ -24,20 +24,18 @@ EVALUATES_EVERY = 250
 Texts = tuple[bytes, bytes, int]
 """Training and validation text as numbers of 16 bits, and how many different ones there are."""
 LOSS_OF_ALL = """
-import sys, numpy, torch
-from model import GPT, GPTConfig
-device, kept = sys.argv[1], torch.load("out/ckpt.pt", map_location=sys.argv[1])
-model = GPT(GPTConfig(**kept["model_args"])).to(device).eval()
-model.load_state_dict({name.removeprefix("_orig_mod."): tensor for name, tensor in kept["model"].items()})
+import runpy, numpy, torch
+model = runpy.run_path("train.py", run_name="__main__")["raw_model"].eval()
+device, context, total = next(model.parameters()).device, model.config.block_size, 0.0
 ids = torch.from_numpy(numpy.fromfile("data/bench/val.bin", dtype=numpy.uint16).astype(numpy.int64)).to(device)
-context, total = model.config.block_size, 0.0
 with torch.no_grad():
     for start in range(0, len(ids) - 1, context):
         row = ids[start : start + context + 1]
         total += float(model(row[None, :-1], row[None, 1:].contiguous())[1]) * (len(row) - 1)
 print(total / (len(ids) - 1))
 """
-"""Nats per token over the whole validation text, in windows of the context: what our evaluations give."""
+"""Its own train.py takes its checkpoint up and goes one step of rate zero further; then nats per token over all the validation
+text, in windows of the context: what our evaluations give."""
 
 
 def nanogpt_command(folder: Path, scratch: Path, sizes: Mapping[str, int], steps: int) -> tuple[list[str], Path]:
@@ -70,9 +68,10 @@ def nanogpt_own_command(folder: Path, scratch: Path, config: str, texts: Texts, 
     return _train(values, config), scratch
 
 
-def nanogpt_loss(scratch: Path) -> float:
+def nanogpt_loss(scratch: Path, config: str) -> float:
     """Of the checkpoint that the command left, on the whole validation text."""
-    command = [sys.executable, "-c", LOSS_OF_ALL, str(_on_this_machine()["device"])]
+    still = {"init_from": "resume", "max_iters": 0, "learning_rate": 0.0, "decay_lr": False, "eval_iters": 1, "compile": False}
+    command = [sys.executable, "-c", LOSS_OF_ALL, *_words(still, config)]
     answer = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise GlassformerError(f"nanoGPT's checkpoint could not be evaluated: {answer.stderr.strip().rpartition(chr(10))[2]}")
@@ -98,8 +97,13 @@ def _write_data(scratch: Path, training: bytes, validation: bytes, vocabulary: i
 
 
 def _train(values: Mapping[str, object], *config: str) -> list[str]:
-    every = {"dataset": "bench", "out_dir": "out", **values, **_on_this_machine()}
-    return [sys.executable, "-u", "train.py", *config, *(f"--{name}={value}" for name, value in every.items())]
+    return [sys.executable, "-u", "train.py", *_words(values, *config)]
+
+
+def _words(values: Mapping[str, object], *config: str) -> list[str]:
+    """Of its command line; what is given goes before what suits this machine."""
+    every = {"dataset": "bench", "out_dir": "out", **_on_this_machine(), **values}
+    return [*config, *(f"--{name}={value}" for name, value in every.items())]
 
 
 def _on_this_machine() -> dict[str, object]:

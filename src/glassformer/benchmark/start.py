@@ -86,7 +86,7 @@ def benchmark_start(work: Work, *, rounds: int, peer: Peer | None = None, watch:
         found = _in_turns(programs, rounds, watch)
         losses = _losses(folder / "run") if work.recipe else {}
         if peer is not None and work.recipe:
-            losses[NANOGPT] = nanogpt_loss(folder / "nanogpt")
+            losses[NANOGPT] = nanogpt_loss(folder / "nanogpt", peer.config)
     return _document("start", found, IMPORT_TORCH, work.settings) | {"validation_loss": losses}
 
 
