@@ -39,7 +39,7 @@ def test_every_study_has_its_place(maker: ModuleType) -> None:
 @pytest.mark.parametrize("file", sorted((DOCS / "measurements").glob("study-*.json")), ids=lambda file: file.stem)
 def test_a_measurement_has_enough_seeds_and_a_sentence_for_each_change(maker: ModuleType, file: Path) -> None:
     document = maker.measured()[file.stem.removeprefix("study-")]
-    assert document["base"]["seeds"] >= 8
+    assert document["base"]["seeds"] >= (document["plan"].get("seeds") or 8) >= 6
     assert document["date"] > "2026"
     assert {one["variant"] for one in document["verdicts"]} == {one["name"] for one in document["plan"]["changes"]}
     assert all(one["variant"] in one["sentence"] and one["sentence"] in maker.table(document) for one in document["verdicts"])
