@@ -83,7 +83,7 @@ def test_places(desk, capsys, verb: str, place: str) -> None:
     if (verb, place) in FINE:
         assert run(words) == 0
         return
-    ends_well(words, desk, capsys, (1, 2))
+    assert ends_well(words, desk, capsys, (1, 2))
 
 
 TRAIN = ["train", "tiny.yaml", "--out", "run"]
@@ -217,7 +217,7 @@ WORDS = [
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_words(desk, tiny_file, capsys, words: list[str]) -> None:
-    ends_well(words, desk, capsys, (1, 2))
+    assert ends_well(words, desk, capsys, (1, 2))
 
 
 def test_there_are_two_hundred() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -22,12 +23,13 @@ def folder(folder_of: Callable[..., Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder_of("gpt2"), tmp_path / "model"))
 
 
-def refused(folder: Path | str, sentence: str, tmp_path: Path) -> None:
-    """The import says this and leaves nothing behind."""
+def refusal(folder: Path | str, tmp_path: Path) -> str:
+    """What the import says when it refuses; it leaves nothing behind."""
     before = set(tmp_path.rglob("*"))
-    with pytest.raises(DataError, match=sentence):
+    with pytest.raises(DataError) as refused:
         import_run(folder, tmp_path / "run")
     assert set(tmp_path.rglob("*")) == before
+    return str(refused.value)
 
 
 class Bomb:
@@ -39,59 +41,59 @@ class Bomb:
 
 def test_no_weights(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
-    refused(folder, r"there are no weights: neither model\.safetensors nor", tmp_path)
+    assert re.search(r"there are no weights: neither model\.safetensors nor", refusal(folder, tmp_path))
 
 
 def test_a_pickle_alone_is_never_read(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
-    refused(folder, r"the weights are in pytorch_model\.bin alone, a pickle", tmp_path)
+    assert re.search(r"the weights are in pytorch_model\.bin alone, a pickle", refusal(folder, tmp_path))
 
 
 def test_a_pickle_by_another_name_is_never_read(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb()) + bytes(100))
-    refused(folder, "is not a safetensors file, whatever its name says", tmp_path)
+    assert re.search("is not a safetensors file, whatever its name says", refusal(folder, tmp_path))
     torch.save({"weight": torch.zeros(2)}, folder / "model.safetensors")
-    refused(folder, "is not a safetensors file, whatever its name says", tmp_path)
+    assert re.search("is not a safetensors file, whatever its name says", refusal(folder, tmp_path))
 
 
 @pytest.mark.parametrize("start", [b"", b"\x08", struct.pack("<Q", 1 << 60) + b"{}", struct.pack("<Q", 2) + b"[]"])
 def test_headers_are_bounded(start: bytes, folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(start)
-    refused(folder, "is not a safetensors file, whatever its name says", tmp_path)
+    assert re.search("is not a safetensors file, whatever its name says", refusal(folder, tmp_path))
 
 
 def test_a_file_cut_short(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
-    refused(folder, "cannot be read as safetensors", tmp_path)
+    assert re.search("cannot be read as safetensors", refusal(folder, tmp_path))
 
 
 def test_an_index_that_names_a_missing_shard(folder_of: Callable[..., Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folder_of("llama", max_shard_size="20KB"), tmp_path / "model"))
     gone = sorted(folder.glob("*.safetensors"))[1]
     gone.unlink()
-    refused(folder, f"names the file {gone.name} for .*, and it is not in the folder", tmp_path)
+    assert re.search(f"names the file {gone.name} for .*, and it is not in the folder", refusal(folder, tmp_path))
 
 
 def test_an_index_that_leads_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     for place in ("../elsewhere.safetensors", str(tmp_path / "elsewhere.safetensors"), "weights.bin"):
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": place}}))
-        refused(folder, "which is no safetensors file of this folder", tmp_path)
+        assert re.search("which is no safetensors file of this folder", refusal(folder, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["{}", '{"weight_map": []}', '{"weight_map": {}}', '{"weight_map": {"a": 3}}'])
 def test_an_index_without_a_map(text: str, folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(text)
-    refused(folder, "has no weight_map from tensors to files", tmp_path)
+    assert re.search("has no weight_map from tensors to files", refusal(folder, tmp_path))
 
 
 def test_an_index_that_names_a_tensor_its_shard_lacks(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(folder / "a.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"no.such": "a.safetensors"}}))
-    refused(folder, r"the tensor no\.such is not in it", tmp_path)
+    assert re.search(r"the tensor no\.such is not in it", refusal(folder, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_an_index_that_names_a_tensor_its_shard_lacks(folder: Path, tmp_path: Pa
 )
 def test_settings_that_are_none(text: str, sentence: str, folder: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text(text)
-    refused(folder, sentence, tmp_path)
+    assert re.search(sentence, refusal(folder, tmp_path))
 
 
 def test_code_in_the_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
@@ -111,12 +113,12 @@ def test_code_in_the_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
 
 def test_no_tokenizer(folder: Path, tmp_path: Path) -> None:
     (folder / "tokenizer.json").unlink()
-    refused(folder, "there is no tokenizer that can be read", tmp_path)
+    assert re.search("there is no tokenizer that can be read", refusal(folder, tmp_path))
 
 
 def test_what_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused(tmp_path, r"there is no config\.json", tmp_path)
-    refused(tmp_path / "absent", "is no folder; give the folder of a Hugging Face model", tmp_path)
+    assert re.search(r"there is no config\.json", refusal(tmp_path, tmp_path))
+    assert re.search("is no folder; give the folder of a Hugging Face model", refusal(tmp_path / "absent", tmp_path))
     assert not is_folder(tmp_path)
 
 
