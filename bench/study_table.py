@@ -1,6 +1,6 @@
 """A finished study -> perplexity of every variant on train, other splits and the recipe's own texts, mean over seeds.
 
-    python bench/study_table.py STUDY [--splits train,validation] [--documents 60] [--out docs/measurements/table-NAME.json]
+    python bench/study_table.py STUDY [--splits train,validation] [--documents 60] [--seeds 3] [--out docs/measurements/table-NAME.json]
 
 Each figure is the mean over seeds of the perplexity by token, with Student's interval. Of a merge that sees the future
 (``reweight``) there is a second row, "switched off at inference": the same weights with their heads concatenated, unscaled.
@@ -22,6 +22,7 @@ import glassformer as gf
 from glassformer.evaluation.intervals import mean
 from glassformer.evaluation.language import token_losses
 from glassformer.foundation.files import write_json
+from glassformer.foundation.runtime import choose_device
 from glassformer.model.merges.concat import Concat
 from glassformer.run import Run
 from glassformer.study.study import Study
@@ -49,22 +50,21 @@ def perplexities(run: Run, model: Any, splits: Sequence[str], documents: int) ->
     for split in splits:
         items = run.data.split(split)
         end = int(items.starts[documents]) if split == "train" and len(items.starts) > documents else len(items.tokens)
-        losses = token_losses(model, items.tokens[:end], context=context, batch_size=16)
+        device = next(model.parameters()).device
+        losses = token_losses(model, items.tokens[:end], context=context, batch_size=16, device=device)
         found[split] = float(np.exp(losses.mean()))
     for name, text in run.recipe.evaluation.texts.items():
         found[name] = float(np.exp(run.token_losses(text, model=model).mean()))
     return found
 
 
-def table_of(study: Study, splits: Sequence[str], documents: int) -> dict[str, Any]:
+def table_of(study: Study, splits: Sequence[str], documents: int, seeds: int | None = None) -> dict[str, Any]:
     """The rows by variant; each a column -> the mean over seeds with its interval."""
     values: dict[str, dict[str, list[float]]] = {}
     for variant, results in study.results.items():
-        for result in results:
-            if result.status != "finished":
-                continue
+        for result in [one for one in results if one.status == "finished"][:seeds]:
             run = gf.load(study.directory.trial(result.trial))
-            model = run.model
+            model = run.model.to(choose_device("auto"))
             forms = {variant: perplexities(run, model, splits, documents)}
             if "causality" in type(run.recipe.model.merge).breaks:
                 with merged_in_order(model):
@@ -90,10 +90,11 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("study", type=Path)
     parser.add_argument("--splits", default="train,validation")
     parser.add_argument("--documents", type=int, default=60, help="documents of the training text that are measured")
+    parser.add_argument("--seeds", type=int, default=None, help="only the first seeds of each variant; all unless told")
     parser.add_argument("--out", type=Path, default=None)
     asked = parser.parse_args(words)
     study = Study.load(asked.study)
-    document = table_of(study, asked.splits.split(","), asked.documents)
+    document = table_of(study, asked.splits.split(","), asked.documents, asked.seeds)
     write_json(asked.out or MEASUREMENTS / f"table-{document['study']}.json", document)
 
 
