@@ -43,6 +43,8 @@ def command(
 
     if (question is None) == (questions is None):
         raise UsageError("Give a QUESTION, or a file of them with --questions, and not both.")
+    if pair is not None and questions is not None:
+        raise UsageError(f"--pair is the second text of a QUESTION, and {questions} has the second texts itself; drop --pair.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
     second = None if pair is None else [pair]
     items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], pairs=second)
