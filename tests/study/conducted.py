@@ -57,8 +57,8 @@ class MakesUp(Executor):
         tainted = "it leaks" if isinstance(found, Tainted) else None
         made = many.run(Path(task.values["folder"]), task.values["recipe"], found + 0.002 * wave, tainted=tainted)
         (made.checkpoint(24) / "weights").write_bytes(b"made up")
-        before = getattr(found, "before_training", False)
-        return {"status": "finished", "seconds": self.seconds, "notes": [], "before_training": before}
+        when = {name: getattr(found, name, False) for name in ("before_training", "only_differs")}
+        return {"status": "finished", "seconds": self.seconds, "notes": [], **when}
 
     def close(self) -> None:
         self.closed = True
@@ -68,10 +68,11 @@ class Tainted(float):
     """A loss of a model in which a check found a leak, measured all the same."""
 
     before_training: bool
+    only_differs: bool
 
-    def __new__(cls, loss: float, *, before_training: bool = False) -> Tainted:
+    def __new__(cls, loss: float, *, before_training: bool = False, only_differs: bool = False) -> Tainted:
         made = super().__new__(cls, loss)
-        made.before_training = before_training
+        made.before_training, made.only_differs = before_training, only_differs
         return made
 
 

@@ -10,6 +10,7 @@ from tests.study.conducted import Tainted, effects, luck, words
 
 from glassformer.foundation.errors import CheckFailed
 from glassformer.study.ledger import Ledger
+from glassformer.study.report import _taint
 from glassformer.study.study import Study
 
 
@@ -49,6 +50,31 @@ class TestChecksFirst:
         assert study.verdict("alibi").sentence == told
         assert Study.load(study.folder).verdict("alibi").sentence == told
         assert "alibi leaks in the step that trains it: 5 trials of it not begun." in said
+
+    def test_a_step_that_only_differs_from_the_plain_one_does_not_cheat(self, conduct):
+        def loss(variant: str, seed: int, recipe: Any) -> Any:
+            reason = "path: the compiled step differs from the plain one: its loss by 0.5."
+            found = {"status": "leak", "reason": reason, "before_training": True, "only_differs": True}
+            return found if variant == "alibi" else effects()(variant, seed, recipe)
+
+        study, _, said = conduct(loss)
+        told = "alibi is invalid: the step that trains it differs from the plain step: path: the compiled step differs from"
+        for one in (study, Study.load(study.folder)):
+            verdict = one.verdict("alibi")
+            assert verdict.sentence.startswith(told)
+            assert verdict.reason == "it trains by a step that differs from the plain step in 6 of 6 seeds"
+        assert "alibi trains by a step that differs from the plain step: 5 trials of it not begun." in said
+
+    def test_measured_all_the_same_it_is_told_what_one_would_have_believed(self, conduct):
+        def loss(variant: str, seed: int, recipe: Any) -> float:
+            own = effects(alibi=-0.1)(variant, seed, recipe)
+            return Tainted(own, before_training=True, only_differs=True) if variant == "alibi" else own
+
+        study, _, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True)
+        sentence = study.verdict("alibi").sentence
+        assert "the step that trains it differs from the plain step: it leaks. Without the check one would have" in sentence
+        assert "cheats" not in sentence
+        assert _taint(study) == "alibi: the step that trains it differs from the plain step."
 
     @pytest.mark.parametrize(
         ("before_training", "where"), [(True, "cheats in the step that trains it"), (False, "cheats once it is trained")]

@@ -91,9 +91,16 @@ class MissingDependency(GlassformerError):
 
 
 class CheckFailed(GlassformerError):
-    """A law is broken by the actual model, so no figure is printed."""
+    """A law is broken by the actual model, so no figure is printed.
+
+    ``only_differs``: nothing is seen that should not be; a fast path gives other numbers than the plain one.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, *, only_differs: bool = False) -> None:
+        super().__init__(message)
+        self.only_differs = only_differs
 
 
 class CannotTell(GlassformerError):
