@@ -15,6 +15,7 @@ from glassformer.assembly import (
     Parent,
     batches_of,
     chosen_metric,
+    fitted_baselines,
     number_of_steps,
     prepare_data,
     restored_network,
@@ -130,7 +131,7 @@ def train(
         trainer = _trainer(work, step, _callbacks(work, keep, samples, stop, clock, watch), stop)
         state = trainer.run(_state(beginning))
         with clock.phase("baselines"):
-            save_baselines(folder, recipe.objective.fit_baselines(data))
+            save_baselines(folder, fitted_baselines(recipe.objective, data))
         folder.write_state("finished", step=state.step, steps=work.steps, best_step=state.best_step)
     return Run(folder)
 

@@ -125,8 +125,13 @@ class _Job:
     split: Mapping[str, Any]
     characters: int | None = None
 
+    def key(self, tokenizer: Tokenizer) -> str:
+        """The name under which its tokens are kept: a sum of all that they depend on."""
+        way = _way_of_reading(self.source)
+        return fingerprint([SCHEMA, self.sha256, way, self.names, self.split, tokenizer_key(tokenizer)])
+
     def splits(self, tokenizer: Tokenizer, report: Report) -> dict[str, TokenSplit]:
-        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.source), self.names, self.split, tokenizer_key(tokenizer)])
+        key = self.key(tokenizer)
 
         def make(draft: Path) -> None:
             self._encode({name: draft / name for name in self.names}, tokenizer, report)
@@ -274,6 +279,10 @@ class Prepared:
         if name not in self._splits:
             self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
         return self._splits[name]
+
+    def kept_as(self, name: str) -> str:
+        """A sum of all that decides the text and the tokens of a split: the files, how they are read and cut, the tokenizer."""
+        return self._corpus.job(name).key(self.tokenizer)
 
     def training_text(self) -> str:
         """The training text as its files have it, with what a tokenizer may lose (capitals, rare words); a document begins on
