@@ -60,10 +60,12 @@ class Parent:
 
     def ancestry(self) -> list[dict[str, Any]]:
         """This run and those it came from, the nearest first: what a child writes down."""
-        environment = self.directory.read_environment()
+        environment, recipe = self.directory.read_environment(), self.directory.read_recipe()
+        step_tokens = recipe["training"]["batch_size"] * recipe["model"].get("context", 0)
         own = {
             "run": str(self.directory.root),
             "step": self.checkpoint.step,
+            "tokens": self.checkpoint.step * step_tokens or None,  # of an imported model nobody knows
             "recipe_fingerprint": environment.get("recipe_fingerprint"),
             "weights_sha256": sums_of(self.directory, self.checkpoint.step)[MODEL],
         }
