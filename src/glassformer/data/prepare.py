@@ -207,7 +207,7 @@ class _Corpus:
 
         if not config.learns:
             return config.train(self._training_texts)
-        made_by = [config.to_dict(), config.revision, *_plugins_of(config)]
+        made_by = [config.to_dict(), config.revision, *plugins_of(config)]
         key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.to_dict(), more, made_by])
         return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
 
@@ -344,14 +344,22 @@ def reading_of(source: Source) -> dict[str, Any]:
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:
     """A sha256 that is the same for tokenizers that encode the same."""
-    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *_plugins_of(tokenizer)])
+    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *plugins_of(tokenizer)])
 
 
-def _plugins_of(part: object) -> list[str]:
+def plugins_of(part: object) -> list[str]:
     """The sha256 of the plugins, for a part that is not ours: its code may change where its settings do not."""
-    if type(part).__module__.startswith("glassformer."):
-        return []
-    return plugin_sums(loaded_plugins())
+    return [] if is_ours(part) else plugin_sums(loaded_plugins())
+
+
+def is_ours(part: object) -> bool:
+    """Whether the code of a tokenizer, or of the one that it adds marks to, is this package's."""
+    return type(getattr(part, "inner", part)).__module__.startswith("glassformer.")
+
+
+def remembered_as(tokenizer: Tokenizer, *made_of: object) -> str | None:
+    """A name for what a tokenizer made of values, within one process; None for a class of a notebook, which may be edited."""
+    return fingerprint([tokenizer_key(tokenizer), *made_of]) if is_ours(tokenizer) else None
 
 
 def _way_of_reading(source: Source) -> list[Any]:
