@@ -99,6 +99,8 @@ class TestFromARun:
         environment = copy.read_environment()
         (own,) = Parent.read(copy.root, SILENT.say).ancestry()
         assert (own["run"], own["step"]) == (str(copy.root), 12)
+        recipe = copy.read_recipe()
+        assert own["tokens"] == 12 * recipe["training"]["batch_size"] * recipe["model"]["context"]
         assert own["recipe_fingerprint"] == environment["recipe_fingerprint"]
         assert own["weights_sha256"] == sha256_of_file(copy.checkpoint(12) / "model.safetensors")
         copy.write_environment({**environment, "ancestry": [{"run": "older", "step": 3}]})

@@ -18,6 +18,7 @@ from glassformer.data.parts import PreparedData, part_kind, prepare_parts
 from glassformer.data.prepare import Report
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.evaluation.kept_baselines import packed_baselines
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import release_pages
@@ -26,7 +27,7 @@ from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
-from glassformer.runs.baselines import load_arrays, save_baselines
+from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
 from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import load_snapshot
@@ -56,10 +57,12 @@ class Parent:
 
     def ancestry(self) -> list[dict[str, Any]]:
         """This run and those it came from, the nearest first: what a child writes down."""
-        environment = self.directory.read_environment()
+        environment, recipe = self.directory.read_environment(), self.directory.read_recipe()
+        step_tokens = recipe["training"]["batch_size"] * recipe["model"].get("context", 0)
         own = {
             "run": str(self.directory.root),
             "step": self.checkpoint.step,
+            "tokens": self.checkpoint.step * step_tokens or None,  # of an imported model nobody knows
             "recipe_fingerprint": environment.get("recipe_fingerprint"),
             "weights_sha256": sums_of(self.directory, self.checkpoint.step)[MODEL],
         }
@@ -184,17 +187,24 @@ def tools_for(recipe: Recipe, tokenizer: Tokenizer, **more: Any) -> EvaluationTo
     return EvaluationTools(tokenizer=tokenizer, context=recipe.model.context, **more)
 
 
+def fitted_baselines(objective: ObjectiveConfig, data: PreparedData) -> bytes:
+    """The baselines of the training data, as a run keeps them; those that an earlier run of the same data fitted are taken."""
+    return packed_baselines(objective.fitted_on(data), lambda: objective.fit_baselines(data))
+
+
 def kept_baselines(
     directory: RunDirectory, objective: ObjectiveConfig, data: Callable[[], PreparedData]
 ) -> dict[str, Baseline]:
     """The fitted baselines that a run keeps; fitted on the training data, and kept, where it has none."""
     arrays, kinds = load_arrays(directory), objective.baselines
-    if arrays is not None and set(arrays) == set(kinds):
-        return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
-    fitted = objective.fit_baselines(data())
-    with suppress(PermissionError):  # a run that may only be read
-        save_baselines(directory, fitted)
-    return fitted
+    if arrays is None or set(arrays) != set(kinds):
+        content = fitted_baselines(objective, data())
+        arrays = unpacked(content)
+        with suppress(PermissionError):  # a run that may only be read
+            save_baselines(directory, content)
+    if arrays is None or set(arrays) != set(kinds):  # an objective that does not say how to read its own back
+        return objective.fit_baselines(data())
+    return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
 
 
 def parent_at_start(directory: RunDirectory) -> Parent:

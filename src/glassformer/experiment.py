@@ -15,6 +15,7 @@ from glassformer.assembly import (
     Parent,
     batches_of,
     chosen_metric,
+    fitted_baselines,
     number_of_steps,
     prepare_data,
     restored_network,
@@ -192,7 +193,7 @@ def _checked_step(asked: _Asked, work: _Assembled, report: CheckReport) -> tuple
 def _finish(work: _Assembled, state: TrainingState, clock: Stopwatch) -> None:
     """What a run leaves behind after its last step."""
     with clock.phase("baselines"):
-        save_baselines(work.folder, work.recipe.objective.fit_baselines(work.data))
+        save_baselines(work.folder, fitted_baselines(work.recipe.objective, work.data))
     work.folder.write_state("finished", step=state.step, steps=work.steps, best_step=state.best_step)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import tokenizers
 
+from glassformer.data import label_batches
 from glassformer.data.label_batches import IGNORED, LengthGroups, encode_texts, fixed_lengths, in_order, padded
 from glassformer.data.labels import LabelledTexts
 from glassformer.data.tokenizers.byte import ByteTokenizer
@@ -117,3 +119,32 @@ def test_evaluation_reads_every_text_once() -> None:
     encoded = corpus().texts
     seen = np.concatenate([at for at, _ in in_order(encoded, 8)])
     assert sorted(seen.tolist()) == list(range(53))
+
+
+def test_encoded_once_for_the_same_texts_labels_tokenizer_and_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    label_batches._encodings.clear()
+    real, calls = label_batches._encoded, []
+    monkeypatch.setattr(label_batches, "_encoded", lambda *given: calls.append(1) or real(*given))
+    items = texts(["a b", "c"])
+    encoded = [encode_texts(bert_like(), items, 8) for _ in range(2)]
+    assert encoded[0] is encoded[1]
+    assert len(calls) == 1
+    again = real(bert_like(), items, 8)
+    assert [one.tolist() for one in encoded[0].ids] == [one.tolist() for one in again.ids]
+    others = [
+        encode_texts(bert_like(), items, 3),
+        encode_texts(ByteTokenizer(), items, 8),
+        encode_texts(bert_like(), texts(["a b", "d"]), 8),
+        encode_texts(bert_like(), texts(["a b", "c"], ["d", "e"]), 8),
+        encode_texts(bert_like(), replace(items, labels=items.labels[::-1].copy()), 8),
+        encode_texts(bert_like(), replace(items, label_names=("yes", "no"), labels=1 - items.labels), 8),
+    ]
+    assert len(calls) == 7
+    assert others[-1].labels.tolist() == [1, 0]
+
+
+def test_what_a_class_of_a_notebook_encodes_is_never_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(ByteTokenizer): ...
+
+    first, second = (encode_texts(Other(), texts(["a b"]), 8) for _ in range(2))
+    assert first is not second

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, texts_given
+from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, load_labels, texts_given
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
@@ -141,3 +141,23 @@ def test_three_quarters_of_the_speeches_test_were_trained_on(real_data: Path) ->
     dev = Labels(DataConfig.parse({"set": "speeches", "split": {"validation": 0.0}})).split("test:dev")
     assert dev.seen is not None
     assert int(dev.seen.sum()) == 281
+
+
+def test_a_tokenizer_is_learned_once_from_the_same_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    kind = type(TOKENIZERS.parse("word"))
+    real, learned = kind.train, []
+    monkeypatch.setattr(kind, "train", lambda self, texts: learned.append(1) or real(self, texts))
+
+    def settings(data: DataConfig, **more: int) -> dict[str, object]:
+        return load_labels(data, TOKENIZERS.parse({"kind": "word", **more})).tokenizer.settings()
+
+    data = files(tmp_path, TRAIN)
+    plain = real(TOKENIZERS.parse("word"), Labels(data).training_texts).settings()
+    assert settings(data) == settings(data) == plain
+    assert len(learned) == 1
+    assert settings(data, min_count=1) != plain
+    assert settings(files(tmp_path, TRAIN.replace("text", "word"))) != plain
+    assert len(learned) == 3
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "path.txt"))  # no folder can be made there
+    assert settings(files(tmp_path, TRAIN)) == plain

@@ -41,3 +41,20 @@ def test_a_word_of_the_second_text_is_another_word() -> None:
     assert len(bag.vocabulary) == 3
     first, second = bag.rows(["dog"], ["emu"]), bag.rows(["emu"], ["dog"])
     assert first.columns.tolist() != second.columns.tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_found_while_fitting_are_those_of_the_bag(weighted: bool) -> None:
+    seconds = ["one cat", "", "dog", "two cats"]
+    bag, rows = Bag.with_rows(TEXTS, seconds, weighted=weighted, pairs=True)
+    again = bag.rows(TEXTS, seconds)
+    assert bag.vocabulary == Bag.fit(TEXTS, seconds, weighted=weighted, pairs=True).vocabulary
+    for name in ("starts", "columns", "values"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(again, name))
+
+
+def test_texts_without_a_word_give_empty_rows() -> None:
+    bag, rows = Bag.with_rows(["x", "."], weighted=True, pairs=True)
+    assert bag.vocabulary == ()
+    assert rows.starts.tolist() == [0, 0, 0]
+    assert rows.times(np.zeros((0, 3))).shape == (2, 3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.runs.baselines import load_arrays, save_baselines
+from glassformer.runs.baselines import load_arrays, packed, save_baselines
 from glassformer.runs.directory import RunDirectory
 
 
@@ -23,7 +23,8 @@ class Fitted:
 def run(tmp_path: Path) -> RunDirectory:
     directory = RunDirectory(tmp_path)
     pairs = np.arange(3 * 500, dtype=np.float32).reshape(3, 500)
-    save_baselines(directory, {"unigram": Fitted(counts=np.array([5, 0, 7])), "a/b": Fitted(pairs=pairs, size=np.array(11))})
+    fitted = {"unigram": Fitted(counts=np.array([5, 0, 7])), "a/b": Fitted(pairs=pairs, size=np.array(11))}
+    save_baselines(directory, packed(fitted))
     return directory
 
 
@@ -37,12 +38,17 @@ def test_what_goes_in_comes_out(run) -> None:
     assert found["a/b"]["size"].item() == 11
 
 
+def test_the_same_baselines_give_the_same_bytes() -> None:
+    one, again, other = (packed({"uniform": Fitted(size=np.array(size))}) for size in (4, 4, 5))
+    assert one == again != other
+
+
 def test_a_run_without_any(tmp_path) -> None:
     assert load_arrays(RunDirectory(tmp_path / "other")) is None
 
 
 def test_the_newest_are_kept(run) -> None:
-    save_baselines(run, {"uniform": Fitted(size=np.array(4))})
+    save_baselines(run, packed({"uniform": Fitted(size=np.array(4))}))
     assert list(load_arrays(run)) == ["uniform"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.study import Study
@@ -39,6 +41,39 @@ def test_runs_that_ended_early_cost_what_they_took(made_up, tmp_path):
     assert {row["variant"]: row["flops"] for row in early.table} == full
     assert any("Runs ended early (patience), at different steps: base at 24 to 24 of 96" in note for note in early.notes)
     assert "Runs ended at different steps (patience)" in early.verdicts[0].sentence
+
+
+def with_ancestry(study: Study, *ancestry: dict) -> Study:
+    """Its alibi goes on from other runs, in a quarter of the steps."""
+    for result in study.finished("alibi"):
+        run = RunDirectory(study.directory.trial(result.trial))
+        run.write_environment({**run.read_environment(), "ancestry": list(ancestry)})
+    book = read_json(study.directory.variants_file)
+    book["variants"]["alibi"]["tokens"] = 420
+    write_json(study.directory.variants_file, book)
+    return Study.load(study.folder)
+
+
+def test_what_a_parent_was_trained_on_is_said(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", LOSSES)
+    assert not any("is trained on" in note for note in study.notes)
+    told = "alibi is trained on 420 tokens after a parent trained on 65,536 tokens and the baseline on 1,680 tokens."
+    recorded = with_ancestry(study, {"run": "gone", "step": 32, "tokens": 65_536})
+    assert told in recorded.notes
+    recorded.write()
+    shutil.rmtree(study.folder / "trials")
+    assert [note for note in Study.load(study.folder).notes if "is trained on" in note] == [told]  # as it was kept
+
+
+def test_a_parent_of_an_earlier_version_is_known_by_its_recipe_or_its_steps(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", LOSSES)
+    older = [{"run": "gone", "step": 32}, {"run": str(tmp_path / "first"), "step": 8, "tokens": 100}]
+    after = "after 2 parents, one after the other, trained for 40 steps and"
+    assert any(after in note for note in with_ancestry(study, *older).notes)
+    parent = RunDirectory(study.directory.trial(study.finished("alibi")[0].trial)).parent
+    made_up.run(parent, {"training": {"batch_size": 10}, "model": {"context": 7}})
+    after = f"after 2 parents, one after the other, trained on {32 * 70 + 100:,} tokens and"
+    assert any(after in note for note in Study.load(study.folder).notes)
 
 
 def test_few_tuning_seeds_are_named(made_up, tmp_path):

@@ -12,6 +12,7 @@ from glassformer.cli.console import out, print_json, say, watching
 from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
+from glassformer.study.executors.machine import PER_GPU
 
 if TYPE_CHECKING:
     from glassformer.study.set_study import SetStudy  # imported late when it runs: it takes a while
@@ -46,7 +47,7 @@ On = Annotated[
 Address = Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")]
 GpuShare = Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once (one per core; on GPUs four on each).")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Runs at once (one per core; on GPUs {PER_GPU} on each).")
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")]
 Details = Annotated[bool, typer.Option("--details", help="Say too what stands behind each verdict.")]

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, final
 
 import numpy as np
 
 from glassformer.data.labels import LabelledTexts
+from glassformer.data.memory import Memory
+from glassformer.data.prepare import remembered_as
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer
 from glassformer.foundation.errors import DataError
@@ -38,7 +41,7 @@ class EncodedTexts:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         return np.array([len(ids) for ids in self.ids])
 
@@ -52,6 +55,10 @@ class EncodedTexts:
         )
 
 
+_encodings = Memory[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
+"""Every trial of a study encodes the same texts, and every evaluation those of its split."""
+
+
 class PaddedRows(NamedTuple):
     """Arrays [B, T] and [B]; ``hidden`` is True on padding."""
 
@@ -63,6 +70,11 @@ class PaddedRows(NamedTuple):
 
 def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
     """Ids with the marks that the tokenizer puts around a text or between two, cut to ``context``, the longer text first."""
+    key = remembered_as(tokenizer, items.fingerprint, items.label_names, context)
+    return _encodings.get(key, lambda: _encoded(tokenizer, items, context))
+
+
+def _encoded(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
     encoded = _by_library(tokenizer, items, context) if isinstance(tokenizer, FastTokenizer) else None
     if encoded is None:
         encoded = list(_by_marks(tokenizer, items, context))

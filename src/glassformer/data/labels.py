@@ -7,20 +7,25 @@ by ``data.split.seed`` alone, so every training seed sees the same split. Does n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from glassformer.data.cache import kept_folder
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import Skipped, format_by_name, read
+from glassformer.data.corpus import Skipped, Source, format_by_name, read
+from glassformer.data.label_rows import rows_of
 from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_rows
+from glassformer.data.prepare import plugins_of
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
+from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName, UsageError
 
 UNLABELLED = -1
 COLUMNS = ("format", "text_column", "pair_column", "label_column")
@@ -112,7 +117,7 @@ class Labels:
         self._splits = self._train_and_validation()
 
     def _train_and_validation(self) -> dict[str, LabelledTexts]:
-        rows = list(read_rows(self._parts.train, skipped=self._skipped))
+        rows = self._rows(self._parts.train)
         self._values = _known_labels(rows, self._parts.train.name)
         self.label_names = tuple(self._parts.names.get(value, value) for value in self._values)
         shares = self._data.split.model_copy(
@@ -139,8 +144,15 @@ class Labels:
             )
         return splits
 
+    def _rows(self, source: LabelSource) -> Sequence[Row]:
+        """The rows of a source; what was left out is added to ``_skipped``."""
+        rows, skipped = rows_of(source)
+        self._skipped.count += skipped.count
+        self._skipped.examples += skipped.examples[: max(0, 5 - len(self._skipped.examples))]
+        return rows
+
     def _read(self, name: str, source: LabelSource) -> LabelledTexts:
-        rows = list(read_rows(source, skipped=self._skipped))
+        rows = self._rows(source)
         if not rows:
             raise DataError("there are no rows in it; give at least one labelled text.", file=source.name)
         return self._texts(name, rows)
@@ -185,10 +197,19 @@ class Labels:
         train = self._splits["train"]
         yield from train.texts
         yield from train.pairs or ()
-        if self._data.set is not None:
-            beside = find_parts(self._data).train
-            if beside.files != self._parts.train.files:
-                yield from (document.text for document in read(beside))
+        if (beside := self._beside) is not None:
+            yield from (document.text for document in read(beside))
+
+    @property
+    def learned_from(self) -> str:
+        """A sum of ``training_texts``."""
+        beside = self._beside
+        return fingerprint(["labels", self._splits["train"].fingerprint, None if beside is None else fingerprint_of(beside)])
+
+    @property
+    def _beside(self) -> Source | None:
+        beside = None if self._data.set is None else find_parts(self._data).train
+        return None if beside is None or beside.files == self._parts.train.files else beside
 
     def file(self, path: str | Path, *, labelled: bool = True) -> LabelledTexts:
         """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
@@ -237,9 +258,22 @@ def load_labels(
     """The labelled part with the tokenizer that serves it: one that is there, or one learned from the texts to train on."""
     part = Labels(data, expect=expect)
     if isinstance(tokenizer, TokenizerConfig):
-        tokenizer = tokenizer.train(part.training_texts)
+        tokenizer = _learned(tokenizer, part)
     part.tokenizer = tokenizer.with_marks(marks)
     return part
+
+
+def _learned(config: TokenizerConfig, part: Labels) -> Tokenizer:
+    """The tokenizer of the texts to train on, kept in the cache where that can be written to."""
+
+    def make(draft: Path) -> None:
+        config.train(part.training_texts).save(draft / "tokenizer.json")
+
+    if config.learns:
+        key = fingerprint([part.learned_from, config.to_dict(), config.revision, *plugins_of(config)])
+        with suppress(GlassformerError, OSError):  # what the texts give no tokenizer for is said below
+            return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
+    return config.train(part.training_texts)
 
 
 def texts_of_file(

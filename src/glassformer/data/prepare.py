@@ -125,8 +125,13 @@ class _Job:
     split: Mapping[str, Any]
     characters: int | None = None
 
+    def key(self, tokenizer: Tokenizer) -> str:
+        """The name under which its tokens are kept: a sum of all that they depend on."""
+        way = _way_of_reading(self.source)
+        return fingerprint([SCHEMA, self.sha256, way, self.names, self.split, tokenizer_key(tokenizer)])
+
     def splits(self, tokenizer: Tokenizer, report: Report) -> dict[str, TokenSplit]:
-        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.source), self.names, self.split, tokenizer_key(tokenizer)])
+        key = self.key(tokenizer)
 
         def make(draft: Path) -> None:
             self._encode({name: draft / name for name in self.names}, tokenizer, report)
@@ -202,7 +207,7 @@ class _Corpus:
 
         if not config.learns:
             return config.train(self._training_texts)
-        made_by = [config.to_dict(), config.revision, *_plugins_of(config)]
+        made_by = [config.to_dict(), config.revision, *plugins_of(config)]
         key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.to_dict(), more, made_by])
         return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
 
@@ -275,6 +280,10 @@ class Prepared:
             self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
         return self._splits[name]
 
+    def kept_as(self, name: str) -> str:
+        """A sum of all that decides the text and the tokens of a split: the files, how they are read and cut, the tokenizer."""
+        return self._corpus.job(name).key(self.tokenizer)
+
     def training_text(self) -> str:
         """The training text as its files have it, with what a tokenizer may lose (capitals, rare words); a document begins on
         a line of its own."""
@@ -335,14 +344,22 @@ def reading_of(source: Source) -> dict[str, Any]:
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:
     """A sha256 that is the same for tokenizers that encode the same."""
-    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *_plugins_of(tokenizer)])
+    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *plugins_of(tokenizer)])
 
 
-def _plugins_of(part: object) -> list[str]:
+def plugins_of(part: object) -> list[str]:
     """The sha256 of the plugins, for a part that is not ours: its code may change where its settings do not."""
-    if type(part).__module__.startswith("glassformer."):
-        return []
-    return plugin_sums(loaded_plugins())
+    return [] if is_ours(part) else plugin_sums(loaded_plugins())
+
+
+def is_ours(part: object) -> bool:
+    """Whether the code of a tokenizer, or of the one that it adds marks to, is this package's."""
+    return type(getattr(part, "inner", part)).__module__.startswith("glassformer.")
+
+
+def remembered_as(tokenizer: Tokenizer, *made_of: object) -> str | None:
+    """A name for what a tokenizer made of values, within one process; None for a class of a notebook, which may be edited."""
+    return fingerprint([tokenizer_key(tokenizer), *made_of]) if is_ours(tokenizer) else None
 
 
 def _way_of_reading(source: Source) -> list[Any]:

@@ -14,7 +14,8 @@ from typing import Any, final
 
 from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.corpus import read
-from glassformer.data.prepare import Report
+from glassformer.data.memory import Memory
+from glassformer.data.prepare import Report, remembered_as
 from glassformer.data.readers import lines, to_text
 from glassformer.data.sets import QuestionFiles
 from glassformer.data.sources import at_places, find_parts, sha256_of, size_of
@@ -80,12 +81,15 @@ class Questions:
         where = self.file if self.file is not None else f"question {place + 1}"
         return DataError(rule, file=where, line=self.lines[place] if self.file is not None else None)
 
-    def encoded(self, tokenizer: Tokenizer, *, room: int | None = None) -> list[tuple[list[int], list[int]]]:
+    def encoded(self, tokenizer: Tokenizer, *, room: int | None = None) -> EncodedQuestions:
         """The ids of each question and of its answer (none where there is no answer).
 
         ``room``: the most ids a question, its answer and two marks may have. An answer's ids are those it has after a
         space, as in a sentence.
         """
+        return _encodings.get(remembered_as(tokenizer, self.fingerprint, room), lambda: self._encoded(tokenizer, room))
+
+    def _encoded(self, tokenizer: Tokenizer, room: int | None) -> EncodedQuestions:
         found = []
         for place, question in enumerate(self.questions):
             asked = tokenizer.encode(question)
@@ -100,6 +104,11 @@ class Questions:
                 )
             found.append((asked, answer))
         return found
+
+
+EncodedQuestions = list[tuple[list[int], list[int]]]
+_encodings = Memory[EncodedQuestions](12, lambda encoded: 36 * sum(len(asked) + len(told) for asked, told in encoded))
+"""Every trial of a study encodes the same questions, and every evaluation those of its split."""
 
 
 def answer_ids(tokenizer: Tokenizer, answer: str) -> list[int]:

@@ -7,7 +7,6 @@ words of a second text are other words than those of the first.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,27 +37,47 @@ class Bag:
     @classmethod
     def fit(cls, texts: Sequence[str], seconds: Sequence[str] | None = None, *, weighted: bool, pairs: bool) -> Self:
         """The vocabulary of training texts; ``weighted``: rare words count more (smoothed inverse document frequency)."""
-        documents: Counter[str] = Counter()
-        for features in _features(texts, seconds, pairs):
-            documents.update(set(features))
-        vocabulary = tuple(sorted(documents))
-        idf = np.log((1 + len(texts)) / (1 + np.array([documents[word] for word in vocabulary], float))) + 1
-        return cls(vocabulary, idf if weighted else None, pairs)
+        return cls.with_rows(texts, seconds, weighted=weighted, pairs=pairs)[0]
+
+    @classmethod
+    def with_rows(
+        cls, texts: Sequence[str], seconds: Sequence[str] | None = None, *, weighted: bool, pairs: bool
+    ) -> tuple[Self, SparseRows]:
+        """``fit``, and the rows of the training texts, which are found on the way."""
+        numbers: dict[str, int] = {}  # by first occurrence
+        found = [[numbers.setdefault(word, len(numbers)) for word in words] for words in _features(texts, seconds, pairs)]
+        vocabulary = tuple(sorted(numbers))
+        places = np.empty(len(numbers), np.int64)
+        places[[numbers[word] for word in vocabulary]] = np.arange(len(vocabulary))
+        starts, columns, counts = _counted([places[words] for words in found], len(vocabulary))
+        idf = np.log((1 + len(texts)) / (1 + np.bincount(columns, minlength=len(vocabulary)))) + 1
+        bag = cls(vocabulary, idf if weighted else None, pairs)
+        return bag, bag._weighted(starts, columns, counts)
 
     def rows(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> SparseRows:
         """One row for each text; words outside the vocabulary are left out."""
         places = {word: place for place, word in enumerate(self.vocabulary)}
-        starts, columns, values = [0], [np.zeros(0, np.int64)], [np.zeros(0)]
-        for features in _features(texts, seconds, self.pairs):
-            counts = Counter(places[word] for word in features if word in places)
-            at, count = np.array(sorted(counts), np.int64), np.array([counts[place] for place in sorted(counts)], float)
-            if self.idf is not None and len(at):
-                count = count * self.idf[at]
-                count /= np.linalg.norm(count)
-            columns.append(at)
-            values.append(count)
-            starts.append(starts[-1] + len(at))
-        return SparseRows(np.array(starts), np.concatenate(columns), np.concatenate(values), len(self.vocabulary))
+        found = [
+            np.array([places[word] for word in words if word in places], np.int64)
+            for words in _features(texts, seconds, self.pairs)
+        ]
+        return self._weighted(*_counted(found, len(self.vocabulary)))
+
+    def _weighted(self, starts: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> SparseRows:
+        rows = SparseRows(starts, columns, counts.astype(float), len(self.vocabulary))
+        if self.idf is None:
+            return rows
+        values = rows.values * self.idf[columns]
+        lengths = np.sqrt(np.bincount(rows.rows, weights=values**2, minlength=len(rows)))
+        return SparseRows(starts, columns, values / lengths[rows.rows], len(self.vocabulary))
+
+
+def _counted(texts: Sequence[np.ndarray], num_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The places of each text's words -> where each row starts, its columns in rising order, and how often each occurs."""
+    rows = np.repeat(np.arange(len(texts)), [len(places) for places in texts])
+    keys, counts = np.unique(rows * max(1, num_columns) + np.concatenate([np.zeros(0, np.int64), *texts]), return_counts=True)
+    row, column = np.divmod(keys, max(1, num_columns))
+    return np.searchsorted(row, np.arange(len(texts) + 1)), column, counts
 
 
 def _features(texts: Sequence[str], seconds: Sequence[str] | None, pairs: bool) -> Iterator[list[str]]:

@@ -99,8 +99,7 @@ class BagOfWords(LabelBaseline):
 
     @classmethod
     def fit(cls, items: LabelledTexts) -> Self:
-        bag = Bag.fit(items.texts, items.pairs, weighted=cls.weighted, pairs=cls.pairs)
-        rows = bag.rows(items.texts, items.pairs)
+        bag, rows = Bag.with_rows(items.texts, items.pairs, weighted=cls.weighted, pairs=cls.pairs)
         return cls(bag, LogisticRegression.fit(rows, items.labels, len(items.label_names), c=SHRINKING))
 
     def log_probabilities(self, items: LabelledTexts) -> np.ndarray:

@@ -151,7 +151,11 @@ def sha256_of_file(path: Path) -> str:
 
 
 def sha256_of_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_of_bytes(text.encode())
+
+
+def sha256_of_bytes(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _umask() -> int:

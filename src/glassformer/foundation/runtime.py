@@ -149,7 +149,7 @@ def is_cuda_fault(error: BaseException) -> bool:
 def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return _cpu_name() if device.type == "cpu" else str(device)
+    return cpu_name() if device.type == "cpu" else str(device)
 
 
 def environment(runtime: Runtime) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def environment(runtime: Runtime) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "plugins": loaded_plugins(),
@@ -174,7 +174,8 @@ def version() -> str:
         return "0+source"
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The processor, as its maker calls it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as stream:
             return next(

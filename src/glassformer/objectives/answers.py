@@ -19,6 +19,7 @@ from glassformer.evaluation.answers import ANSWER_METRICS, Said, answer_outcomes
 from glassformer.evaluation.guessing import LONGEST_TEXT
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
@@ -167,11 +168,20 @@ class AnswersConfig(ObjectiveConfig):
         found: dict[str, Baseline] = {
             name: kind.fit(questions.questions, questions.answers) for name, kind in ANSWER_BASELINES.items()
         }
-        text: Any = data.part("text")
-        if text.split("train").num_bytes <= LONGEST_TEXT:
-            # As in its files: a tokenizer may fold case, and capitals are what names are found by.
-            found["open book"] = OpenBookAnswer.of_text(text.training_text())
+        book = _book(data)
+        if book is not None:
+            found["open book"] = OpenBookAnswer.of_text(book)
         return found
+
+    def fitted_on(self, data: Data) -> str:
+        return fingerprint([self.kind, data.part("questions").split("train").fingerprint, _book(data)])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return shown_rows(batch, tokenizer)
+
+
+def _book(data: Data) -> str | None:
+    """The training text as in its files (a tokenizer may fold case, and capitals are what names are found by); None where it
+    is too long to be searched."""
+    text: Any = data.part("text")
+    return text.training_text() if text.split("train").num_bytes <= LONGEST_TEXT else None

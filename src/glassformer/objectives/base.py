@@ -142,6 +142,13 @@ class ObjectiveConfig(VariantConfig):
         """The baselines of the training data, weakest first."""
         return {}
 
+    def fitted_on(self, data: Data) -> str | None:
+        """A sum of all that ``fit_baselines`` depends on, beside its code: runs with the same one share them.
+
+        None: not known, so they are fitted for every run.
+        """
+        return None
+
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         """Each row of a batch as a person reads it."""
         return [

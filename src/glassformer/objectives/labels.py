@@ -19,6 +19,7 @@ from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_ba
 from glassformer.evaluation.labels import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.metrics import Metric
 from glassformer.model.network import Network
@@ -120,6 +121,10 @@ class LabelsConfig(ObjectiveConfig):
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return {**fit_label_baselines(data.part("labels").split("train"))}
+
+    def fitted_on(self, data: Data) -> str:
+        train = data.part("labels").split("train")
+        return fingerprint([self.kind, train.fingerprint, train.label_names])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         lines = []

@@ -16,6 +16,7 @@ from glassformer.evaluation.baselines import Uniform, Unigram
 from glassformer.evaluation.documents import EvaluatedText
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED, token_cross_entropy
@@ -94,6 +95,10 @@ class MaskedConfig(ObjectiveConfig):
         unigram = Unigram.fit(tokens, data.tokenizer.size)
         table: dict[str, Uniform | Unigram] = {"uniform": Uniform(data.tokenizer.size), "unigram": unigram}
         return {name: MaskedBaseline.of(one, self.share) for name, one in table.items()}
+
+    def fitted_on(self, data: Data) -> str:
+        text: Any = data.part("text")
+        return fingerprint([self.to_dict(), text.kept_as("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         rows = []

@@ -182,5 +182,8 @@ class MixtureConfig(ObjectiveConfig):
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return self.judge.fit_baselines(data)
 
+    def fitted_on(self, data: Data) -> str | None:
+        return self.judge.fitted_on(data)
+
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return self.judge.show(batch, tokenizer)

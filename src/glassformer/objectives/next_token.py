@@ -15,6 +15,7 @@ from glassformer.evaluation.language import document_losses, token_losses
 from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import generate_texts
@@ -78,6 +79,10 @@ class NextTokenConfig(ObjectiveConfig):
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return {**trivial_baselines(data.part("text").split("train").tokens, data.tokenizer.size)}
+
+    def fitted_on(self, data: Data) -> str:
+        text: Any = data.part("text")
+        return fingerprint([self.kind, text.kept_as("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return [

@@ -1,4 +1,4 @@
-"""The fitted baselines of a run as arrays on disk, so that a run can be evaluated without its training data."""
+"""Fitted baselines -> one file of plain arrays and back, so that a run can be evaluated without its training data."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ class Fitted(Protocol):
     def arrays(self) -> dict[str, np.ndarray]: ...
 
 
-def save_baselines(run: RunDirectory, baselines: Mapping[str, Fitted]) -> None:
-    """One file of plain arrays, named ``baseline/array``."""
+def packed(baselines: Mapping[str, Fitted]) -> bytes:
+    """The content of a file of plain arrays, named ``baseline/array``. The same baselines give the same bytes."""
     buffer = io.BytesIO()
     named = {f"{name}/{PRESENT}": np.zeros(0) for name in baselines}  # one that needs no array is there all the same
     named |= {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
     np.savez_compressed(buffer, **named)  # type: ignore[arg-type]
-    write_atomically(run.baselines_file, buffer.getvalue())
+    return buffer.getvalue()
 
 
-def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
-    """Arrays by baseline; None where the run has none, or has them damaged: then they are fitted again."""
-    if not run.baselines_file.is_file():
-        return None
+def unpacked(content: bytes) -> dict[str, dict[str, np.ndarray]] | None:
+    """Arrays by baseline; None where the content is damaged."""
     found: dict[str, dict[str, np.ndarray]] = {}
     try:
-        with np.load(io.BytesIO(run.baselines_file.read_bytes()), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             for name in arrays.files:
                 baseline, _, key = name.rpartition("/")
                 own = found.setdefault(baseline, {})
@@ -44,3 +42,13 @@ def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
     except Exception:  # a damaged archive can raise anything: EOFError, zlib.error, BadZipFile, NotImplementedError
         return None
     return found
+
+
+def save_baselines(run: RunDirectory, content: bytes) -> None:
+    """Writes what ``packed`` gave into the run."""
+    write_atomically(run.baselines_file, content)
+
+
+def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
+    """Arrays by baseline; None where the run has none, or has them damaged: then they are fitted again."""
+    return unpacked(run.baselines_file.read_bytes()) if run.baselines_file.is_file() else None

@@ -5,6 +5,8 @@ What a trial found out about its data, and what it really cost, belongs beside t
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from glassformer.study.store import MACHINE
 if TYPE_CHECKING:
     from glassformer.study.study import Study
 
+TRAINED_ON = "is trained on"
 OVERLAP = "also occur in train"
 """How a note about documents that stand in the training text too is told from others."""
 
@@ -27,19 +30,58 @@ def notes_of(study: Study) -> list[str]:
     """Every note, once."""
     book = study.book.variants
     notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
-    for name, facts in book.items():
-        if BASE in book and facts.tokens != book[BASE].tokens:
-            notes.append(f"{name} is trained on {facts.tokens:,} tokens and the baseline on {book[BASE].tokens:,}.")
-        if facts.leak is not None:
-            notes.append(f"{name}: {facts.leak}")
-    told = study.kept.notes if study.kept is not None else notes_of_trials(study)
+    notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
+    told = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
+    if not any(TRAINED_ON in note for note in told):  # values that an earlier version kept do not have it
+        told = [*_unlike_tokens(study), *told]
     return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study)]))
 
 
 def notes_of_trials(study: Study) -> list[str]:
     """Those that only the trials' own folders can tell."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
-    return [*reasons, *data_notes(study), *early_ends(study), *_below_bigram(study), *_unlike(study)]
+    told = [*data_notes(study), *early_ends(study), *_below_bigram(study), *_unlike(study)]
+    return [*_unlike_tokens(study), *reasons, *told]
+
+
+def _unlike_tokens(study: Study) -> list[str]:
+    """Variants that are trained on another number of tokens than the baseline, or go on from another training."""
+    book = study.book.variants
+    own = {name: f"{facts.tokens:,} tokens{_after(study, name)}" for name, facts in book.items()}
+    return [
+        f"{name} {TRAINED_ON} {told} and the baseline on {own[BASE]}."
+        for name, told in own.items()
+        if BASE in own and told != own[BASE]
+    ]
+
+
+def _after(study: Study, variant: str) -> str:
+    """What the weights that a variant starts from were trained on, by the record of its first finished trial."""
+    done = study.finished(variant) if variant in study.results else []
+    if not done:
+        return " (training before it not counted)" if study.plan.settings(variant).get("init_from") else ""
+    folder = study.directory.trial(done[0].trial)
+    ancestry = _environment(study, done[0].trial).get("ancestry", [])
+    counts = [_tokens_of(one, RunDirectory(folder).parent if place == 0 else None) for place, one in enumerate(ancestry)]
+    if not counts:
+        return ""
+    who = "a parent" if len(counts) == 1 else f"{len(counts)} parents, one after the other,"
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        return f" after {who} trained for {sum(one.get('step', 0) for one in ancestry):,} steps"
+    return f" after {who} trained on {sum(known):,} tokens"
+
+
+def _tokens_of(ancestor: dict[str, Any], beside: Path | None) -> int | None:
+    """How many tokens a run had read when another started from it: as recorded, or by its recipe where that is still there."""
+    if ancestor.get("tokens") is not None:
+        return int(ancestor["tokens"])
+    for place in (beside, Path(str(ancestor.get("run")))):
+        with suppress(RunError, KeyError, TypeError):
+            if place is not None:
+                recipe = RunDirectory(place).read_recipe()
+                return int(ancestor["step"] * recipe["training"]["batch_size"] * recipe["model"]["context"])
+    return None
 
 
 def _confirmation(study: Study) -> list[str]:

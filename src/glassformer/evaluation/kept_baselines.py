@@ -1,0 +1,65 @@
+"""A sum of what baselines are fitted on, and how to fit them -> their arrays as one file's content, fitted once and kept.
+
+In the cache folder under ``baselines/``, by that sum, our code, the plugins and the machine: every run of the same data takes
+the same bytes. Processes that want the same ones wait for the first; a damaged entry is made again; where nothing can be kept,
+they are fitted. What depends on a network (the untrained one) is not for here.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.evaluation.tools import Baseline
+from glassformer.foundation.build import code_sha256
+from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.files import sha256_of_bytes
+from glassformer.foundation.plugins import loaded_plugins, plugin_sums
+from glassformer.foundation.runtime import cpu_name
+from glassformer.runs.baselines import packed
+
+AREA, ARRAYS, SUM, SCHEMA = "baselines", "baselines.npz", "sha256", 1
+LARGEST = 256 << 20
+"""Bytes of the largest content that is kept."""
+
+
+def packed_baselines(fitted_on: str | None, fit: Callable[[], Mapping[str, Baseline]]) -> bytes:
+    """The content of a run's file of baselines: what was kept, or fitted now. ``fitted_on`` None: fitted every time."""
+    if fitted_on is None:
+        return packed(fit())
+    key = _key(fitted_on)
+    kept = _kept(cache_folder() / AREA / key)
+    if kept is not None:
+        return kept
+    fitted: list[bytes] = []
+
+    def make(folder: Path) -> None:
+        fitted.append(packed(fit()))
+        if len(fitted[0]) > LARGEST:
+            raise GlassformerError(f"{len(fitted[0])} bytes of baselines are more than is kept.")
+        (folder / ARRAYS).write_bytes(fitted[0])
+        (folder / SUM).write_text(sha256_of_bytes(fitted[0]))
+
+    with suppress(GlassformerError, OSError):  # a cache that cannot be read or written to costs time, not the run
+        kept = _kept(kept_folder(AREA, key, make, whole=lambda folder: _kept(folder) is not None))
+    return fitted[0] if fitted else kept if kept is not None else packed(fit())
+
+
+def _kept(folder: Path) -> bytes | None:
+    """What stands in ``folder``; None where there is nothing, or not what was written."""
+    try:
+        content = (folder / ARRAYS).read_bytes()
+        return content if (folder / SUM).read_text() == sha256_of_bytes(content) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _key(fitted_on: str) -> str:
+    machine = [platform.python_version(), np.__version__, platform.platform(), cpu_name()]
+    return fingerprint([SCHEMA, fitted_on, code_sha256(), plugin_sums(loaded_plugins()), machine])[:40]
