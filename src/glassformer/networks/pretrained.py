@@ -25,7 +25,7 @@ from glassformer.pretrained.adapters import save_adapter, save_merged
 from glassformer.pretrained.encoders import LoadedEncoder, folder_tokenizer, load_encoder
 from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of, takes_whole_mask
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -121,7 +121,9 @@ class PretrainedNetwork(Network):
             _set_dropout(loaded.encoder, config.dropout)
         self.encoder = loaded.encoder
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", "tuning"))
+        whole_mask = takes_whole_mask(self.encoder)
         self.reader = config.tuning.apply(self.encoder, sizes, generator)
+        self.reader.whole_mask = whole_mask
         if loaded.pooler is not None and config.tuning.frozen:
             loaded.pooler.requires_grad_(False)
         self.head = build_head(
