@@ -31,7 +31,7 @@ from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
 from glassformer.remembered_checks import cache_check, cached_check, generation_key
 from glassformer.require_checks import settle
-from glassformer.training.fast import GraphedStep, uncaptured
+from glassformer.training.graphed import GraphedStep, uncaptured
 from glassformer.training.step import TrainStep
 
 PROMPTS = 4
@@ -63,6 +63,8 @@ def require_path_checks(
         watch.say(f"Checks of the fast paths passed before: {known.notes[-1]} --recheck runs them again.")
         return report.joined(known)
     found = check_paths(step, batch(), laws=laws, vocabulary=vocabulary)
+    if not found.judged:  # the step runs as it is, after all
+        return report
     if key is not None:
         cache_check(key, found)
     settle(found, "Checks of the fast paths", allow_leaks, watch)
@@ -117,7 +119,7 @@ def check_captured(step: GraphedStep, batch: Batch) -> list[CheckReport]:
     batch = _as_the_step_reads(step, batch)
     # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
     reports = [_same(step.uncaptured, step, one, "the captured step") for one in (batch, _without_targets(batch))]
-    return reports if step.replays else []  # what cannot be captured runs as it is
+    return reports if step.replays(batch) else []  # what cannot be captured runs as it is
 
 
 def _as_the_step_reads(step: TrainStep | GraphedStep, batch: Batch) -> Batch:
