@@ -21,13 +21,12 @@ from glassformer.checks.report import CheckReport
 from glassformer.checks.state import Snapshot
 from glassformer.checks.verdicts import in_short
 from glassformer.data.batches import Batch
-from glassformer.foundation.config import Config
 from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network
+from glassformer.model.network import Network, NetworkConfig
 from glassformer.model.transformer import Transformer
 from glassformer.remembered_checks import cache_check, cached_check, generation_key
 from glassformer.require_checks import settle
@@ -168,7 +167,7 @@ def _draws(step: TrainStep, batch: Batch) -> bool:
 
 
 def require_generation_check(
-    network: Network, model: Config, weights: str, *, vocabulary: int, watch: Watcher = SILENT
+    network: Network, model: NetworkConfig, weights: str, *, vocabulary: int, watch: Watcher = SILENT
 ) -> None:
     """Refuses to generate in bf16 where its scores are not those of the definition. ``weights``: what they are known by."""
     if not isinstance(network, Transformer) or not network.dims.causal:
