@@ -18,6 +18,7 @@ from glassformer.foundation.runtime import Runtime
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.pretrained.tuning.base import TUNINGS
 from glassformer.recipe import Recipe
+from glassformer.training.graphed import GraphedStep
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainStep
@@ -75,6 +76,28 @@ def test_no_way_of_tuning_waits(
     assert waits.found == []
     assert FUSED in waits.operations
     assert copies_of(step, batch) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("tuning", TUNINGS.names())
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_way_of_tuning_is_captured(
+    kind: str, tuning: str, prepared: Callable[..., Any], folders: dict[str, Path], recwarn: pytest.WarningsRecorder
+) -> None:
+    length = {"length": 3} if tuning in ("prompt", "prefix") else {}
+    model = {"kind": "pretrained", "folder": str(folders[kind]), "tuning": {"kind": tuning, **length}, "context": 12}
+    losses = []
+    for captures in (False, True):
+        step, batch = prepared({"model": model})
+        step.loss_module.network.to("cuda")
+        step.optimizers = OptimizerSet.of(step.config, step.loss_module.network)
+        step.runtime = step.loss_module.runtime = Runtime(torch.device("cuda"), "float32", 1)
+        taken, batch = GraphedStep(step) if captures else step, batch.to(torch.device("cuda"))
+        if isinstance(taken, GraphedStep):
+            assert taken.capture(batch) is None
+        losses.append([taken(batch, number, 1.0).loss.item() for number in range(4)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert not [warning for warning in recwarn if "AccumulateGrad" in str(warning.message)]
 
 
 @pytest.mark.parametrize(
