@@ -61,7 +61,7 @@ def test_no_objective_waits(name: str, prepared: Callable[..., Any], tmp_path: P
         assert noted(step, batch).found == []
 
 
-@pytest.mark.parametrize("pool", ["mean", "first", "own"])
+@pytest.mark.parametrize("pool", ["mean", "own"])
 @pytest.mark.parametrize("tuning", TUNINGS.names())
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_no_way_of_tuning_waits(
