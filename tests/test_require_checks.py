@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from glassformer.checks.report import CheckReport, Finding
 from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.progress import SILENT
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
-from glassformer.require_checks import require_checks, taint_of
+from glassformer.require_checks import require_checks, settle, taint_of
 
 SMALL = {"width": 12, "heads": 3, "layers": 1, "context": 7}
 
@@ -43,3 +45,16 @@ def test_allowed_leaks_are_said_and_tainted() -> None:
     assert "causality" in taint
     assert heard
     assert heard[0].startswith("TAINTED")
+
+
+def test_a_step_that_only_differs_is_refused_with_the_way_to_the_plain_one() -> None:
+    other = Finding("path", "the captured step", 0, 0, 0.5, {"measured": "loss"})
+    leak = Finding("causality", "the compiled loss", 3, 1, 0.5, {})
+    with pytest.raises(CheckFailed, match=r"Train by the plain step with training\.compile=false and") as stopped:
+        settle(CheckReport("it", findings=(other,)), "Checks", False, SILENT)
+    assert stopped.value.only_differs
+    told = "the captured step of this run differs from the plain one; its figures are not those of the recipe."
+    assert taint_of(CheckReport("it", findings=(other, other))) == told
+    with pytest.raises(CheckFailed, match="No figure of such a model means anything") as stopped:
+        settle(CheckReport("it", findings=(leak, other)), "Checks", False, SILENT)
+    assert not stopped.value.only_differs

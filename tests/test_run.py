@@ -279,18 +279,6 @@ def test_bf16_that_does_not_work_here_becomes_float32_with_a_sentence(trained, m
         run.generate("the", precision="half")
 
 
-def test_another_checkpoint_or_precision_gets_a_model_of_its_own(trained) -> None:
-    run = gf.load(trained)
-    run.generate("the", max_new_tokens=1)
-    first = run._kept_generator
-    run.generate("a", max_new_tokens=1)
-    assert run._kept_generator is first
-    other = run.directory.steps()[0]
-    run.generate("a", max_new_tokens=1, checkpoint=other)
-    assert run._kept_generator is not first
-    assert run._kept_generator[0] == (other, "float32")
-
-
 def test_it_stops_at_a_string_and_streams(trained) -> None:
     run = gf.load(trained)
     (whole,) = run.generate("the", max_new_tokens=40, temperature=0)

@@ -25,7 +25,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
-from glassformer.recipe import Recipe, built_in_recipes, is_run, parent_recipe
+from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
 from glassformer.runs.baselines import load_arrays, save_baselines
 from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
 from glassformer.runs.directory import RunDirectory
@@ -47,11 +47,8 @@ class Parent:
         """The newest whole checkpoint of a run; a newer one that is damaged is said, and so is a recipe of the same name."""
         directory = RunDirectory(Path(folder))
         directory.require()
-        if str(folder) in built_in_recipes():
-            say(
-                f"init_from={folder} is the run in this folder, not the built-in recipe of that name; rename the run to train "
-                "the recipe first."
-            )
+        if (sentence := run_taken(folder)) is not None:
+            say(sentence)
         found = newest_to_read(directory, say)
         if found is None:
             raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")

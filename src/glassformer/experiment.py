@@ -107,34 +107,32 @@ def train(
     if resume is True:
         refuse_nothing_to_resume(folder)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
-        beginning = beginning_of(folder, recipe, resume=bool(resume), watch=watch)
-        parent = None if beginning is not None else _parent(recipe, folder, plugins, allow_leaks, threads, watch)
-        runtime = _runtime(recipe, threads or threads_before(folder))  # after the parent, whose threads may be others
-        with stop.at_once(), clock.phase("data"):
-            data = _prepared(recipe, folder, stop, watch)
-        network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
-        key = None if recheck or beginning is not None or parent is not None else recipe_check_key(recipe, data, runtime)
-        with clock.phase("checks"):
-            report = checked or _checked(recipe, network, key, runtime, allow_leaks, watch)
-        optimizers = _optimizers(recipe, network, beginning)
-        work = _Assembled(recipe, folder, data, runtime, network, optimizers, batches_of(recipe, data))
-        _refuse_fewer_steps(work, beginning)
-        step = _step(work, clock, watch)
-        with clock.phase("checks"):
-            known = (checked is not None or not recheck) and beginning is None and parent is None
-            report = _paths_checked(work, step, report, known, allow_leaks, watch)
-        rewind(folder, 0 if beginning is None else beginning.step)
-        _write_down(work, step, report, parent)
-        _remark(folder, note, (*runtime.notes, *data.notes, *getattr(work.batches, "notes", ())), watch)
-        keep = Telling(
-            work.log.append, tainted=bool(report.broken), on_step=on_step, on_evaluation=on_evaluation, on_save=on_save
-        )
-        trainer = _trainer(work, step, _callbacks(work, keep, samples, stop, clock, watch), stop)
-        state = trainer.run(_state(beginning))
-        with clock.phase("baselines"):
-            save_baselines(folder, recipe.objective.fit_baselines(data))
-        folder.write_state("finished", step=state.step, steps=work.steps, best_step=state.best_step)
+        asked = _Asked(recipe, folder, plugins, threads, allow_leaks, checked, recheck, clock, watch, stop)
+        work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
+        step, report = _checked_step(asked, work, report)
+        rewind(folder, 0 if work.beginning is None else work.beginning.step)
+        _write_down(work, step, report)
+        _remark(work, note, watch)
+        keep = Telling(work.log.append, bool(report.broken), on_step, on_evaluation, on_save)
+        state = _trainer(work, step, _callbacks(work, keep, samples, stop, clock, watch), stop).run(_state(work.beginning))
+        _finish(work, state, clock)
     return Run(folder)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One call of ``train``: the recipe and its folder, what was asked beside it, who watches and what may stop it."""
+
+    recipe: Recipe
+    folder: RunDirectory
+    plugins: Sequence[Path | str]
+    threads: int | None
+    allow_leaks: bool
+    checked: CheckReport | None
+    recheck: bool
+    clock: Stopwatch
+    watch: Watcher
+    stop: StopSignal
 
 
 @dataclass(frozen=True)
@@ -148,6 +146,15 @@ class _Assembled:
     network: Network
     optimizers: OptimizerSet
     batches: BatchesByStep
+    beginning: Checkpoint | None
+    """What it goes on from."""
+    parent: Parent | None
+    """The run whose weights it starts with."""
+
+    @property
+    def fresh(self) -> bool:
+        """Its weights are those that the recipe's seed gives, so a check of the recipe's network is one of this network."""
+        return self.beginning is None and self.parent is None
 
     @property
     def steps(self) -> int:
@@ -161,6 +168,39 @@ class _Assembled:
     @property
     def log(self) -> MetricsLog:
         return MetricsLog(self.folder.metrics_file)
+
+
+def _assembled(asked: _Asked, beginning: Checkpoint | None) -> tuple[_Assembled, CheckReport]:
+    """Parent, machine, data, network, optimizers and batches; and what the checks found about the network."""
+    recipe, folder, clock, watch = asked.recipe, asked.folder, asked.clock, asked.watch
+    parent = None if beginning is not None else _parent(asked)
+    runtime = _runtime(recipe, asked.threads or threads_before(folder))  # after the parent, whose threads may be others
+    with asked.stop.at_once(), clock.phase("data"):
+        data = _prepared(recipe, folder, asked.stop, watch)
+    network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
+    remembered = not asked.recheck and beginning is None and parent is None
+    key = recipe_check_key(recipe, data, runtime) if remembered else None
+    with clock.phase("checks"):
+        report = asked.checked or _checked(recipe, network, key, runtime, asked.allow_leaks, watch)
+    optimizers = _optimizers(recipe, network, beginning)
+    batches = batches_of(recipe, data)
+    return _Assembled(recipe, folder, data, runtime, network, optimizers, batches, beginning, parent), report
+
+
+def _checked_step(asked: _Asked, work: _Assembled, report: CheckReport) -> tuple[TrainStep | GraphedStep, CheckReport]:
+    """The training step as it will run, and the report on the network with what was found about that step."""
+    _refuse_fewer_steps(work)
+    step = _step(work, asked.clock, asked.watch)
+    with asked.clock.phase("checks"):
+        known = (asked.checked is not None or not asked.recheck) and work.fresh
+        return step, _paths_checked(work, step, report, known, asked.allow_leaks, asked.watch)
+
+
+def _finish(work: _Assembled, state: TrainingState, clock: Stopwatch) -> None:
+    """What a run leaves behind after its last step."""
+    with clock.phase("baselines"):
+        save_baselines(work.folder, work.recipe.objective.fit_baselines(work.data))
+    work.folder.write_state("finished", step=state.step, steps=work.steps, best_step=state.best_step)
 
 
 def _trainer(work: _Assembled, step: Step, callbacks: Callbacks, stop: StopSignal) -> Trainer:
@@ -204,7 +244,8 @@ def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | Gra
         return begin(step, work.steps, lambda: work.on_device.batch(0), watch=watch, clock=clock, before=begun)
 
 
-def _refuse_fewer_steps(work: _Assembled, beginning: Checkpoint | None) -> None:
+def _refuse_fewer_steps(work: _Assembled) -> None:
+    beginning = work.beginning
     if beginning is not None and beginning.step > work.steps:
         raise ConfigError(
             f"{work.folder.root} has taken {beginning.step} steps, more than training.steps={work.steps}; give that many "
@@ -254,30 +295,23 @@ def recipe_check_key(
     return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
 
 
-def _parent(
-    recipe: Recipe,
-    folder: RunDirectory,
-    plugins: Sequence[Path | str],
-    allow_leaks: bool,
-    threads: int | None,
-    watch: Watcher,
-) -> Parent | None:
+def _parent(asked: _Asked) -> Parent | None:
     """The run this one starts from. A recipe is trained first, in RUN/parent, and goes on where it was stopped."""
+    recipe, watch = asked.recipe, asked.watch
     if recipe.init_from is None:
         return None
     if is_run(recipe.init_from):
         return Parent.read(recipe.init_from, watch.say)
-    directory = RunDirectory(folder.parent)
+    directory = RunDirectory(asked.folder.parent)
     if not directory.exists() or directory.read_state()["status"] != "finished":
         watch.say(f"Training the parent first: {recipe.init_from}, in {directory.root}.")
-        wanted = parent_recipe(recipe)
         train(
-            wanted,
+            parent_recipe(recipe),
             out=directory.root,
             resume="or begin",
-            plugins=plugins,
-            allow_leaks=allow_leaks,
-            threads=threads,
+            plugins=asked.plugins,
+            allow_leaks=asked.allow_leaks,
+            threads=asked.threads,
             watch=watch,
         )
     return Parent.read(directory.root, watch.say)
@@ -315,15 +349,15 @@ def _optimizers(recipe: Recipe, network: Network, beginning: Checkpoint | None) 
     return optimizers
 
 
-def _remark(folder: RunDirectory, note: str | None, remarks: Sequence[str], watch: Watcher) -> None:
+def _remark(work: _Assembled, note: str | None, watch: Watcher) -> None:
     """The user's own note goes into the run; what the machine and the data give cause to say is said."""
     if note is not None:
-        folder.add_note(note)
-    for remark in remarks:
+        work.folder.add_note(note)
+    for remark in (*work.runtime.notes, *work.data.notes, *getattr(work.batches, "notes", ())):
         watch.say(remark)
 
 
-def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport, parent: Parent | None) -> None:
+def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport) -> None:
     """What a run is, before its first step."""
     folder, recipe, data = work.folder, work.recipe, work.data
     folder.root.mkdir(parents=True, exist_ok=True)
@@ -339,7 +373,7 @@ def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckRe
         facts |= {
             "metric": chosen_metric(recipe).to_dict(),
             "outputs": recipe.objective.outputs(data),
-            "ancestry": [] if parent is None else parent.ancestry(),
+            "ancestry": [] if work.parent is None else work.parent.ancestry(),
             "step_form": form_of(step)._asdict(),
         }
         checks = {"checks": report.to_dict(), "tainted": taint_of(report)}

@@ -116,6 +116,16 @@ def is_run(place: str) -> bool:
     return RunDirectory(Path(place)).exists()
 
 
+def run_taken(place: str | Path) -> str | None:
+    """A sentence where ``init_from`` names both a run and a built-in recipe: the run is taken."""
+    if str(place) not in built_in_recipes() or not is_run(str(place)):
+        return None
+    return (
+        f"init_from={place} is the run in this folder, not the built-in recipe of that name; rename the run to train the "
+        "recipe first."
+    )
+
+
 def parent_recipe(recipe: Recipe) -> Recipe:
     """The recipe that ``init_from`` names, with the child's model and seed: six seeds are six whole runs.
 

@@ -11,6 +11,15 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 from glassformer.remembered_checks import cache_check, cached_check
 
+LEAKS = (
+    "No figure of such a model means anything, so none is given. Change the part, or see what one would have believed with "
+    "--allow-leaks, which marks every figure as tainted."
+)
+OTHER_NUMBERS = (
+    "A run by it would not be the recipe's, so it is not begun. Train by the plain step with training.compile=false and "
+    "training.cuda_graph=false, or go on with --allow-leaks, which marks every figure as tainted."
+)
+
 
 def require_checks(
     model: nn.Module,
@@ -43,10 +52,7 @@ def settle(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher) ->
         return
     if not allow_leaks:
         sentences = " ".join(finding.sentence for finding in report.findings)
-        raise CheckFailed(
-            f"{sentences} No figure of such a model means anything, so none is given. Change the part, or see what one would "
-            "have believed with --allow-leaks, which marks every figure as tainted."
-        )
+        raise CheckFailed(f"{sentences} {OTHER_NUMBERS if report.only_differs else LEAKS}", only_differs=report.only_differs)
     watch.say(f"TAINTED: {taint_of(report)}")
 
 
@@ -54,5 +60,8 @@ def taint_of(report: CheckReport) -> str | None:
     """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
     if not report.broken:  # what could not be judged is said and recorded, and taints nothing
         return None
+    if report.only_differs:
+        steps = " and ".join(dict.fromkeys(finding.where for finding in report.findings))
+        return f"{steps} of this run differs from the plain one; its figures are not those of the recipe."
     laws = " and ".join(f"{finding.law} at {finding.where}" for finding in report.findings)
     return f"this model breaks {laws}; its figures mean nothing."

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from glassformer import assembly
-from glassformer.check_fast_paths import require_generation_check
 from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
@@ -20,16 +19,17 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, rule_of
 from glassformer.evaluation.kept_evaluation import keep_evaluation, kept_evaluation
 from glassformer.evaluation.language import token_losses
+from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import choose_device, generation_precision
+from glassformer.foundation.runtime import choose_device
 from glassformer.generation.texts import Sample, generate_texts
+from glassformer.kept_generator import KeptGenerator
 from glassformer.lens.look import Look
-from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.pretrained.exporting import Exported, export
@@ -38,7 +38,7 @@ from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.remembered_checks import trained_key
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named, sums_of
+from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -65,7 +65,7 @@ class Run:
         self._said: set[str] = set()
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
-        self._kept_generator: tuple[tuple[int, str], Network] | None = None
+        self._generator = KeptGenerator(directory)
 
     @property
     def folder(self) -> Path:
@@ -225,11 +225,23 @@ class Run:
         result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
         return keep_evaluation(self.directory, split, result)
 
-    def against(self, other: Run, split: str | None = None, **how: Any) -> TwoCheckpoints:
-        """This run against another on the same items, for metrics of right and wrong (McNemar); ``how``: as in ``evaluate``."""
-        metric = assembly.chosen_metric(self.recipe)
-        first, second = (lambda run=run: run.evaluate(split, **how).outcomes for run in (self, other))
-        return paired(metric, first, second, f"{self.folder} and {other.folder}")
+    def against(
+        self,
+        other: Run,
+        split: str | None = None,
+        *,
+        data: Path | str | None = None,
+        checkpoint: str | int = "last",
+        allow_leaks: bool = False,
+        watch: Watcher = SILENT,
+    ) -> TwoCheckpoints:
+        """This run against another on the same items, for metrics of right and wrong (McNemar). Options as in ``evaluate``."""
+
+        def outcomes(run: Run) -> Outcomes | None:
+            return run.evaluate(split, data=data, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch).outcomes
+
+        metric, who = assembly.chosen_metric(self.recipe), f"{self.folder} and {other.folder}"
+        return paired(metric, lambda: outcomes(self), lambda: outcomes(other), who)
 
     def evaluate_texts(
         self,
@@ -362,10 +374,11 @@ class Run:
         kind = part_kind(self.recipe.objective.asked)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
-    def question_texts(self, texts: str | Sequence[str], **more: Any) -> Any:
+    def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
         """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
         self.recipe.objective.require_answers()
-        return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **more)
+        second = {} if pairs is None else {"pairs": pairs}
+        return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **second)
 
     def generate(
         self,
@@ -389,8 +402,12 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
+        config, vocabulary = self.recipe.model, self.tokenizer.size
+        network = self._generator.model(
+            checkpoint, precision, self.checkpoint, self._fresh_model, config=config, vocabulary=vocabulary, watch=watch
+        )
         return generate_texts(
-            self._generating(checkpoint, precision, watch),
+            network,
             self.tokenizer,
             [prompts] if isinstance(prompts, str) else list(prompts),
             max_new_tokens=max_new_tokens,
@@ -404,23 +421,6 @@ class Run:
             on_text=on_text,
             exact_pieces=exact_pieces,
         )
-
-    def _generating(self, checkpoint: str | int, precision: str, watch: Watcher) -> Any:
-        """The model that generates: the last one where it is the same, with all that was made ready for it."""
-        device, kind = generation_precision(precision, watch.say)
-        newest, kept = self.directory.steps()[-1:], self._kept_generator
-        if checkpoint == "last" and kept is not None and newest == [kept[0][0]] and kept[0][1] == kind:
-            return kept[1]
-        found = self.checkpoint(checkpoint)
-        if kept is None or kept[0] != (found.step, kind):
-            read_triton_ahead(device, kind)
-            model = self._fresh_model(found).to(device)
-            if kind == "bf16":
-                weights, size = str(sums_of(self.directory, found.step)), self.tokenizer.size
-                require_generation_check(model, self.recipe.model, weights, vocabulary=size, watch=watch)
-                model = model.to(torch.bfloat16)
-            kept = self._kept_generator = ((found.step, kind), model)
-        return kept[1]
 
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None

@@ -105,6 +105,14 @@ def test_a_run_that_answers_nothing_says_so(cli, trained):
     assert "objective=next-token answers no questions" in answer.sentence
 
 
+def test_a_second_text_where_none_is_read(cli, world_run, tmp_path):
+    answer = cli("ask", world_run, "Who?", "--pair", "Someone.")
+    assert (answer.code, answer.sentence) == (2, "Error: This run reads one question; leave --pair out.")
+    answer = cli("ask", world_run, "--questions", tmp_path / "many.tsv", "--pair", "Someone.")
+    assert answer.code == 2
+    assert answer.sentence.endswith("many.tsv has the second texts itself; drop --pair.")
+
+
 def test_a_question_or_a_file(cli, world_run, tmp_path):
     assert "Give a QUESTION" in cli("ask", world_run).sentence
     assert "not both" in cli("ask", world_run, "x?", "--questions", tmp_path / "q.tsv").sentence

@@ -113,7 +113,7 @@ def test_a_wrong_split_is_answered_with_the_names_and_opens_nothing(cli, speeche
     answer = cli("evaluate", speeches, "--split", "test:obma")
     assert answer.code == 2
     assert (
-        "has no 'test:obma'. Did you mean 'test:obama'? Known: test, test:hbush, test:obama, train, validation"
+        "--split has no 'test:obma'. Did you mean 'test:obama'? Known: test, test:hbush, test:obama, train, validation"
         in answer.sentence
     )
     assert cli("evaluate", speeches, "--split", "valid").code == 2

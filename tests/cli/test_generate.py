@@ -68,9 +68,10 @@ def test_mistakes(cli, trained, tmp_path) -> None:
         (["--prompts", tmp_path / "none.txt"], 1, "has no prompts; write one per line"),
         (["--prompts", tmp_path / "bad.txt"], 1, "cannot be read as text"),
         (["--prompts", tmp_path / "absent.txt"], 1, "cannot be read as text"),
-        (["x", "--top-p", "1.5"], 2, "top"),
-        (["x", "--repetition-penalty", "0"], 2, "penalty"),
-        (["x", "--stop", ""], 2, "empty stop string"),
+        (["x", "--stop", ""], 2, "--stop '' cannot be used: an empty string would end every text at once; leave it out."),
+        (["x", "--top-p", "2"], 2, "--top-p 2.0 cannot be used: it must be greater than 0 and at most 1; leave it out"),
+        (["x", "--repetition-penalty", "0"], 2, "--repetition-penalty 0.0 cannot be used: it must be greater than 0"),
+        (["x", "--temperature", "inf"], 2, "--temperature inf cannot be used: it must be 0 (always the best token) or greater"),
     ):
         answer = cli("generate", trained, *words, *FEW)
         assert (answer.code, hint in answer.sentence) == (code, True), (words, answer.err)

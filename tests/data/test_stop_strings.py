@@ -53,5 +53,5 @@ def test_cuts_before_the_first_string():
 
 
 def test_an_empty_string_is_refused():
-    with pytest.raises(UsageError, match="empty stop string"):
+    with pytest.raises(UsageError, match="stop='' cannot be used: an empty string would end"):
         StopStrings(decode_bytes, ["a", ""])

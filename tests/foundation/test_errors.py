@@ -8,6 +8,7 @@ import pytest
 
 from glassformer.foundation import errors
 from glassformer.foundation.errors import (
+    BadArgument,
     CheckFailed,
     ConfigError,
     DamagedCheckpoint,
@@ -30,6 +31,7 @@ from glassformer.foundation.errors import (
     ("error", "code"),
     [
         (UsageError("x"), 2),
+        (BadArgument("top_p", 2.0, "it must be at most 1"), 2),
         (ConfigError("x"), 2),
         (UnknownName("model.mixer", "dto", ["dot"]), 2),
         (DataError("x"), 1),
@@ -60,6 +62,13 @@ def test_a_data_error_says_the_file_and_the_line() -> None:
     assert str(DataError("is empty.")) == "is empty."
     assert str(DataError("is empty.", file="a.txt")) == "a.txt: is empty."
     assert str(DataError("has a NUL byte.", file="a.txt", line=7)) == "a.txt, line 7: has a NUL byte."
+
+
+def test_a_bad_argument_is_named_as_it_was_given() -> None:
+    error = BadArgument("top_p", 2.0, "it must be at most 1")
+    assert str(error) == "top_p=2.0 cannot be used: it must be at most 1."
+    assert error.on_command_line == "--top-p 2.0 cannot be used: it must be at most 1."
+    assert BadArgument("stop", "", "it is empty").on_command_line == "--stop '' cannot be used: it is empty."
 
 
 def test_an_unknown_name_offers_the_nearest() -> None:

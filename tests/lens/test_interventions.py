@@ -69,8 +69,8 @@ def test_a_patch_of_one_head_and_position(network_of) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"layer": 2, "head": 0}, "There is no layer 2: this network has the layers 0 to 1."),
-        ({"layer": 0, "head": -1}, "There is no head -1: each layer has the heads 0 to 2."),
+        ({"layer": 2, "head": 0}, "layer=2 cannot be used: this network has the layers 0 to 1; give one of them."),
+        ({"layer": 0, "head": -1}, "head=-1 cannot be used: each layer has the heads 0 to 2; give one of them."),
         ({"layer": 0, "head": 0, "how": "none"}, "how='none' cannot be used: choose zero, mean, resample."),
         ({"layer": 0, "head": 0, "how": "mean"}, "needs 1 text at least"),
         ({"layer": 0, "head": 0, "how": "resample", "rows": ROWS[:1]}, "needs 2 texts at least"),

@@ -83,14 +83,14 @@ def test_bad_input(look_of) -> None:
         look_of(ids=())
     with pytest.raises(UsageError, match=f"18 tokens, but model.context={CONTEXT}"):
         look_of(ids=[1] * 18)
-    with pytest.raises(UsageError, match="hide=9 is no position of this text: it has the positions 0 to 8"):
+    with pytest.raises(UsageError, match="hide=9 cannot be used: this text has the positions 0 to 8"):
         look_of(hide=[2, 9])
     look = look_of(mixer="none", positions="none")
     assert look.losses is not None
     assert look.logit_lens is not None
     with pytest.raises(UsageError, match=r"model\.mixer=none forms no attention pattern in layer 0"):
         look.attention  # noqa: B018
-    with pytest.raises(UsageError, match="There is no layer 5"):
+    with pytest.raises(UsageError, match="layer=5 cannot be used"):
         look_of().figure(layer=5)
     with pytest.raises(UsageError, match="without a layer"):
         look_of().figure(head=1)

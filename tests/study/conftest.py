@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.study.conducted import MakesUp, Said
 
 from glassformer.evaluation.documents import DocumentLosses
 from glassformer.evaluation.metrics import language_outcomes
@@ -16,11 +18,14 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.config import override
 from glassformer.foundation.files import write_json
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS
+from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
+from glassformer.study.conductor import Conductor
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.plan import StudyPlan
 from glassformer.study.set_study import SetStudy
+from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 from glassformer.study.variants import Facts, VariantBook
 
@@ -163,3 +168,43 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> SetStudy:
         losses = {"base": [one + 0.5 for one in good], "alibi": [one + 0.01 * at for one in good], "none": good[::-1]}
         MadeUp().study(folder / name, losses)
     return SetStudy.load(folder)
+
+
+@pytest.fixture
+def conduct(made_up, recipe, tmp_path):
+    """Runs a plan of made-up trials; gives the study, the executor and what was said."""
+
+    def conduct(
+        loss,
+        *changes: str,
+        leaks: Sequence[str] = (),
+        seconds: float = 3600.0,
+        out: str = "study",
+        store: TrialStore | None = None,
+        baseline: str = "paired",
+        **plan: Any,
+    ) -> tuple[Study, MakesUp, Said]:
+        named = [{"name": name, "set": {"model.positions": name}} for name in changes or ("alibi", "rotary")]
+        planned = StudyPlan.parse({"base": recipe, "changes": named, **{"seeds": 6, **plan}})
+        directory = StudyDirectory(tmp_path / out)
+
+        def resolve(settings: Any) -> dict[str, Any]:
+            return load_recipe(recipe, settings).to_dict()
+
+        planned, _ = directory.begin(planned, resolve)
+        executor, said = MakesUp(made_up, loss, leaks, seconds), Said()
+        try:
+            study = Conductor(
+                planned, directory, resolve, lambda: executor, plugins=(), watch=said, store=store, baseline=baseline
+            ).run()
+        finally:
+            conduct.executor, conduct.said = executor, said
+        return study, executor, said
+
+    return conduct
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch) -> TrialStore:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    return TrialStore()

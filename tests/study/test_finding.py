@@ -9,8 +9,9 @@ import pytest
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.recipe import built_in_recipes, load_recipe
+from glassformer.recipe import built_in_recipes, load_recipe, run_taken
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.directory import StudyDirectory
 from glassformer.study.finding import find_plan, several_bases
 
 
@@ -43,6 +44,32 @@ class TestPlans:
         plan, resolve, _ = find_plan(str(file), {"model.positions": ["alibi"]}, cross=False, set={})
         assert plan.base == "docstrings-char"
         assert resolve({})["model"]["width"] == load_recipe(file).model.width != recipe["model"]["width"]
+
+    def test_which_of_two_was_taken_is_said(self, recipe, tmp_path, monkeypatch):
+        vary = {"model.positions": ["alibi"]}
+        assert find_plan("docstrings-char", vary, cross=False, set={})[2] == []
+        RunDirectory(tmp_path / "docstrings-char").write_recipe(recipe)
+        (tmp_path / "positions").mkdir()
+        monkeypatch.chdir(tmp_path)
+        plan, _, notes = find_plan("docstrings-char", vary, cross=False, set={})
+        assert plan.base == "docstrings-char"
+        assert notes == ["docstrings-char is the built-in recipe, not the folder of that name."]
+        plan, _, notes = find_plan("positions", None, cross=False, set={})
+        assert len(plan.changes) == 6
+        assert notes == ["positions is the built-in plan, not the folder of that name."]
+        _, resolve, notes = find_plan(self.plan("docstrings-char"), None, cross=False, set={})
+        assert notes == [
+            "base=docstrings-char is the built-in recipe, not the run of that name in this folder; "
+            "base=docstrings-char/recipe.yaml is the run's."
+        ]
+        assert resolve({})["model"]["width"] != recipe["model"]["width"]
+        plan, resolve, notes = find_plan(self.plan({**recipe, "init_from": "docstrings-char"}), None, cross=False, set={})
+        assert notes == [run_taken("docstrings-char")]
+        assert "is the run in this folder, not the built-in recipe" in notes[0]
+        StudyDirectory(tmp_path / "positions").begin(plan, resolve)
+        gone_on, _, notes = find_plan("positions", None, cross=False, set={})
+        assert gone_on.changes == plan.changes
+        assert "positions is the study in this folder, not the built-in plan of that name." in notes
 
     def test_the_product_of_several_changes(self):
         vary = {"model.positions": ["alibi", "none"], "model.merge": ["shift"]}

@@ -81,6 +81,13 @@ def test_the_run_it_starts_from_may_not_change_on_the_way() -> None:
     VariantBook({"base": FACTS}).refuse_other_data("base", replace(FACTS, parent="other"), Path("f"))  # of an older version
 
 
+@pytest.mark.parametrize("law", ["causality", "batch", "state", "padding", "cache"])
+def test_every_law_of_a_model_has_its_words(law: str) -> None:
+    """The laws that a check of a fresh model can find broken."""
+    told = replace(FACTS, leak="x", check={"findings": [{"law": law, "where": "merge"}]}).cheats
+    assert told.endswith("its predictions (at merge)")
+
+
 def test_a_leak_of_a_trained_model_is_told_from_one_of_a_fresh_one() -> None:
     finding = {"law": "causality", "where": "merge"}
     assert replace(FACTS, leak="x", check={"findings": []}).leaks_once_trained

@@ -199,20 +199,21 @@ def test_a_leak_that_hides_in_zeros_is_found_in_the_trained_model(recipe, tmp_pa
     assert blind["status"] == "finished"
 
 
-def test_a_leak_of_the_step_is_told_from_one_of_the_trained_model(recipe, tmp_path, passed, monkeypatch):
-    found = Finding(law="causality", where="the compiled loss", from_position=1, to_position=0, size=1.0, example={})
+@pytest.mark.parametrize("law", ["causality", "path"])
+def test_a_leak_of_the_step_is_told_from_one_of_the_trained_model(recipe, tmp_path, passed, monkeypatch, law):
+    found = Finding(law=law, where="the compiled loss", from_position=1, to_position=0, size=1.0, example={})
 
     def path_checks(report: CheckReport, *_: Any, allow_leaks: bool, **__: Any) -> CheckReport:
-        broken = CheckReport("the fast paths", findings=(found,), tested={"causality": "tried"})
+        broken = CheckReport("the fast paths", findings=(found,), tested={law: "tried"})
         settle(broken, "Checks of the fast paths", allow_leaks, SILENT)
         return report.joined(broken)
 
     with monkeypatch.context() as patch:
         patch.setattr(experiment, "require_path_checks", path_checks)
         answer = perform(trial(recipe, tmp_path / "study", check=passed))
-        assert (answer["status"], answer["before_training"]) == ("leak", True)
+        assert (answer["status"], answer["before_training"], answer["only_differs"]) == ("leak", True, law == "path")
         allowed = perform(trial(recipe, tmp_path / "study", check=passed, allow_leaks=True))
-        assert (allowed["status"], allowed["before_training"]) == ("finished", True)
+        assert (allowed["status"], allowed["before_training"], allowed["only_differs"]) == ("finished", True, law == "path")
     recipe["model"]["merge"] = "reweight"
     trained = perform(trial(recipe, tmp_path / "other", check=passed, check_trained=True))
     assert (trained["status"], trained["before_training"]) == ("leak", False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.curves import Curves
@@ -43,3 +45,12 @@ def test_what_it_does_not_beat_is_named(tiny, tmp_path) -> None:
     assert evaluation_blocks(evaluation)[0].header == evaluation.header()
     run.evaluation_file("validation", 6).write_text("{")
     assert evaluation_of(run) is None
+
+
+@pytest.mark.parametrize(("laws", "told"), [(["path"], "differs from the plain step"), (["causality", "path"], "found a leak")])
+def test_a_step_that_differs_is_told_from_a_leak(tiny, tmp_path, laws, told) -> None:
+    run, curves = measured(tiny, tmp_path, 1.0)
+    kept = read_json(run.evaluation_file("validation", 6))
+    write_json(run.evaluation_file("validation", 6), {**kept, "tainted": "so"})
+    run.write_environment({**run.read_environment(), "checks": {"findings": [{"law": law} for law in laws]}})
+    assert any(told in one["text"] for one in health_of(run, {"status": "finished"}, curves))

@@ -1,4 +1,4 @@
-"""A nanoGPT folder -> the command that trains it, in a scratch copy, and the loss it reached. Imports no torch.
+"""A nanoGPT folder -> the command that trains a copy of it, and the loss it reached. Imports no torch.
 
 Beside the tiny recipe it gets the same sizes and random tokens. Beside a recipe of a real text it runs as its users run it: by
 a configuration file of its own, on the recipe's text in the recipe's characters.
@@ -6,7 +6,6 @@ a configuration file of its own, on the recipe's text in the recipe's characters
 
 from __future__ import annotations
 
-import pickle
 import random
 import shutil
 import subprocess
@@ -15,14 +14,12 @@ from array import array
 from collections.abc import Mapping
 from pathlib import Path
 
-from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.benchmark.nanogpt_folder import Texts, nanogpt_options, prepare_nanogpt
+from glassformer.foundation.errors import GlassformerError
 
-FILES = ("train.py", "model.py", "configurator.py")
 VOCABULARY, TOKENS = 7, 100_000
 EVALUATES_EVERY = 250
 """Steps between evaluations in its configuration of shakespeare_char."""
-Texts = tuple[bytes, bytes, int]
-"""Training and validation text as numbers of 16 bits, and how many different ones there are."""
 LOSS_OF_ALL = """
 import runpy, numpy, torch
 model = runpy.run_path("train.py", run_name="__main__")["raw_model"].eval()
@@ -40,10 +37,9 @@ text, in windows of the context: what our evaluations give."""
 
 def nanogpt_command(folder: Path, scratch: Path, sizes: Mapping[str, int], steps: int) -> tuple[list[str], Path]:
     """The command and the folder it runs in: sizes like ours, random tokens; one evaluation at the end, as ours."""
-    _copy(folder, scratch, FILES)
     draw = random.Random(0)
     tokens = array("H", (draw.randrange(VOCABULARY) for _ in range(TOKENS))).tobytes()
-    _write_data(scratch, tokens, tokens, VOCABULARY)
+    prepare_nanogpt(folder, scratch, (tokens, tokens, VOCABULARY))
     values = {
         "n_layer": sizes["model.layers"],
         "n_head": sizes["model.heads"],
@@ -60,8 +56,7 @@ def nanogpt_command(folder: Path, scratch: Path, sizes: Mapping[str, int], steps
 
 def nanogpt_own_command(folder: Path, scratch: Path, config: str, texts: Texts, steps: int) -> tuple[list[str], Path]:
     """The same by its own configuration file, on texts of ours; its schedule ends with its steps."""
-    _copy(folder, scratch, (*FILES, config))
-    _write_data(scratch, *texts)
+    prepare_nanogpt(folder, scratch, texts, config)
     values = {"max_iters": steps, "lr_decay_iters": steps}
     if steps % EVALUATES_EVERY:  # it saves only when it evaluates, and its last step is what is measured
         values["eval_interval"] = steps
@@ -78,32 +73,13 @@ def nanogpt_loss(scratch: Path, config: str) -> float:
     return float(answer.stdout.split()[-1])
 
 
-def _copy(folder: Path, scratch: Path, names: tuple[str, ...]) -> None:
-    for name in names:
-        if not (folder / name).is_file():
-            raise UsageError(f"--nanogpt {folder} has no {name}; give the folder of a nanoGPT checkout.")
-    shutil.rmtree(scratch, ignore_errors=True)
-    for name in names:
-        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(folder / name, scratch / name)
-
-
-def _write_data(scratch: Path, training: bytes, validation: bytes, vocabulary: int) -> None:
-    data = scratch / "data" / "bench"
-    data.mkdir(parents=True)
-    (data / "train.bin").write_bytes(training)
-    (data / "val.bin").write_bytes(validation)
-    (data / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": vocabulary}))  # its format; we never read one
-
-
 def _train(values: Mapping[str, object], *config: str) -> list[str]:
     return [sys.executable, "-u", "train.py", *_words(values, *config)]
 
 
 def _words(values: Mapping[str, object], *config: str) -> list[str]:
     """Of its command line; what is given goes before what suits this machine."""
-    every = {"dataset": "bench", "out_dir": "out", **_on_this_machine(), **values}
-    return [*config, *(f"--{name}={value}" for name, value in every.items())]
+    return [*config, *nanogpt_options({**_on_this_machine(), **values})]
 
 
 def _on_this_machine() -> dict[str, object]:

@@ -1,11 +1,9 @@
-"""nanoGPT's own train.py, run as its users run it, in a scratch copy of its folder; rate and memory are read off its output."""
+"""A nanoGPT folder -> how fast its own train.py trains, and the memory it takes, read off its output."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glassformer.benchmark.peers import Sizes, nanogpt_file
+from glassformer.benchmark.nanogpt_folder import nanogpt_options, prepare_nanogpt
+from glassformer.benchmark.peers import Sizes
 from glassformer.foundation.errors import GlassformerError
 
 SETTLING = 10
 """Iterations before the clock starts: compiling, and kernels being chosen."""
-FILES = ("train.py", "model.py", "configurator.py")
 RUN = """
 import atexit, runpy, torch
 atexit.register(lambda: print("peak bytes:", torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0))
@@ -40,19 +38,12 @@ def train_nanogpt(
     folder: Path, sizes: Sizes, tokens_N: np.ndarray, *, batch: int, steps: int, device: str, compiled: bool
 ) -> Trained:
     """Its rate over ``steps`` iterations, after the first ones, and the memory it took."""
-    files = [nanogpt_file(folder, name) for name in FILES]
+    tokens = tokens_N.astype(np.uint16).tobytes()
+    settings = _settings(sizes, batch=batch, steps=steps, device=device, compiled=compiled)
     with tempfile.TemporaryDirectory() as scratch:
-        for file in files:
-            shutil.copy(file, scratch)
-        _write_data(Path(scratch) / "data" / "bench", tokens_N, sizes.vocabulary)
-        command = [
-            sys.executable,
-            "-u",
-            "-c",
-            RUN,
-            *_settings(sizes, batch=batch, steps=steps, device=device, compiled=compiled),
-        ]
-        times, lines = _watch(command, scratch)
+        copy = Path(scratch) / "nanogpt"
+        prepare_nanogpt(folder, copy, (tokens, tokens, sizes.vocabulary))
+        times, lines = _watch([sys.executable, "-u", "-c", RUN, *settings], copy)
     first, last = SETTLING, SETTLING + steps
     if first not in times or last not in times:
         raise GlassformerError(f"nanoGPT's train.py did not reach iteration {last}; its last words: {' / '.join(lines[-4:-1])}")
@@ -62,8 +53,6 @@ def train_nanogpt(
 
 def _settings(sizes: Sizes, *, batch: int, steps: int, device: str, compiled: bool) -> list[str]:
     values = {
-        "dataset": "bench",
-        "out_dir": "out",
         "n_layer": sizes.layers,
         "n_head": sizes.heads,
         "n_embd": sizes.width,
@@ -80,17 +69,10 @@ def _settings(sizes: Sizes, *, batch: int, steps: int, device: str, compiled: bo
         "dtype": "float32" if device == "cpu" else "bfloat16",
         "compile": compiled,
     }
-    return [f"--{name}={value}" for name, value in values.items()]
+    return nanogpt_options(values)
 
 
-def _write_data(folder: Path, tokens_N: np.ndarray, vocabulary: int) -> None:
-    folder.mkdir(parents=True)
-    for name in ("train.bin", "val.bin"):
-        tokens_N.astype(np.uint16).tofile(folder / name)
-    (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": vocabulary}))  # its format; we never read one
-
-
-def _watch(command: list[str], folder: str) -> tuple[dict[int, float], list[str]]:
+def _watch(command: list[str], folder: Path) -> tuple[dict[int, float], list[str]]:
     """When each iteration was reported, and the output."""
     times: dict[int, float] = {}
     lines: list[str] = []

@@ -16,7 +16,8 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.foundation.errors import MissingDependency, UsageError
+from glassformer.benchmark.nanogpt_folder import nanogpt_file
+from glassformer.foundation.errors import MissingDependency
 from glassformer.model.config import ModelConfig
 
 
@@ -92,10 +93,3 @@ def nanogpt_module(folder: Path) -> Any:
     sys.modules["nanogpt_model"] = module  # its dataclass looks itself up there
     spec.loader.exec_module(module)
     return module
-
-
-def nanogpt_file(folder: Path, name: str) -> Path:
-    file = folder / name
-    if not file.is_file():
-        raise UsageError(f"--nanogpt {folder} has no {name}; give the folder of a nanoGPT checkout.")
-    return file

@@ -20,7 +20,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from glassformer.benchmark.nanogpt_command import Texts, nanogpt_command, nanogpt_loss, nanogpt_own_command
+from glassformer.benchmark.nanogpt_command import nanogpt_command, nanogpt_loss, nanogpt_own_command
+from glassformer.benchmark.nanogpt_folder import Texts
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.runs.records import MetricsLog

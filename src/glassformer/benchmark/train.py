@@ -7,8 +7,9 @@ counted) by the rate of plain matrix products measured in the same round.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ import torch
 from glassformer.benchmark.machine import describe, matrix_program
 from glassformer.benchmark.nanogpt_train import train_nanogpt
 from glassformer.benchmark.peers import Sizes, transformers_model
-from glassformer.benchmark.timing import Program, measure, ratio, spread, timed
+from glassformer.benchmark.timing import Meter, Program, measure, ratio, spread, timed
 from glassformer.data.batches import WindowBatches
 from glassformer.foundation.errors import MissingDependency
 from glassformer.foundation.progress import SILENT, Watcher
@@ -51,39 +52,13 @@ def benchmark_training(
     ``beside_cpu``: the same steps of ours on this machine's processor, in float32, in the same rounds.
     """
     tokens_N = np.random.default_rng(0).integers(sizes.vocabulary, size=TOKENS).astype(np.uint16)
-    dtype = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
-    programs, skipped = {OURS: _ours(sizes, runtime, tokens_N, batch, steps, watch)}, []
-    if transformers:
-        try:
-            programs["transformers GPT-2"] = _transformers(sizes, runtime, tokens_N, batch, steps)
-        except MissingDependency as error:
-            skipped.append(str(error))
-    on_gpu = runtime.device.type != "cpu"
-    devices = dict.fromkeys(programs, runtime.device)
-    if beside_cpu and on_gpu:
-        devices[ON_CPU] = torch.device("cpu")
-        programs[ON_CPU] = _ours(sizes, Runtime(devices[ON_CPU], "float32", runtime.threads), tokens_N, batch, steps, watch)
-    elif beside_cpu:
-        skipped.append("There is no GPU here (or --device says cpu), so there is no ratio of GPU to CPU.")
-    peaks: dict[str, int] = {}
-    for name, program in programs.items():
-        program()  # compiling, and kernels being chosen
-        if devices[name].type == "cuda" and not peaks:  # ours comes first, with the GPU to itself
-            peaks[name] = torch.cuda.max_memory_allocated(devices[name])
-    meters = {name: timed(program, devices[name]) for name, program in programs.items()}
-    meters[MATRIX] = timed(matrix_program(runtime.device, dtype), runtime.device)
-    meters[MATRIX]()
+    job = _Job(sizes, runtime, tokens_N, batch, steps, watch)
+    programs, skipped = _programs(job, transformers=transformers, beside_cpu=beside_cpu)
+    peaks = _warm_up(programs)
+    meters = {name: timed(one.program, one.device) for name, one in programs.items()}
+    meters[MATRIX] = _matrix_meter(runtime)
     if nanogpt is not None:
-        on_cuda = runtime.device.type == "cuda"
-
-        def nanogpt_rate() -> float:
-            trained = train_nanogpt(
-                nanogpt, sizes, tokens_N, batch=batch, steps=steps, device=runtime.device.type, compiled=on_cuda
-            )
-            peaks.update({NANOGPT: trained.peak_bytes} if trained.peak_bytes else {})
-            return trained.rate
-
-        meters[NANOGPT] = nanogpt_rate
+        meters[NANOGPT] = _nanogpt_meter(nanogpt, job, peaks)
     rates = measure(meters, rounds=rounds, watch=watch)
     matrix = rates.pop(MATRIX)
     per_token = step_flops(sizes, batch) / (batch * sizes.context)
@@ -99,6 +74,74 @@ def benchmark_training(
         "peak_bytes": peaks,
         "skipped": skipped,
     }
+
+
+class _Job(NamedTuple):
+    """What every program does: steps of the same batch over the same tokens."""
+
+    sizes: Sizes
+    runtime: Runtime
+    tokens_N: np.ndarray
+    batch: int
+    steps: int
+    watch: Watcher
+
+
+class _Placed(NamedTuple):
+    """A program of this process and the device it runs on."""
+
+    program: Program
+    device: torch.device
+
+
+def _programs(job: _Job, *, transformers: bool, beside_cpu: bool) -> tuple[dict[str, _Placed], list[str]]:
+    """What is measured in this process, ours first; and a sentence for each program that was asked for and cannot be."""
+    sizes, runtime, tokens_N, batch, steps, watch = job
+    programs, skipped = {OURS: _Placed(_ours(*job), runtime.device)}, []
+    if transformers:
+        try:
+            programs["transformers GPT-2"] = _Placed(_transformers(sizes, runtime, tokens_N, batch, steps), runtime.device)
+        except MissingDependency as error:
+            skipped.append(str(error))
+    if beside_cpu and runtime.device.type != "cpu":
+        cpu = Runtime(torch.device("cpu"), "float32", runtime.threads)
+        programs[ON_CPU] = _Placed(_ours(sizes, cpu, tokens_N, batch, steps, watch), cpu.device)
+    elif beside_cpu:
+        skipped.append("There is no GPU here (or --device says cpu), so there is no ratio of GPU to CPU.")
+    return programs, skipped
+
+
+def _warm_up(programs: Mapping[str, _Placed]) -> dict[str, int]:
+    """Runs each once: compiling, and kernels being chosen. Gives the peak memory of ours, where it is on CUDA."""
+    peaks: dict[str, int] = {}
+    for name, (program, device) in programs.items():
+        program()
+        if device.type == "cuda" and not peaks:  # ours comes first, with the GPU to itself
+            peaks[name] = torch.cuda.max_memory_allocated(device)
+    return peaks
+
+
+def _matrix_meter(runtime: Runtime) -> Meter:
+    """The rate of plain matrix products, warmed up."""
+    dtype = torch.bfloat16 if runtime.precision == "bf16" else torch.float32
+    meter = timed(matrix_program(runtime.device, dtype), runtime.device)
+    meter()
+    return meter
+
+
+def _nanogpt_meter(folder: Path, job: _Job, peaks: dict[str, int]) -> Meter:
+    """The rate of nanoGPT's own train.py; its peak memory goes into ``peaks``."""
+    device = job.runtime.device.type
+
+    def meter() -> float:
+        trained = train_nanogpt(
+            folder, job.sizes, job.tokens_N, batch=job.batch, steps=job.steps, device=device, compiled=device == "cuda"
+        )
+        if trained.peak_bytes:
+            peaks[NANOGPT] = trained.peak_bytes
+        return trained.rate
+
+    return meter
 
 
 def step_flops(sizes: Sizes, batch: int) -> int:

@@ -43,9 +43,11 @@ def command(
 
     if (question is None) == (questions is None):
         raise UsageError("Give a QUESTION, or a file of them with --questions, and not both.")
+    if pair is not None and questions is not None:
+        raise UsageError(f"--pair is the second text of a QUESTION, and {questions} has the second texts itself; drop --pair.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
-    second = {} if pair is None else {"pairs": [pair]}
-    items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], **second)
+    second = None if pair is None else [pair]
+    items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], pairs=second)
     answers = loaded.ask(items, beams=beams, abstain_below=abstain_below, abstain=abstain, checkpoint=checkpoint)
     if predictions is not None:
         from glassformer.foundation.files import write_atomically

@@ -131,18 +131,26 @@ def command(
         "store": store,
         "baseline": baseline,
     }
-    if also and (confirm is not None or recipe is None or dry_run):
-        raise UsageError("--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.")
+    _check_also(also, recipe, confirm, dry_run)
     if dry_run:
-        _foresee(recipe, vary, json, **{name: asked[name] for name in FORESEEN})
-        return
-    from glassformer.study.finding import several_bases
-
-    plans: Any = several_bases(recipe) if recipe is not None else None
-    if also or plans:
-        _compare_sets([*(plans or [recipe]), *(also or ())], vary, asked, json)
+        _foresee(recipe, vary, asked, json)
+    elif bases := _several_bases(recipe, also):
+        _compare_sets(bases, vary, asked, json)
     else:
         _compare_one(recipe, vary, {**asked, "confirm": confirm}, json, details)
+
+
+def _check_also(also: list[str] | None, recipe: str | None, confirm: Path | None, dry_run: bool) -> None:
+    if also and (confirm is not None or recipe is None or dry_run):
+        raise UsageError("--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.")
+
+
+def _several_bases(recipe: str | None, also: list[str] | None) -> list[Any]:
+    """The recipes that get the same changes, where there are several: by --also, or by a plan that names them."""
+    from glassformer.study.finding import several_bases
+
+    plans: list[Any] | None = several_bases(recipe) if recipe is not None else None
+    return [*(plans or [recipe]), *(also or ())] if also or plans else []
 
 
 def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
@@ -164,13 +172,13 @@ def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, An
     print_json({**study.to_dict(), "report": str(page)}) if json else _print(study, page, details)
 
 
-def _foresee(recipe: str | None, vary: list[str] | None, json: bool, **words: Any) -> None:
+def _foresee(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
     if recipe is None:
         raise UsageError("Nothing to compare; give a recipe with --vary, or a plan.")
     with watching():
         from glassformer.study.dry_run import foresee
 
-        found = foresee(recipe, vary, **words)
+        found = foresee(recipe, vary, **{name: asked[name] for name in FORESEEN})
     print_json(found.to_dict()) if json else out().print(str(found), markup=False)
 
 

@@ -57,6 +57,8 @@ def command(
         raise UsageError("--film and --compare are both given; give one of them.")
     if head is not None and layer is None:
         raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
+    if texts is not None and ablate is None:
+        raise UsageError(f"--texts {texts} is read only with --ablate; give --ablate zero, mean or resample, or drop --texts.")
     if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
         raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
     loaded = load(run, plugins=plugin or (), watch=remarks())

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from glassformer.cli.console import SETTINGS, err
-from glassformer.foundation.errors import GlassformerError, exit_code_of
+from glassformer.foundation.errors import BadArgument, GlassformerError, exit_code_of
 from glassformer.foundation.plugins import fault_in_plugin
 
 VERBS = (
@@ -113,6 +113,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader (head, less) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except BadArgument as error:
+        return _end_with(error.on_command_line, exit_code_of(error))
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except Exception as error:

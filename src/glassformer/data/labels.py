@@ -174,7 +174,7 @@ class Labels:
             self._splits[name] = self._read(name, self._tests[name])
             return self._splits[name]
         if name not in ("validation", "test"):
-            raise UnknownName("split", name, [*self.names, *self.tests])
+            raise UnknownName("--split", name, [*self.names, *self.tests])
         there = ", ".join([*self.names, *self.tests])
         raise DataError(
             f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file as data.{name}."

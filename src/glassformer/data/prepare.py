@@ -265,7 +265,7 @@ class Prepared:
         """One split; a test split is encoded on the first call."""
         known = [*self.names, *self.tests]
         if name not in known and name not in ("validation", "test"):
-            raise UnknownName("split", name, known)
+            raise UnknownName("--split", name, known)
         if name not in known:
             raise DataError(
                 f"There is no {name} split; there are: {', '.join(known)}. Hold one out with data.split.{name}, or give a "

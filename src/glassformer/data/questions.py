@@ -22,7 +22,7 @@ from glassformer.data.subjects import SLOT, invented_names, subject, wordings
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.worlds import World
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, UnknownName
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
 
 ANSWERED = ("train", "validation", "test")
 INVENTED = 200
@@ -165,9 +165,16 @@ def questions_of_file(
 
 
 def questions_of_texts(
-    tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Any = None
+    tokenizer: Tokenizer,
+    texts: str | Sequence[str],
+    *,
+    pairs: Sequence[str] | None = None,
+    name: str = "text",
+    record: Any = None,
 ) -> Questions:
     """Questions given as such, without answers."""
+    if pairs is not None:
+        raise UsageError("This run reads one question; leave --pair out.")
     given = [texts] if isinstance(texts, str) else list(texts)
     if not given or not all(text.strip() for text in given):
         raise DataError("The question is empty; give at least one word.")
@@ -248,7 +255,7 @@ class QuestionsPart:
         if name == "test" and name not in self.names and len(tests) == 1:
             name = tests[0]
         if name not in self.names:
-            raise UnknownName("split of the questions", name, self.names)
+            raise UnknownName("--split", name, self.names)
         if name not in self._splits:
             answered = None if name.startswith("unanswered:") else True
             self._splits[name] = read_questions(self._later[name], name=name, answered=answered)

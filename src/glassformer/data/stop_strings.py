@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import BadArgument
 
 SPARE_TOKENS = 8
 """Tokens decoded beyond the longest string: the first ones may be half a character, or marks without text."""
@@ -20,7 +20,7 @@ class StopStrings:
 
     def __init__(self, decode: Callable[[Sequence[int]], str], strings: Sequence[str]) -> None:
         if "" in strings:
-            raise UsageError("An empty stop string would end every text at once; leave it out.")
+            raise BadArgument("stop", "", "an empty string would end every text at once; leave it out")
         self.decode, self.strings = decode, tuple(strings)
         self.tokens = max((len(string.encode()) for string in strings), default=0) + SPARE_TOKENS
 

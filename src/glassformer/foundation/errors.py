@@ -7,6 +7,7 @@ mistakes of ours are ``assert``, never one of these.
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +23,19 @@ class UsageError(GlassformerError):
     """The command or one of its flags is wrong."""
 
     exit_code = 2
+
+
+class BadArgument(UsageError):
+    """A value that one argument does not take. Python names the argument (``top_p=2``), the command line its option."""
+
+    def __init__(self, argument: str, value: object, rule: str) -> None:
+        self.argument, self.value, self.rule = argument, value, rule
+        super().__init__(f"{argument}={value!r} cannot be used: {rule}.")
+
+    @property
+    def on_command_line(self) -> str:
+        """The same sentence for who typed ``--top-p 2``."""
+        return f"--{self.argument.replace('_', '-')} {shlex.quote(str(self.value))} cannot be used: {self.rule}."
 
 
 class ConfigError(GlassformerError):
@@ -77,9 +91,16 @@ class MissingDependency(GlassformerError):
 
 
 class CheckFailed(GlassformerError):
-    """A law is broken by the actual model, so no figure is printed."""
+    """A law is broken by the actual model, so no figure is printed.
+
+    ``only_differs``: nothing is seen that should not be; a fast path gives other numbers than the plain one.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, *, only_differs: bool = False) -> None:
+        super().__init__(message)
+        self.only_differs = only_differs
 
 
 class CannotTell(GlassformerError):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.errors import BadArgument, ConfigError, DataError
 from glassformer.model.kv_cache import ModelCache
 
 CACHE_BYTES = {"cpu": 1 << 30, "cuda": 8 << 30}
@@ -41,7 +41,7 @@ class BeamRule:
 
     def __post_init__(self) -> None:
         if self.beams < 1:
-            raise UsageError(f"beams={self.beams} cannot be used: it must be 1 or greater.")
+            raise BadArgument("beams", self.beams, "it must be 1 or greater")
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
+from glassformer.foundation.errors import BadArgument, ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.generation.batch import BatchDecoder, Decoder, modules_of, rounds_as_float32
 from glassformer.generation.cuda.graphs import can_capture
@@ -157,8 +157,8 @@ def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: in
             "model.causal=false cannot generate: each token would see the ones after it; train with model.causal=true."
         )
     if max_new_tokens < 0:
-        raise UsageError(f"max_new_tokens={max_new_tokens} cannot be used: it must be 0 or greater.")
+        raise BadArgument("max_new_tokens", max_new_tokens, "it must be 0 or greater")
     if batch_size < 1:
-        raise UsageError(f"batch_size={batch_size} cannot be used: it must be 1 or greater.")
+        raise BadArgument("batch_size", batch_size, "it must be 1 or greater")
     if seeds is not None and len(seeds) != prompts:
         raise UsageError(f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import BadArgument
 
 NOISE_ROUNDING = 1e-5
 """More than the noise of one (seed, index, id) can differ between two vector lanes or batch shapes (some 2e-6)."""
@@ -37,7 +37,7 @@ class Sampling:
     def __post_init__(self) -> None:
         rules = [
             ("repetition_penalty", self.repetition_penalty > 0, "greater than 0; 1 changes nothing"),
-            ("temperature", 0 <= self.temperature < float("inf"), "0 (always the best token) or greater"),
+            ("temperature", 0 <= self.temperature < float("inf"), "0 (always the best token) or greater, and finite"),
             ("top_k", self.top_k is None or self.top_k >= 1, "1 or greater; leave it out to keep all tokens"),
             (
                 "top_p",
@@ -47,7 +47,7 @@ class Sampling:
         ]
         for name, holds, rule in rules:
             if not holds:
-                raise UsageError(f"{name}={getattr(self, name)} cannot be used: it must be {rule}.")
+                raise BadArgument(name, getattr(self, name), f"it must be {rule}")
         if self.temperature < COLDEST:
             object.__setattr__(self, "temperature", 0.0)
         if self.top_p == 1.0:  # all tokens, also those that a rounded sum of probabilities would cut off

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import BadArgument, UsageError
 from glassformer.lens.capture import Change, capture, changed, hidden_mask
 from glassformer.lens.places import Places
 
@@ -25,9 +25,9 @@ def require_head(places: Places, layer: int, head: int | None = None) -> None:
     """A sentence when there is no such layer or head."""
     dims = places.network.dims
     if not 0 <= layer < dims.layers:
-        raise UsageError(f"There is no layer {layer}: this network has the layers 0 to {dims.layers - 1}.")
+        raise BadArgument("layer", layer, f"this network has the layers 0 to {dims.layers - 1}; give one of them")
     if head is not None and not 0 <= head < dims.heads:
-        raise UsageError(f"There is no head {head}: each layer has the heads 0 to {dims.heads - 1}.")
+        raise BadArgument("head", head, f"each layer has the heads 0 to {dims.heads - 1}; give one of them")
 
 
 def require_how(how: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import BadArgument, UsageError
 from glassformer.lens import readouts
 from glassformer.lens.capture import capture, hidden_mask
 from glassformer.lens.effects import HeadEffects, head_effects, patching_effects
@@ -53,7 +53,7 @@ class Look:
             raise UsageError(f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.")
         wrong = [position for position in hide if not 0 <= position < len(ids)]
         if wrong:
-            raise UsageError(f"hide={wrong[0]} is no position of this text: it has the positions 0 to {len(ids) - 1}.")
+            raise BadArgument("hide", wrong[0], f"this text has the positions 0 to {len(ids) - 1}; give one of them")
         self.name = f"step {name}" if name.isdigit() else name
         self.network, self.tokenizer, self.ids, self.hidden = network, tokenizer, list(ids), sorted(set(hide))
         self.labels = tuple(labels)

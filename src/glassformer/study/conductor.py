@@ -38,7 +38,7 @@ from glassformer.study.study import Study
 from glassformer.study.tuning import best_setting
 from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
-from glassformer.study.wording import leak_found
+from glassformer.study.wording import STEP_DIFFERS, leak_found
 from glassformer.training.signals import StopSignal
 
 
@@ -336,22 +336,25 @@ class Conductor:
             self.failures.pop((trial.variant, trial.seed), None)
             result = self._read(trial)
             if result.problem is Problem.LEAK and self.facts[trial.variant].leak is None and result.evaluation is not None:
-                self._found_leak(trial.variant, str(result.evaluation.tainted), in_step=answer.get("before_training", False))
+                self._found_leak(trial.variant, str(result.evaluation.tainted), answer)
             return result.problem is None
         reason = str(answer.get("lost") or answer["reason"])
         self.watch.say(f"{trial.label}: {reason}")
         if status == "leak":
-            self._found_leak(trial.variant, reason, in_step=answer.get("before_training", False))
+            self._found_leak(trial.variant, reason, answer)
         elif status == "failed":
             self.failures[trial.variant, trial.seed] = reason
         return False
 
-    def _found_leak(self, variant: str, reason: str, *, in_step: bool) -> None:
+    def _found_leak(self, variant: str, reason: str, answer: Mapping[str, Any]) -> None:
         """One trial leaks, and so does every seed of it: the rest is not begun, and nothing of it stays in the store.
 
-        ``in_step``: found before training, in the step as it runs; otherwise in the trained model."""
+        The trial's ``answer`` says whether it was found before training, in the step as it runs, or in the trained model, and
+        whether that step merely differs from the plain one."""
         assert self._executor is not None
-        self.facts[variant] = replace(self.facts[variant], leak=reason, leaks_in_step=in_step)
+        in_step, differs = answer.get("before_training", False), answer.get("only_differs", False)
+        facts = replace(self.facts[variant], leak=reason, leaks_in_step=in_step, step_differs=differs)
+        self.facts[variant] = facts
         self._write_book()
         trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
         own = [trial for trial in trials if trial.variant == variant]
@@ -362,7 +365,8 @@ class Conductor:
             taken = self._executor.withdraw(unless=lambda task: task.label not in labels)
             if taken:
                 several = "1 trial" if len(taken) == 1 else f"{len(taken)} trials"
-                self.watch.say(f"{variant} leaks {leak_found(in_step=in_step)}: {several} of it not begun.")
+                what = STEP_DIFFERS.format(it=variant) if differs else f"{variant} leaks {leak_found(in_step=in_step)}"
+                self.watch.say(f"{what}: {several} of it not begun.")
 
     def _give_up_on_changes(self, trial: Trial) -> None:
         """A bad run of the baseline makes the study invalid: its other seeds are run to say how often, the rest is saved."""

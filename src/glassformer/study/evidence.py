@@ -28,6 +28,7 @@ class Problem(StrEnum):
     """Why a trial's number cannot be used."""
 
     LEAK = "leak"
+    STEP_DIFFERS = "step differs"
     DIVERGED = "diverged"
     COLLAPSED = "collapsed"
     NOT_ABOVE_TRIVIAL = "not above the trivial baseline"

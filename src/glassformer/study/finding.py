@@ -12,7 +12,7 @@ from typing import Any
 from glassformer.data.own_text import is_text
 from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import parse_yaml
-from glassformer.recipe import Recipe, Source, built_in_recipes, load_recipe, recipe_values
+from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.library import built_in_studies
 from glassformer.study.plan import Resolve, StudyPlan, plan_from_flags, without_repeats
@@ -40,7 +40,7 @@ def find_plan(
         base = _base_of(source)
         resolve = _resolving(base, {})
         plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
-        return _with_metric(plan, resolve), resolve, notes
+        return _with_metric(plan, resolve), resolve, [*notes, *_taken(source, plan, resolve)]
     if vary or cross:
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
     if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
@@ -52,7 +52,28 @@ def find_plan(
     plan = StudyPlan.parse({**read.to_dict(), **given, "set": {**read.set, **set}, "changes": changes})
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
-    return _with_metric(plan, resolve), resolve, notes
+    return _with_metric(plan, resolve), resolve, [*notes, *_taken(source, plan, resolve)]
+
+
+def _taken(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> list[str]:
+    """Which was taken, in a sentence for each name that a folder here has and a recipe or plan of the package too."""
+    places = (resolve(plan.settings(variant)).get("init_from") for variant in plan.variants)
+    notes = [run_taken(place) for place in dict.fromkeys(places) if place is not None]
+    if isinstance(source, str) and Path(source).is_dir() and (kind := _built_in(source)) is not None:
+        study = StudyDirectory(Path(source)).exists()
+        taken, other = ("study in this folder", f"built-in {kind}") if study else (f"built-in {kind}", "folder")
+        notes.append(f"{source} is the {taken}, not the {other} of that name.")
+    elif isinstance(plan.base, str) and is_run(plan.base):
+        notes.append(
+            f"base={plan.base} is the built-in recipe, not the run of that name in this folder; base={plan.base}/"
+            "recipe.yaml is the run's."
+        )
+    return [note for note in notes if note is not None]
+
+
+def _built_in(name: str) -> str | None:
+    """What the package has by this name."""
+    return "recipe" if name in built_in_recipes() else "plan" if name in built_in_studies() else None
 
 
 def _refuse_unknown(source: Source) -> None:
@@ -80,7 +101,7 @@ def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
     if not isinstance(source, str | Path):
         return None
     path = Path(source)
-    if path.is_dir():
+    if path.is_dir() and (StudyDirectory(path).exists() or _built_in(str(source)) is None):
         return StudyDirectory(path).plan()
     if is_text(path):
         return None

@@ -164,10 +164,13 @@ def cost_points(study: Study, key: str) -> list[CostPoint]:
 
 def _taint(study: Study) -> str | None:
     """Figures of runs that leak stand in the table when they were asked for; then the table says so."""
-    names = [name for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)]
-    if not names:
-        return None
-    return f"{' and '.join(names)}: a check found a leak; these figures mean nothing and show what one would have believed."
+    shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
+    leaking = [name for name, facts in shown.items() if not facts.step_differs]
+    sentences = [f"{name}: the step that trains it differs from the plain step." for name in shown if name not in leaking]
+    if leaking:
+        what = "a check found a leak; these figures mean nothing and show what one would have believed."
+        sentences.insert(0, f"{' and '.join(leaking)}: {what}")
+    return " ".join(sentences) or None
 
 
 def _sound_rows(study: Study) -> frozenset[int]:

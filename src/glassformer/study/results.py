@@ -115,6 +115,12 @@ def _whole(evaluation: Evaluation, file: Path) -> None:
             raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.")
 
 
+def only_differs(run: RunDirectory) -> bool:
+    """Whether all that its checks found before training is a fast path that differs from the plain one."""
+    findings = (run.read_environment().get("checks") or {}).get("findings", ())
+    return {finding["law"] for finding in findings} == {"path"}
+
+
 def problem_of(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], metric: Metric) -> Problem | None:
     """What makes a measured trial unusable. Who once was above the trivial baselines and ended below them collapsed."""
     if evaluation.tainted is not None:

@@ -124,6 +124,7 @@ class Study:
         facts = self.book.variants.get(trials.name)
         return replace(
             trials,
+            problems=_told_apart(trials.problems, facts),
             leak=facts.cheats.rstrip(".") if facts else "",
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
             leaks_in_step=facts is not None and facts.leaks_in_step,
@@ -378,6 +379,13 @@ def _cost(facts: Facts | None, spent: float) -> dict[str, Any]:
 
 def _estimate(document: dict[str, Any]) -> Estimate | None:
     return None if document["value"] is None else Estimate.from_dict(document)
+
+
+def _told_apart(problems: Mapping[int, Problem], facts: Facts | None) -> dict[int, Problem]:
+    """A step that merely differs from the plain one is no leak; a trial's own files do not tell the two apart."""
+    if facts is None or not facts.step_differs:
+        return dict(problems)
+    return {at: Problem.STEP_DIFFERS if what is Problem.LEAK else what for at, what in problems.items()}
 
 
 def _failures(directory: StudyDirectory) -> dict[tuple[str, int], str]:

@@ -15,6 +15,7 @@ SCHEMA = 1
 _LAWS = {
     "causality": "a later token",
     "batch": "other rows of the batch",
+    "state": "earlier calls",
     "padding": "tokens that are hidden",
     "cache": "pieces read with a cache",
 }
@@ -39,6 +40,8 @@ class Facts:
     """What the check found, or what a trial found in its step or its trained model; None when every law holds."""
     leaks_in_step: bool = False
     """A trial found the leak before training, in its step as it runs: compiled, or captured as a CUDA graph."""
+    step_differs: bool = False
+    """What the trial found is no leak: its compiled or captured step gives other numbers than the plain one."""
     matched: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -371,17 +371,19 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     rates = {"change": Rate(change.unstable(), change.seeds), "baseline": Rate(base.unstable(), base.seeds)}
     more_often = rates["change"].failed * base.seeds > rates["baseline"].failed * change.seeds
     unstable = more_often and rates["change"].failed < change.seeds  # one that always fails is not unstable: it does not train
-    only_leaks = set(problems.values()) == {Problem.LEAK}
+    only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
     reason = "unstable" if unstable else wording.problem(problems, analysis.labels, change.seeds, "it")
     if only_leaks and change.leak:
         when = wording.leak_found(in_step=change.leaks_in_step) if change.leaks_in_step or change.leaks_once_trained else ""
         when = when or ("" if evidence is not None else "and was not trained")
         headline = wording.cheats(change.name, change.leak, when)
+    elif only_differs and change.leak:
+        headline = wording.step_differs(change.name, change.leak)
     elif unstable:
         headline = wording.unstable(change.name, problems, analysis.labels, rates["change"], rates["baseline"])
     else:
         headline = wording.headline(change.name, "invalid", reason)
-    believed = f" {wording.believed(evidence)}" if evidence is not None and only_leaks else ""
+    believed = f" {wording.believed(evidence)}" if evidence is not None and (only_leaks or only_differs) else ""
     return Verdict(
         variant=change.name,
         verdict="invalid",

@@ -13,8 +13,10 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.study.counts import Rate
 from glassformer.study.evidence import Evidence, Problem
 
+STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 _PROBLEMS = {
     Problem.LEAK: "{it} sees what it has to predict (a check found a leak)",
+    Problem.STEP_DIFFERS: STEP_DIFFERS,
     Problem.DIVERGED: "{it} diverged",
     Problem.COLLAPSED: "{it} collapsed (it had learned, and ended no better than the trivial baseline)",
     Problem.NOT_ABOVE_TRIVIAL: "{it} is not above the trivial baseline",
@@ -63,6 +65,11 @@ def problem(problems: Mapping[int, Problem], labels: Sequence[int], seeds: int, 
 def cheats(name: str, how: str, when: str) -> str:
     """``heads re-weighted cheats and was not trained: a later token changes its predictions (at blocks.0.merge).``"""
     return f"{name} is invalid: it cheats{when and f' {when}'}: {how}."
+
+
+def step_differs(name: str, how: str) -> str:
+    """``bilinear is invalid: the step that trains it differs from the plain step: path: the compiled step ...``"""
+    return f"{name} is invalid: the step that trains it differs from the plain step: {how}."
 
 
 def leak_found(*, in_step: bool) -> str:

@@ -48,6 +48,7 @@ from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.executors.base import Task
 from glassformer.study.executors.worker import NEEDS_GPU
 from glassformer.study.parents import provide_parent
+from glassformer.study.results import only_differs
 from glassformer.study.store import machine_of
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
@@ -154,7 +155,7 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
         try:
             run, notes = _trained(values, RunDirectory(folder))
         except CheckFailed as error:  # the step, compiled or captured, is checked before the first one
-            return {"status": "leak", "reason": str(error), "before_training": True}
+            return {"status": "leak", "reason": str(error), "before_training": True, "only_differs": error.only_differs}
         try:
             split = values.get("split", "validation")
             run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
@@ -164,7 +165,8 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
             reason = "a figure of its evaluation is not a finite number"
             run.directory.write_state("diverged", step=run.directory.steps()[-1], reason=reason)
             raise Diverged(reason) from error
-    return {"status": "finished", "notes": notes, "before_training": run.tainted is not None}
+    before = {"before_training": run.tainted is not None, "only_differs": only_differs(run.directory)}
+    return {"status": "finished", "notes": notes, **before}
 
 
 def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list[str]]:

@@ -14,7 +14,7 @@ from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import metric_of
 from glassformer.study.evidence import Problem
-from glassformer.study.results import problem_of
+from glassformer.study.results import only_differs, problem_of
 
 ENDINGS = {
     "diverged": "The loss stopped being a number.",
@@ -24,6 +24,7 @@ ENDINGS = {
 }
 PROBLEMS = {
     Problem.LEAK: "A check found a leak: its figures mean nothing.",
+    Problem.STEP_DIFFERS: "The step that trains it differs from the plain step: its figures are not those of the recipe.",
     Problem.COLLAPSED: "It collapsed: it had learned, and ended no better than the trivial baseline.",
     Problem.NOT_ABOVE_TRIVIAL: "It is not better than the trivial baseline.",
 }
@@ -49,6 +50,8 @@ def health_of(run: RunDirectory, progress: dict[str, Any], curves: Curves) -> li
     values = curves.thinned(metric.recorded, points=10_000)["value"]
     records = [{metric.recorded: math.nan if value is None else value} for value in values]
     problem = problem_of(evaluation, records, metric)
+    if problem is Problem.LEAK and only_differs(run):
+        problem = Problem.STEP_DIFFERS
     if problem is not None:
         found.append({"tone": "warning", "text": PROBLEMS[problem]})
     not_beaten = [name for name in evaluation.baselines if not _beats(evaluation, name, metric, own)]
