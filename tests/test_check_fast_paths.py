@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.graphs import stand_in
 from tests.training.conftest import CONTEXT, VOCABULARY, SomeBatches, make_step  # noqa: F401
 from torch import Tensor
 
@@ -25,8 +26,9 @@ from glassformer.foundation.runtime import bf16_works
 from glassformer.generation.batch import BatchDecoder
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
-from glassformer.training import fast
-from glassformer.training.fast import GraphedStep, compile_loss
+from glassformer.training import graphed
+from glassformer.training.fast import compile_loss
+from glassformer.training.graphed import GraphedStep
 from glassformer.training.step import StepOutcome, TrainStep
 
 CAUSAL = frozenset({"causality"})
@@ -118,7 +120,7 @@ def recorded_step(
             for place, value in zip(outcome, step.update(first if stale else copy)):
                 place.copy_(value)
 
-        return fast._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
+        return graphed._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(captured, "_capture", capture)
     return captured
@@ -134,6 +136,26 @@ def test_a_recorded_step_is_held_to_the_uncaptured(make_step, monkeypatch, stale
         assert report.findings[0].where == "the captured step"
     assert all(torch.equal(tensor, weights[key]) for key, tensor in step.uncaptured.loss_module.state_dict().items())
     assert all(not tensor.any() for tensor in step.optimizers.tensors().values())  # as an optimizer's memory begins
+
+
+def test_a_step_that_is_not_captured_after_all_has_no_checks_to_tell_of(make_step, monkeypatch, tmp_path) -> None:  # noqa: F811
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
+    wait, step, said = stand_in(monkeypatch), make_step(), []
+    step.loss_module.network.final_norm.register_forward_hook(lambda *_: wait())
+    report, watch = CheckReport("a model", tested={"batch": "tried"}), SimpleNamespace(say=said.append)
+    refused, batches = GraphedStep(step), SomeBatches()
+    for _ in range(2):
+        found = require_path_checks(
+            report,
+            refused,
+            lambda: batches.batch(0),
+            laws=CAUSAL,
+            vocabulary=VOCABULARY,
+            key="k",
+            watch=watch,  # type: ignore[arg-type]
+        )
+        assert found is report
+    assert said == []
 
 
 def a_model() -> Transformer:

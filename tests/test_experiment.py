@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from tests.graphs import captured_everywhere, stand_in
+from torch.nn.modules.module import register_module_forward_hook
 
 from glassformer import experiment
 from glassformer.experiment import train
@@ -23,6 +25,7 @@ from glassformer.run import load
 from glassformer.runs.checkpoint import load_checkpoint, sums_of, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import load_snapshot
+from glassformer.training.loss import TrainingLoss
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -81,6 +84,27 @@ def test_a_process_that_compiles_nothing_does_not_import_torchs_compiler(tiny, t
     words = [sys.executable, "-c", program, json.dumps(tiny), str(tmp_path / "run")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+def test_a_step_that_cannot_be_captured_is_recorded_as_it_runs_and_goes_on_so(tiny, tmp_path, monkeypatch) -> None:
+    """Unbroken, resumed and plain: the same bits. (Captured it would have others: its rate is rounded to float32.)"""
+    train(tiny, out=tmp_path / "plain")
+    wait = stand_in(monkeypatch)
+    captured_everywhere(monkeypatch)
+    train(tiny, out=tmp_path / "captured")
+    hook = register_module_forward_hook(lambda module, given, result: wait() if isinstance(module, TrainingLoss) else None)
+    try:
+        train(tiny, out=tmp_path / "refused")
+        shutil.copytree(tmp_path / "refused", tmp_path / "resumed")
+        shutil.rmtree(RunDirectory(tmp_path / "resumed").checkpoint(6))  # as if it had been killed after step 4
+        train(tiny, out=tmp_path / "resumed", resume=True)
+    finally:
+        hook.remove()
+    forms = {name: RunDirectory(tmp_path / name).read_environment()["step_form"] for name in ("captured", "refused", "resumed")}
+    assert forms["captured"] == {"compiled": False, "captured": True}
+    assert forms["refused"] == forms["resumed"] == {"compiled": False, "captured": False}
+    assert last_sums(tmp_path / "refused") == last_sums(tmp_path / "resumed") == last_sums(tmp_path / "plain")
+    assert last_sums(tmp_path / "captured") != last_sums(tmp_path / "plain")
 
 
 def test_going_on_to_more_steps(tiny, tmp_path) -> None:

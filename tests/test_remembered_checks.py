@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from tests.encoders import WORDS
 
 from glassformer import remembered_checks
 from glassformer.assembly import prepare_data
 from glassformer.checks.report import CheckReport, Finding
 from glassformer.data.cache import cache_folder
-from glassformer.experiment import recipe_check_key
+from glassformer.experiment import recipe_check_key, train
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
+from glassformer.model.network import NetworkConfig
 from glassformer.model.slots import MERGES, MergeConfig
 from glassformer.model.transformer import build_model
+from glassformer.networks.pretrained import PretrainedConfig
 from glassformer.recipe import Recipe
 from glassformer.remembered_checks import cache_check, cached_check, check_key
 from glassformer.require_checks import require_checks
+from glassformer.run import load
 
 SMALL = {"width": 12, "heads": 3, "layers": 1, "context": 7}
 RUNTIME = Runtime(torch.device("cpu"), "float32", 1)
@@ -113,3 +122,70 @@ def test_only_what_passed_is_kept_and_damage_is_no_answer() -> None:
     assert cached_check("whole") is None
     cache_check("whole", PASSED)
     assert cached_check("whole") is not None
+
+
+def encoder_key(folder: Path, **settings: Any) -> str | None:
+    model = PretrainedConfig.parse({"folder": str(folder), "context": 12, **settings})
+    return check_key(model, vocabulary=WORDS, outputs=2, laws=frozenset(), runtime=RUNTIME)
+
+
+def test_a_pretrained_encoder_is_known_by_its_weights_its_settings_and_its_library(bert_folder, tmp_path, monkeypatch) -> None:
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    first = encoder_key(folder)
+    keys = [first, encoder_key(folder, tuning="lora"), encoder_key(folder, pool="first"), encoder_key(bert_folder)]
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "layer_norm_eps": 0.1}))
+    keys.append(encoder_key(folder))
+    (folder / "config.json").write_bytes((bert_folder / "config.json").read_bytes())
+    assert encoder_key(folder) == first
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: tensor + 1 for name, tensor in weights.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    keys.append(encoder_key(folder))
+    with monkeypatch.context() as patch:
+        patch.setattr("glassformer.networks.pretrained.metadata.version", lambda name: "0.0")
+        keys.append(encoder_key(folder))
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_network_that_says_nothing_of_its_weights_is_checked_every_time() -> None:
+    class Unknown(NetworkConfig):
+        kind: ClassVar[str] = "unknown"
+
+    assert Unknown.model_construct(context=7, causal=False).checked_with() is None
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    def progress(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_train_and_evaluate_pay_once(pretrained: bool, bert_folder, tmp_path, monkeypatch) -> None:
+    """For the same start and the same trained weights; trained weights are checked though fresh ones passed."""
+    calls: list[str] = []
+    monkeypatch.setattr("glassformer.require_checks.check_model", lambda *_, **__: calls.append("checked") or PASSED)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"{'ab'[n % 2]} w{4 + n % 2} w{6 + n % 5}\n" for n in range(60)))
+    own = {**SMALL, "causal": False, "head": "classifier"}
+    model = {"kind": "pretrained", "folder": str(bert_folder), "tuning": "head", "context": 12} if pretrained else own
+    recipe = {"data": {"path": str(texts), "format": "label-text"}, "objective": "labels", "model": model}
+    recipe |= {"training": {"steps": 2, "batch_size": 4, "lr": 0.01}} | ({} if pretrained else {"tokenizer": "word"})
+    heard = Heard()
+    for name, seed in (("one", 1), ("two", 2)):
+        train(recipe, out=tmp_path / name, seed=seed, recheck=False, watch=heard)
+    assert len(calls) == 1
+    assert any("Checks passed before" in sentence for sentence in heard.said)
+    for name in ("one", "one", "two"):
+        load(tmp_path / name, recheck=False).evaluate()
+    assert len(calls) == 3  # the weights of one, once; those of two
+    load(tmp_path / "one").evaluate()
+    assert len(calls) == 4
+    run = load(tmp_path / "one", recheck=False)
+    run.evaluate(model=run.model)  # it may have been altered
+    assert len(calls) == 5

@@ -21,17 +21,16 @@ from glassformer.checks.report import CheckReport
 from glassformer.checks.state import Snapshot
 from glassformer.checks.verdicts import in_short
 from glassformer.data.batches import Batch
-from glassformer.foundation.config import Config
 from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network
+from glassformer.model.network import Network, NetworkConfig
 from glassformer.model.transformer import Transformer
 from glassformer.remembered_checks import cache_check, cached_check, generation_key
 from glassformer.require_checks import settle
-from glassformer.training.fast import GraphedStep, uncaptured
+from glassformer.training.graphed import GraphedStep, uncaptured
 from glassformer.training.step import TrainStep
 
 PROMPTS = 4
@@ -63,6 +62,8 @@ def require_path_checks(
         watch.say(f"Checks of the fast paths passed before: {known.notes[-1]} --recheck runs them again.")
         return report.joined(known)
     found = check_paths(step, batch(), laws=laws, vocabulary=vocabulary)
+    if not found.judged:  # the step runs as it is, after all
+        return report
     if key is not None:
         cache_check(key, found)
     settle(found, "Checks of the fast paths", allow_leaks, watch)
@@ -117,7 +118,7 @@ def check_captured(step: GraphedStep, batch: Batch) -> list[CheckReport]:
     batch = _as_the_step_reads(step, batch)
     # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
     reports = [_same(step.uncaptured, step, one, "the captured step") for one in (batch, _without_targets(batch))]
-    return reports if step.replays else []  # what cannot be captured runs as it is
+    return reports if step.replays(batch) else []  # what cannot be captured runs as it is
 
 
 def _as_the_step_reads(step: TrainStep | GraphedStep, batch: Batch) -> Batch:
@@ -166,7 +167,7 @@ def _draws(step: TrainStep, batch: Batch) -> bool:
 
 
 def require_generation_check(
-    network: Network, model: Config, weights: str, *, vocabulary: int, watch: Watcher = SILENT
+    network: Network, model: NetworkConfig, weights: str, *, vocabulary: int, watch: Watcher = SILENT
 ) -> None:
     """Refuses to generate in bf16 where its scores are not those of the definition. ``weights``: what they are known by."""
     if not isinstance(network, Transformer) or not network.dims.causal:

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,7 +57,8 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog, Telling
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import GraphedStep, accelerate, choose_form, form_of
+from glassformer.training.fast import begin, form_of
+from glassformer.training.graphed import GraphedStep
 from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.signals import StopSignal
@@ -159,6 +161,11 @@ class _Assembled:
     def steps(self) -> int:
         return number_of_steps(self.recipe, self.batches)
 
+    @cached_property
+    def on_device(self) -> BatchesByStep:
+        """The batches, made where the network is."""
+        return self.batches.on(self.runtime.device)
+
     @property
     def log(self) -> MetricsLog:
         return MetricsLog(self.folder.metrics_file)
@@ -201,7 +208,7 @@ def _trainer(work: _Assembled, step: Step, callbacks: Callbacks, stop: StopSigna
     recipe, film = work.recipe, work.recipe.checkpoint.film
     return Trainer(
         step,
-        work.batches.on(work.runtime.device),
+        work.on_device,
         steps=work.steps,
         training=recipe.training,
         evaluation=recipe.evaluation,
@@ -235,7 +242,7 @@ def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | Gra
     with clock.phase("compile"):
         step = TrainStep(loss, work.optimizers, training, work.runtime, seed)
         begun = work.folder.read_environment().get("step_form") if work.folder.environment_file.exists() else None
-        return accelerate(step, choose_form(step, training, work.steps, watch, begun), watch, clock)
+        return begin(step, work.steps, lambda: work.on_device.batch(0), watch=watch, clock=clock, before=begun)
 
 
 def _refuse_fewer_steps(work: _Assembled) -> None:
@@ -269,7 +276,7 @@ def _paths_checked(
     return require_path_checks(
         report,
         step,
-        lambda: work.batches.on(work.runtime.device).batch(0),
+        lambda: work.on_device.batch(0),
         laws=recipe.objective.laws,
         vocabulary=data.tokenizer.size,
         allow_leaks=allow_leaks,

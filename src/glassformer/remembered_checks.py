@@ -1,8 +1,9 @@
 """What a check of the same architecture and build found before -> a report, so that the checks need not run again.
 
-Only reports without a broken or undecided law are kept, in the cache folder under ``checks/``, and only of Transformers made
-of our own parts, with fresh weights or (generation in bf16) with weights known by their sum: a plugin or a class of a notebook
-may change anything, so with one the checks run.
+Only reports without a broken or undecided law are kept, in the cache folder under ``checks/``, and only of networks made of
+our own parts, with fresh weights or with weights known by their sum (a pretrained encoder's, a checkpoint's): a plugin or a
+class of a notebook may change anything, so with one the checks run. Trained weights are checked though fresh ones passed: a
+part can hide a leak behind weights that begin at zero.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from glassformer.checks.report import CheckReport
 from glassformer.data.cache import cache_folder, kept_folder
 from glassformer.foundation.build import code_sha256
-from glassformer.foundation.config import Config, fingerprint
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, environment
-from glassformer.model.config import ModelConfig
+from glassformer.model.network import Network, NetworkConfig
 
 AREA, REPORT, SCHEMA = "checks", "report.json", 1
 MACHINE = (
@@ -43,7 +46,7 @@ MACHINE = (
 
 
 def check_key(
-    model: Config,
+    model: NetworkConfig,
     *,
     vocabulary: int,
     outputs: int | None,
@@ -55,7 +58,7 @@ def check_key(
 
     ``paths``: of a check of the fast paths, what else they depend on (shapes, objective, settings of training).
     """
-    if type(model) is not ModelConfig or loaded_plugins() or unrecorded_parts(model):
+    if loaded_plugins() or unrecorded_parts(model) or (beside := model.checked_with()) is None:
         return None
     machine = environment(runtime)
     return fingerprint(
@@ -67,12 +70,20 @@ def check_key(
             sorted(laws),
             code_sha256(),
             {name: machine[name] for name in MACHINE},
+            *([beside] if beside else []),
             *([] if paths is None else [paths]),
         ]
     )[:40]
 
 
-def generation_key(model: Config, weights: str, *, vocabulary: int, runtime: Runtime) -> str | None:
+def trained_key(model: NetworkConfig, network: Network, weights: str, *, laws: frozenset[str]) -> str | None:
+    """The name under which a check of trained weights before an evaluation is remembered. ``weights``: their sha256."""
+    dims, runtime = network.dims, Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
+    sizes: dict[str, Any] = {"vocabulary": dims.vocabulary, "outputs": dims.num_outputs}
+    return check_key(model, **sizes, laws=laws, runtime=runtime, paths={"trained": weights})
+
+
+def generation_key(model: NetworkConfig, weights: str, *, vocabulary: int, runtime: Runtime) -> str | None:
     """The name under which a check of generation in the runtime's precision is remembered. ``weights``: their sha256."""
     paths = {"generation": weights}
     return check_key(model, vocabulary=vocabulary, outputs=None, laws=frozenset(), runtime=runtime, paths=paths)

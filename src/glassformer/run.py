@@ -36,6 +36,7 @@ from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
+from glassformer.remembered_checks import trained_key
 from glassformer.require_checks import require_checks, taint_of
 from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named
 from glassformer.runs.directory import RunDirectory
@@ -43,25 +44,24 @@ from glassformer.runs.overview import in_html, in_one_line, progress_of, summary
 from glassformer.runs.records import MetricsLog
 
 
-def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), watch: Watcher = SILENT) -> Run:
-    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them.
-
-    The folder of a Hugging Face model works too: it becomes a run in the cache.
-    """
+def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
+    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them. The
+    folder of a Hugging Face model becomes a run in the cache. ``recheck=False``: a check of the same weights and build that
+    passed before counts for evaluations."""
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
         directory = kept_run(folder)
     directory.require()
-    return Run(directory, watch)
+    return Run(directory, watch, recheck=recheck)
 
 
 @final
 class Run:
     """A run by its folder. Nothing is read before it is asked for; looking changes nothing but records of test openings."""
 
-    def __init__(self, directory: RunDirectory, watch: Watcher = SILENT) -> None:
-        self.directory, self._watch = directory, watch
+    def __init__(self, directory: RunDirectory, watch: Watcher = SILENT, *, recheck: bool = True) -> None:
+        self.directory, self._watch, self._recheck = directory, watch, recheck
         self._said: set[str] = set()
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
@@ -297,7 +297,9 @@ class Run:
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, watch=watch)
+        weights = None if self._recheck or model is not None else str(sums_of(self.directory, found.step))
+        key = None if weights is None else trained_key(self.recipe.model, network, weights, laws=objective.laws)
+        report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,

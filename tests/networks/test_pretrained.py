@@ -94,6 +94,27 @@ def test_the_seed_draws_what_is_new_and_leaves_torchs_generator_alone(tuning: st
     assert any(not torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
+@pytest.mark.parametrize("tuning", SETTINGS)
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+def test_scores_are_those_that_transformers_own_mask_gives(tuning: str, kind: str, tmp_path: Path) -> None:
+    """With padding, and without any, where transformers leaves the mask out."""
+    settings = SETTINGS[tuning]
+    if kind == "distilbert":
+        if tuning == "prefix":
+            pytest.skip("DistilBERT takes no keys and values from outside")
+        settings = {"kind": "lora", "targets": ["q_lin"]} if tuning == "lora" else settings
+    network = build(make_folder(tmp_path, kind), tuning=settings)
+    assert network.reader.whole_mask
+    ids = torch.randint(4, WORDS, (3, 11), generator=torch.Generator().manual_seed(2))
+    hidden = torch.arange(11) >= torch.tensor([[11], [5], [8]])
+    for padding in (hidden, torch.zeros_like(hidden), None):
+        network.reader.whole_mask = True
+        given = network(ids, key_padding_mask_BS=padding)
+        network.reader.whole_mask = False
+        torch.testing.assert_close(given, network(ids, key_padding_mask_BS=padding), rtol=0, atol=1e-6)
+    assert (network(ids, key_padding_mask_BS=hidden) - network(ids)).abs().max() > 1e-4  # the mask matters
+
+
 def test_checkpoints_of_adapters_hold_what_is_trained_and_the_sha256_of_the_base(bert_folder: Path, tmp_path: Path) -> None:
     network = build(bert_folder, tuning="lora")
     kept = saved_tensors(network)

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
-from tests.training.conftest import CONTEXT
+from tests.graphs import stand_in
+from tests.training.conftest import CONTEXT, Listener
 
-from glassformer.foundation.runtime import Precision, Runtime
+from glassformer.foundation.runtime import Runtime
 from glassformer.training import fast
 from glassformer.training.fast import (
     CAPTURING_PAYS_FROM,
     COMPILING_PAYS_FROM,
-    GraphedStep,
     StepForm,
     accelerate,
+    begin,
     choose_form,
     compile_loss,
+    form_of,
     training_flops,
 )
+from glassformer.training.graphed import GraphedStep
 from glassformer.training.step import TrainStep
 
 LONG = 10**10
 """Steps of the tiny model for which compiling pays."""
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def progress(self, *arguments: object) -> None: ...
 
 
 def chosen(step: TrainStep, steps: int, listener: Listener, before: dict[str, bool] | None = None) -> StepForm:
@@ -56,7 +47,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
     compiled: list[dict[str, object]] = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: compiled.append(options) or function)
     step, listener = make_step(compile=True), Listener()
-    assert accelerate(step, chosen(step, 5, listener)) is step
+    assert begin(step, 5, some_batches().batch, watch=listener) is step
     assert compiled == [{"dynamic": False}]
     assert listener.said == ["compile: kernels are fused."]
     plain = make_step()
@@ -83,7 +74,6 @@ def test_on_a_gpu_it_is_chosen_where_it_pays(
     step, listener = make_step(**settings), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, steps, listener) == (compiled, captured)
-    assert any("CUDA graph" in sentence for sentence in listener.said) == captured
 
 
 def test_a_run_that_goes_on_stays_as_it_was_begun(make_step, monkeypatch) -> None:
@@ -111,7 +101,7 @@ def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) ->
     step, listener = make_step(), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, LONG, listener) == (False, True)
-    assert "Triton" in listener.said[0]
+    assert "Triton" in fast._compiling_pays(step, LONG)[1]
 
 
 @pytest.mark.parametrize(("optimizer", "capturable"), [("Adam", True), ("NAdam", False), ("Rprop", False), ("SGD", False)])
@@ -120,76 +110,6 @@ def test_an_optimizer_that_does_not_begin_with_zeros_is_not_captured(make_step, 
     step = make_step()
     step.optimizers.optimizers = [getattr(torch.optim, optimizer)(step.loss_module.network.parameters(), lr=0.1)]
     assert step.optimizers.capturable == capturable
-
-
-def test_a_draw_on_the_processor_is_not_for_a_graph(monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
-    for draw in (lambda: torch.rand(()), lambda: random.random(), lambda: np.random.rand()):
-        with pytest.raises(fast._NotForAGraph, match="random numbers"), fast._only_kernels():
-            draw()
-    with fast._only_kernels():
-        torch.ones(3).sum()
-
-
-def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batches, monkeypatch) -> None:
-    monkeypatch.setattr("glassformer.training.optimizer_set.OptimizerSet.make_capturable", lambda self: None)
-    listener, plain = Listener(), make_step()
-    step = GraphedStep(make_step(), listener)
-
-    def refuse(batch: object) -> object:
-        raise fast._NotForAGraph("it makes the processor wait for the GPU")
-
-    monkeypatch.setattr(step, "_capture", refuse)
-    for number in range(3):
-        expected = plain(some_batches().batch(number), number, 1.0)
-        assert torch.equal(step(some_batches().batch(number), number, 1.0).loss, expected.loss)
-    assert len(listener.said) == 1
-    assert "wait" in listener.said[0]
-    assert not step.replays
-
-
-def test_more_pieces_record_anew(make_step, monkeypatch) -> None:
-    monkeypatch.setattr("glassformer.training.optimizer_set.OptimizerSet.make_capturable", lambda self: None)
-    recorded = GraphedStep(make_step())
-    recorded._graphs["a shape"] = object()  # type: ignore[assignment]
-    recorded.accumulate = 2
-    assert recorded.accumulate == 2
-    assert not recorded._graphs
-
-
-def on_cuda(step: TrainStep, precision: Precision = "float32") -> TrainStep:
-    step.loss_module.network.to("cuda")
-    step.runtime = step.loss_module.runtime = Runtime(torch.device("cuda"), precision, 1)
-    return step
-
-
-@needs_cuda
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
-@pytest.mark.parametrize("model", [{"dropout": 0.1}, {"positions": "alibi"}, {"positions": "rotary", "block": "post"}])
-def test_a_recorded_step_is_the_definition(make_step, some_batches, precision: Precision, model: dict[str, object]) -> None:
-    """The kernels are the same, and so are their random numbers: the same bits but for the optimizer's count on the device."""
-    results = []
-    for record in (False, True):
-        step = on_cuda(make_step(model=model), precision)
-        taken = GraphedStep(step) if record else step
-        results.append([taken(some_batches().batch(n).to("cuda"), n, 1.0).loss.item() for n in range(5)])
-        assert not record or taken._graphs
-    assert results[0][0] == results[1][0]
-    assert results[0] == pytest.approx(results[1], rel=1e-4 if precision == "float32" else 1e-2)
-
-
-@needs_cuda
-def test_a_step_with_a_pause_is_found_before_it_is_captured(make_step, some_batches) -> None:
-    plain, paused, listener = on_cuda(make_step(model={"dropout": 0.1})), on_cuda(make_step(model={"dropout": 0.1})), Listener()
-    norm = paused.loss_module.network.final_norm
-    norm.register_forward_hook(lambda module, given, result: result * float(result.mean() < 1e9))
-    step = GraphedStep(paused, listener)
-    plain.optimizers.make_capturable()
-    for number in range(3):
-        batch = some_batches().batch(number).to("cuda")
-        assert step(batch, number, 1.0).loss.item() == plain(batch, number, 1.0).loss.item()
-    assert len(listener.said) == 1
 
 
 def test_the_compiler_is_told_to_choose_kernels_without_timing(make_step, monkeypatch) -> None:
@@ -202,3 +122,94 @@ def test_the_compiler_is_told_to_choose_kernels_without_timing(make_step, monkey
         compile_loss(make_step())
         assert inductor.deterministic is True
     assert hasattr(inductor, "deterministic")
+
+
+class Waiting:
+    """A hook that makes the step wait, where it is told to."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        self.wait, self.on = wait, True
+
+    def __call__(self, *arguments: object) -> None:
+        if self.on:
+            self.wait()
+
+
+@pytest.mark.parametrize(
+    ("compiled", "waits", "sentence"),
+    [
+        (
+            False,
+            False,
+            "compile: the whole step is replayed as a CUDA graph; nothing is compiled, for which this run is too short.",
+        ),
+        (True, False, "compile: kernels are fused, and the whole step is replayed as a CUDA graph."),
+        (
+            False,
+            True,
+            "compile: nothing is compiled, for which this run is too short; the step is not replayed as a CUDA graph, for it "
+            "makes the processor wait for the GPU.",
+        ),
+        (
+            True,
+            True,
+            "compile: kernels are fused; the step is not replayed as a CUDA graph, for it makes the processor wait for the "
+            "GPU.",
+        ),
+    ],
+)
+def test_what_runs_is_said_once_and_told(
+    make_step, some_batches, monkeypatch, compiled: bool, waits: bool, sentence: str
+) -> None:
+    wait = stand_in(monkeypatch)
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(compiled, True))
+    monkeypatch.setattr(fast, "_compiling_pays", lambda *_: (compiled, "" if compiled else ", for which this run is too short"))
+    step, listener = make_step(), Listener()
+    if waits:
+        step.loss_module.network.final_norm.register_forward_hook(Waiting(wait))
+    begun = begin(step, 50, lambda: some_batches().batch(0), watch=listener)
+    for number in range(3):
+        begun(some_batches().batch(number), number, 1.0)
+    assert listener.said == [sentence]
+    assert form_of(begun) == (compiled, not waits)
+
+
+def test_a_refused_step_is_the_plain_one_bit_for_bit(make_step, some_batches, monkeypatch) -> None:
+    """A rate that a graph can read is rounded to float32: with it the weights would be others."""
+    wait = stand_in(monkeypatch)
+    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(False, True))
+    plain, refused = make_step(lr=0.1), make_step(lr=0.1)
+    refused.loss_module.network.final_norm.register_forward_hook(Waiting(wait))
+    begun = begin(refused, 50, lambda: some_batches().batch(0))
+    assert begun is refused
+    assert not begun.optimizers.tensors()
+    for number in range(3):
+        for step in (plain, begun):
+            step(some_batches().batch(number), number, 1 / 3)
+    for name, tensor in plain.loss_module.state_dict().items():
+        assert torch.equal(tensor, begun.loss_module.state_dict()[name]), name
+
+
+def test_a_run_begun_as_captured_goes_on_with_what_captures(make_step, some_batches, monkeypatch) -> None:
+    """Its optimizer was made for capturing, whether a graph was replayed or (by an earlier version) refused."""
+    wait, listener = stand_in(monkeypatch), Listener()
+    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(False, True))
+    step = make_step()
+    step.loss_module.network.final_norm.register_forward_hook(Waiting(wait))
+    before = {"compiled": False, "captured": True}
+    begun = begin(step, 50, lambda: some_batches().batch(0), watch=listener, before=before)
+    begun(some_batches().batch(0), 0, 1.0)
+    assert isinstance(begun, GraphedStep)
+    assert isinstance(begun.optimizers.optimizers[0].param_groups[0]["lr"], torch.Tensor)
+    assert len(listener.said) == 1
+
+
+def test_no_room_for_the_trial_is_for_training_to_see_to(make_step, some_batches, monkeypatch) -> None:
+    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(False, True))
+
+    def full(self: object, batch: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(GraphedStep, "_capture", full)
+    assert isinstance(begin(make_step(), 50, lambda: some_batches().batch(0)), GraphedStep)

@@ -40,13 +40,16 @@ def command(
     ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Check the laws although these very weights and this build passed before.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
     from glassformer.run import load
 
     _refuse_contradictions(split, data, text, against)
-    loaded = load(run, plugins=plugin or (), watch=remarks())
+    loaded = load(run, plugins=plugin or (), recheck=recheck, watch=remarks())
     own_texts: dict[str, Evaluation] = {}
     with watching() as watch:
         how: dict[str, Any] = {"checkpoint": checkpoint, "allow_leaks": allow_leaks, "watch": watch}
@@ -58,7 +61,7 @@ def command(
                 own_texts = loaded.evaluate_own_texts(**how)
     paired = None
     if against is not None:
-        other = load(against, plugins=plugin or (), watch=remarks())
+        other = load(against, plugins=plugin or (), recheck=recheck, watch=remarks())
         paired = loaded.against(other, split, data=data, checkpoint=checkpoint, allow_leaks=allow_leaks)
     if json:
         print_json(_document(results, results if text else list(own_texts.values()), paired))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -71,6 +72,10 @@ class ModelConfig(NetworkConfig):
     )
     block: Annotated[SerializeAsAny[BlockConfig], BeforeValidator(BLOCKS.parse)] = BLOCKS.default("pre")
     head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
+
+    def checked_with(self) -> Mapping[str, Any] | None:
+        """Nothing else: its weights are fresh."""
+        return {} if type(self) is ModelConfig else None
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

@@ -7,6 +7,7 @@ encoder is another. Nothing above asks which.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -56,6 +57,11 @@ class NetworkConfig(VariantConfig):
     def shapes(self, vocabulary: int, *, outputs: int | None = None) -> nn.Module:
         """The network's parameters without their numbers (on torch's meta device), so that any size costs nothing."""
         return self.build(vocabulary, outputs=outputs, seed=0)
+
+    def checked_with(self) -> Mapping[str, Any] | None:
+        """What decides, beside these choices and our code, how a check of the network before training ends (weights from
+        outside, the library that computes with them); None: that is not known, and no check of it is remembered."""
+        return None
 
     def tokenizer(self) -> Any:
         """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""

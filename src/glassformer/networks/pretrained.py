@@ -6,7 +6,8 @@ of the folder's weights, and another folder is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
 
@@ -17,15 +18,16 @@ from torch import Tensor, nn
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.files import FOLDER_FILE
 from glassformer.foundation.errors import ConfigError, UsageError
-from glassformer.foundation.files import whole_folder
+from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.pretrained.adapters import save_adapter, save_merged
-from glassformer.pretrained.encoders import LoadedEncoder, folder_tokenizer, load_encoder
+from glassformer.pretrained.encoders import LoadedEncoder, fingerprint_of_weights, folder_tokenizer, load_encoder
 from glassformer.pretrained.exporting import Exported
+from glassformer.pretrained.folders import CONFIG, locate
 from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of, takes_whole_mask
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -46,6 +48,12 @@ class PretrainedConfig(NetworkConfig):
     dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     """Of the encoder and the head; None: what the folder says."""
     causal: bool = False
+
+    def checked_with(self) -> Mapping[str, Any]:
+        """The folder's weights and settings, and the library that computes with them."""
+        folder = locate(self.folder)
+        sums = {"weights": fingerprint_of_weights(folder), "config": sha256_of_file(folder / CONFIG)}
+        return {**sums, "transformers": metadata.version("transformers")}
 
     def tokenizer(self) -> Tokenizer:
         """That of the folder: no other one has the ids its embedding knows."""
@@ -121,7 +129,9 @@ class PretrainedNetwork(Network):
             _set_dropout(loaded.encoder, config.dropout)
         self.encoder = loaded.encoder
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", "tuning"))
+        whole_mask = takes_whole_mask(self.encoder)
         self.reader = config.tuning.apply(self.encoder, sizes, generator)
+        self.reader.whole_mask = whole_mask
         if loaded.pooler is not None and config.tuning.frozen:
             loaded.pooler.requires_grad_(False)
         self.head = build_head(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Self, final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -49,8 +50,12 @@ class OptimizerSet:
         begins with zeros (a capture tries some steps and puts that back)."""
         return all("capturable" in optimizer.defaults and _begins_with_zeros(optimizer) for optimizer in self.optimizers)
 
-    def make_capturable(self) -> None:
-        """Moves what changes between steps (the rate, the count) onto the device, where a captured step reads it."""
+    def make_capturable(self) -> Callable[[], None]:
+        """Moves what changes between steps (the rate, the count) onto the device, where a captured step reads it.
+
+        Gives what undoes it: a rate in float32 is rounded, so a step that is not captured after all has other bits with it.
+        """
+        before = [_Before.of(optimizer) for optimizer in self.optimizers]
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["capturable"] = True
@@ -58,6 +63,12 @@ class OptimizerSet:
             for parameter, state in optimizer.state.items():
                 if "step" in state:
                     state["step"] = state["step"].to(parameter.device)
+
+        def undo() -> None:
+            for one in before:
+                one.restore()
+
+        return undo
 
     def step(self) -> None:
         for optimizer in self.optimizers:
@@ -104,6 +115,28 @@ class OptimizerSet:
                 names = lists["decays" if group.get("weight_decay", 0) else "does not decay"]
                 names.extend(self._names[parameter] for parameter in group["params"])
         return lists
+
+
+@dataclass(frozen=True)
+class _Before:
+    """An optimizer as it is where nothing is captured: rates that are numbers, and what it remembers."""
+
+    optimizer: Optimizer
+    groups: list[dict[str, Any]]
+    state: dict[Tensor, dict[str, Any]]
+
+    @classmethod
+    def of(cls, optimizer: Optimizer) -> _Before:
+        kept = {"lr", "capturable"}
+        groups = [{key: value for key, value in group.items() if key in kept} for group in optimizer.param_groups]
+        return cls(optimizer, groups, {weight: dict(memory) for weight, memory in optimizer.state.items()})
+
+    def restore(self) -> None:
+        for group, before in zip(self.optimizer.param_groups, self.groups):
+            group.update(before)
+        self.optimizer.state.clear()
+        for weight, memory in self.state.items():
+            self.optimizer.state[weight] = dict(memory)
 
 
 def _begins_with_zeros(optimizer: Optimizer) -> bool:

@@ -34,13 +34,24 @@ class EncoderSizes:
 
 
 class Reader(nn.Module):
-    """How the encoder reads with what was added. ``virtual``: vectors that stand before the text in what it gives."""
+    """How the encoder reads with what was added. ``virtual``: vectors that stand before the text in what it gives.
+
+    ``whole_mask``: the encoder takes a mask [B, 1, T, S] as it is (``takes_whole_mask``). From one of [B, S] transformers makes
+    the same, but first asks whether anything is hidden: the processor waits for the GPU, and the step is no CUDA graph.
+    """
 
     virtual: int = 0
+    whole_mask: bool = False
 
     def forward(self, encoder: nn.Module, ids_BT: Tensor, seen_BT: Tensor, types_BT: Tensor | None) -> Tensor:
         """The last layer's vectors, [B, virtual + T, D]."""
-        return read_plainly(encoder, input_ids=ids_BT, attention_mask=seen_BT, token_type_ids=types_BT)
+        return self.read(encoder, seen_BT, input_ids=ids_BT, token_type_ids=types_BT)
+
+    def read(self, encoder: nn.Module, seen_BS: Tensor, **inputs: Any) -> Tensor:
+        """The encoder's vectors of ids or vectors; ``seen_BS``: 1 where a key is seen, 0 where it is padding."""
+        rows = inputs["input_ids"] if "input_ids" in inputs else inputs["inputs_embeds"]
+        mask = whole_mask(seen_BS, rows.shape[1]) if self.whole_mask else seen_BS
+        return read_plainly(encoder, attention_mask=mask, **inputs)
 
 
 class TuningConfig(VariantConfig):
@@ -72,6 +83,30 @@ def read_plainly(encoder: nn.Module, **inputs: Any) -> Tensor:
     output = encoder(**{name: value for name, value in inputs.items() if value is not None and name in known})
     vectors: Tensor = output.last_hidden_state
     return vectors
+
+
+def whole_mask(seen_BS: Tensor, queries: int) -> Tensor:
+    """[B, 1, T, S], true where a query sees a key: what fused attention takes."""
+    return seen_BS.bool()[:, None, None, :].expand(-1, 1, queries, -1)
+
+
+@torch.no_grad()
+def takes_whole_mask(encoder: nn.Module) -> bool:
+    """Whether a mask [B, 1, T, S] means to the encoder what one of [B, S] does, found by trying: not every class of
+    transformers takes one, and some read the other mask in more places than attention."""
+    training, place = encoder.training, next(encoder.parameters()).device
+    ids_BT = torch.tensor([[3, 4, 5, 6], [6, 5, 4, 3]], device=place)  # ids that any vocabulary has
+    seen_BT = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]], device=place)
+    encoder.eval()
+    try:
+        expected = read_plainly(encoder, input_ids=ids_BT, attention_mask=seen_BT)
+        given = read_plainly(encoder, input_ids=ids_BT, attention_mask=whole_mask(seen_BT, ids_BT.shape[1]))
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return False
+    finally:
+        encoder.train(training)
+    seen = seen_BT.bool()
+    return given.shape == expected.shape and torch.allclose(given[seen], expected[seen], rtol=1e-4, atol=1e-5)
 
 
 def accepted(encoder: nn.Module) -> set[str]:

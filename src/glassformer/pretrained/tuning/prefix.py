@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, accepted, read_plainly
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, accepted
 
 
 @TUNINGS.variant("prefix")
@@ -55,10 +55,10 @@ class Prefix(Reader):
         for layer in range(self.layers):
             key_HPE, value_HPE = by_layer[2 * layer], by_layer[2 * layer + 1]
             cache.update(key_HPE.expand(rows, -1, -1, -1), value_HPE.expand(rows, -1, -1, -1), layer)
-        return read_plainly(
+        return self.read(
             encoder,
+            torch.cat([seen_BT.new_ones(rows, self.length), seen_BT], dim=1),
             input_ids=ids_BT,
-            attention_mask=torch.cat([seen_BT.new_ones(rows, self.length), seen_BT], dim=1),
             token_type_ids=types_BT,
             past_key_values=cache,
         )

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, accepted, read_plainly
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, accepted
 
 
 @TUNINGS.variant("prompt")
@@ -52,9 +52,9 @@ class Prompt(Reader):
         text_BTD = encoder.get_input_embeddings()(ids_BT)
         prompt_BPD = self.prompt.to(text_BTD.dtype).expand(rows, -1, -1)
         ones_BP = seen_BT.new_ones(rows, self.virtual)
-        return read_plainly(
+        return self.read(
             encoder,
+            torch.cat([ones_BP, seen_BT], dim=1),
             inputs_embeds=torch.cat([prompt_BPD, text_BTD], dim=1),
-            attention_mask=torch.cat([ones_BP, seen_BT], dim=1),
             token_type_ids=None if types_BT is None else torch.cat([torch.zeros_like(ones_BP), types_BT], dim=1),
         )
