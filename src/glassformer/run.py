@@ -338,6 +338,9 @@ class Run:
         rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
+        if not hasattr(items, "answers"):
+            what = type(questions).__name__
+            raise UsageError(f"ask takes a text, a list of texts, or what Run.questions(FILE) reads; {what} is none of them.")
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
@@ -345,6 +348,8 @@ class Run:
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The rule for "I don't know" that the evaluation on validation fitted; measured here where none is kept."""
         self.recipe.objective.require_answers()
+        if self.recipe.objective.asked != "questions":
+            raise UsageError("--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.")
         kept = self.evaluation().details if checkpoint == "last" else {}
         rule = rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details)
         if rule is None:

@@ -7,6 +7,8 @@ import pytest
 from glassformer.data.worlds import WorldConfig
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.experiment import train
+from glassformer.foundation.errors import UsageError
+from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
 
 WORLD = {
@@ -108,6 +110,23 @@ def test_a_run_that_answers_nothing_says_so(cli, trained):
 def test_a_question_or_a_file(cli, world_run, tmp_path):
     assert "Give a QUESTION" in cli("ask", world_run).sentence
     assert "not both" in cli("ask", world_run, "x?", "--questions", tmp_path / "q.tsv").sentence
+    both = cli("ask", world_run, "--questions", tmp_path / "q.tsv", "--pair", "x")
+    assert (both.code, "--pair belongs to one TEXT" in both.sentence) == (2, True)
+    pair = cli("ask", world_run, "x?", "--pair", "x")
+    assert (pair.code, "leave --pair out" in pair.sentence) == (2, True)
+
+
+def test_what_is_not_said_has_no_alternatives(cli, world_run):
+    said = cli("ask", world_run, "Where was Mimo Dado born?", "--beams", 90, "--abstain-below", 1.0)
+    assert said.out.splitlines()[0].startswith("Where was Mimo Dado born? I don't know (")
+    assert "or:" not in said.out
+
+
+def test_what_python_gives_that_is_no_text(world_run):
+    run = load(world_run)
+    for given, rule in ((5, "int is none of them"), ({"a": 1}, "dict is none"), ([5], "5 is int"), (None, "NoneType is none")):
+        with pytest.raises(UsageError, match=rule):
+            run.ask(given)
 
 
 def test_a_recipe_is_shown_by_its_rows(cli, tmp_path):

@@ -141,3 +141,14 @@ def test_three_quarters_of_the_speeches_test_were_trained_on(real_data: Path) ->
     dev = Labels(DataConfig.parse({"set": "speeches", "split": {"validation": 0.0}})).split("test:dev")
     assert dev.seen is not None
     assert int(dev.seen.sum()) == 281
+
+
+def test_texts_and_their_pairs_given_in_python(tmp_path: Path) -> None:
+    record = {"labels": {"a": "a", "b": "b"}, "reading": {"pair_column": "second"}}
+    tokenizer = TOKENIZERS.parse("byte").train(lambda: iter(["a"]))
+    one = texts_given(tokenizer, "first", pairs="second", record=record)
+    assert (one.texts, one.pairs) == (("first",), ("second",))
+    with pytest.raises(UsageError, match="2 texts and 1 second texts"):
+        texts_given(tokenizer, ["first", "other"], pairs=["second"], record=record)
+    with pytest.raises(UsageError, match="5 is int"):
+        texts_given(tokenizer, [5], pairs=["second"], record=record)  # type: ignore[list-item]

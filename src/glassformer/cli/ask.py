@@ -43,6 +43,8 @@ def command(
 
     if (question is None) == (questions is None):
         raise UsageError("Give a QUESTION, or a file of them with --questions, and not both.")
+    if pair is not None and questions is not None:
+        raise UsageError("--pair belongs to one TEXT; a file of --questions has its second texts in a column of its own.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
     second = {} if pair is None else {"pairs": [pair]}
     items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], **second)
@@ -57,7 +59,7 @@ def command(
         return
     for one in answers if predictions is None else []:
         out().print(f"{one.question} {one}", markup=False)
-        for text, confidence in one.alternatives:
+        for text, confidence in () if one.abstained else one.alternatives:
             out().print(f"    or: {text} ({confidence:.0%})", markup=False)
     if found := _right(items, answers):
         say(f"{found['right']} of {found['answered']} answers given are right; {found['abstained']} were not given.")

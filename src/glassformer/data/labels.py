@@ -329,13 +329,18 @@ def texts_given(
             if reads_pairs
             else "This run reads one text; leave --pair out."
         )
-    return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
+    seconds = [pairs] if isinstance(pairs, str) else pairs
+    return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, seconds)
 
 
 def labelled_texts(
     name: str, texts: Sequence[str], label_names: Sequence[str], pairs: Sequence[str] | None = None
 ) -> LabelledTexts:
     """Texts given as such, without labels: what a person asks about."""
+    if odd := [text for text in (*texts, *(pairs or ())) if not isinstance(text, str)]:
+        raise UsageError(f"A text to label is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.")
+    if pairs is not None and len(pairs) != len(texts):
+        raise UsageError(f"There are {len(texts)} texts and {len(pairs)} second texts; give one for each.")
     if not texts or not all(text.strip() for text in (*texts, *(pairs or ()))):
         raise DataError("The text is empty; give at least one word.")
     ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
