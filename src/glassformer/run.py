@@ -343,6 +343,8 @@ class Run:
             raise UsageError(f"ask takes a text, a list of texts, or what Run.questions(FILE) reads; {what} is none of them.")
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
+        if remark := objective.remark_on(items, tools):
+            self._say_once(remark)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:

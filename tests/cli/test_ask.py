@@ -70,6 +70,14 @@ def test_abstaining_by_the_rule_of_the_evaluation(cli, world_run, monkeypatch):
     assert one["score"] == pytest.approx(many["answers"][0]["score"], abs=1e-3)  # alone as among others
 
 
+def test_predictions_of_an_evaluation_say_what_is_true(cli, world_run, tmp_path):
+    written = tmp_path / "answers.tsv"
+    assert cli("evaluate", world_run, "--predictions", written).code == 0
+    header, *rows = [line.split("\t") for line in written.read_text().splitlines()]
+    assert header == ["question", "answer", "confidence", "truth"]
+    assert all(row[-1] for row in rows)
+
+
 def test_evaluate_counts_answers_and_records_openings(cli, world_run):
     found = cli("evaluate", world_run, "--split", "test", "--json").json
     assert found["metrics"]["exact_match"]["n"] == 6

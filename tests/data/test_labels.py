@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, texts_given
+from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, texts_given, texts_to_ask
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
@@ -152,3 +152,46 @@ def test_texts_and_their_pairs_given_in_python(tmp_path: Path) -> None:
         texts_given(tokenizer, ["first", "other"], pairs=["second"], record=record)
     with pytest.raises(UsageError, match="5 is int"):
         texts_given(tokenizer, [5], pairs=["second"], record=record)  # type: ignore[list-item]
+
+
+def test_a_label_that_is_only_held_out_is_told(tmp_path: Path) -> None:
+    data = files(tmp_path, TRAIN + "rare one alone\n")
+    told = []
+    for seed in range(40):
+        labels = Labels(data.model_copy(update={"split": data.split.model_copy(update={"seed": seed})}))
+        lost = not labels.split("train").counts[list(labels.label_names).index("rare")]
+        assert any("No text to train on has the label rare" in note for note in labels.notes) == lost
+        told.append(lost)
+    assert 0 < sum(told) < 40
+
+
+def test_a_file_to_ask_about_is_read_with_its_labels_where_every_line_has_one(tmp_path: Path) -> None:
+    data = files(tmp_path, TRAIN)
+    record = Labels(data).record
+    tokenizer = TOKENIZERS.parse("byte").train(lambda: iter(["a"]))
+    asked = tmp_path / "asked.txt"
+    asked.write_text("good text\nso what\n", encoding="utf-8")
+    found = texts_to_ask(tokenizer, asked, data, record=record)
+    assert (found.texts, found.answers) == (("text", "what"), ["good", "so"])
+    asked.write_text("good text\nno label\n", encoding="utf-8")
+    plain = texts_to_ask(tokenizer, asked, data, record=record)
+    assert (plain.texts, plain.answers) == (("good text", "no label"), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.jsonl", '{"text": "a", "pair": "b"}\n'),
+        ("q.jsonl", '{"question": "a", "passage": "b"}\n'),
+        ("q.csv", "question,passage,label\na,b,good\n"),
+        ("q.csv", "text,pair,label\na,b,good\n"),
+        ("q.tsv", "question\tpassage\na\tb\n"),
+    ],
+)
+def test_pairs_to_ask_about_in_a_file_of_another_kind(tmp_path: Path, name: str, text: str) -> None:
+    train = tmp_path / "p.tsv"
+    train.write_text("label\tquestion\tpassage\n" + "good\ta\tb\nbad\tc\td\n" * 9, encoding="utf-8")
+    data = DataConfig(path=str(train), text_column="question", pair_column="passage")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = texts_to_ask(TOKENIZERS.parse("byte").train(lambda: iter(["a"])), tmp_path / name, data, record=Labels(data).record)
+    assert (found.texts, found.pairs) == (("a",), ("b",))

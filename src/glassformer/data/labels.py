@@ -13,11 +13,12 @@ from typing import Any, final
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, FormatKind
 from glassformer.data.corpus import Skipped, format_by_name, read
 from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_rows
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
+from glassformer.data.tables import cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
@@ -198,6 +199,12 @@ class Labels:
     def notes(self) -> list[str]:
         """What a person should know: the balance of every split that is open, repeated texts, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
+        for name, count in zip(self.label_names, self._splits["train"].counts):
+            if not count:
+                found.append(
+                    f"No text to train on has the label {name}: all of them are held out, so it cannot be learned; give more "
+                    "such texts, or another data.split.seed."
+                )
         for name, split in self._splits.items():
             again = 0 if split.seen is None else int(split.seen.sum())
             if again:
@@ -268,6 +275,8 @@ def texts_to_ask(
     like = LabelSource("", (), **{key: known.get("reading", {}).get(key, getattr(reading, key)) for key in COLUMNS})
     source = _source_like(like, path, reading, labelled=False)
     if format_by_name(source.files[0]) == "text" and like.pair_column is None:
+        if like.format == "label-text" and _begins_with_labels(source, {*known.get("labels", {}), *names}):
+            return texts_of_file(tokenizer, path, reading, record=record)
         lines = [document.text.strip() for document in read(source_at(str(path), DataConfig(path=str(path), document="line")))]
         return labelled_texts(Path(path).name, lines, names)
     try:
@@ -279,6 +288,14 @@ def texts_to_ask(
     if not rows:
         raise DataError("there are no rows in it; give at least one text.", file=path)
     return texts_of_rows(str(path), rows, list(known.get("labels", {})), names)
+
+
+def _begins_with_labels(source: LabelSource, labels: set[str]) -> bool:
+    """Whether each line is a known label and a text, as in the training file; else the lines are texts alone."""
+    try:
+        return all(row.label in labels for row in read_rows(replace(source, labelled=True)))
+    except DataError:
+        return False
 
 
 def find_or_none(reading: DataConfig) -> LabelParts | None:
@@ -297,11 +314,12 @@ def _of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
-    """Files at ``path`` with the columns of ``like``; a file of another kind has columns of the usual names."""
+    """Files at ``path`` with the columns of ``like``; a file of another kind may have columns of the usual names instead."""
     files = source_at(str(path), reading).files
     columns = {key: getattr(like, key) for key in COLUMNS}
     kind = format_by_name(files[0])
-    if kind != "text" and kind != (like.format or (format_by_name(like.files[0]) if like.files else kind)):
+    known = like.format or (format_by_name(like.files[0]) if like.files else None)
+    if kind not in ("text", known) and not _has_columns(files[0], kind, like):
         columns = {
             "format": kind,
             "text_column": None,
@@ -309,6 +327,15 @@ def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, la
             "label_column": None,
         }
     return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
+
+
+def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
+    """Whether the texts of a file stand in columns with the names that ``like`` has."""
+    wanted = {key: getattr(like, key) for key in ("text_column", "pair_column") if key == "text_column" or getattr(like, key)}
+    try:
+        return not any(isinstance(column, int) for column in wanted.values()) and any(True for _ in cells(file, kind, wanted))
+    except DataError:
+        return False
 
 
 def texts_given(

@@ -122,6 +122,10 @@ class ObjectiveConfig(VariantConfig):
                 "it."
             )
 
+    def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
+        """What should be known of these items before they are asked, for example how many are cut; None: nothing."""
+        return None
+
     def ask(
         self,
         network: Network,
