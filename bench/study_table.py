@@ -1,10 +1,10 @@
-"""A finished study -> perplexity of every variant on train, other splits and the recipe's own texts, mean over seeds.
+"""A finished study -> perplexity of every variant on train, other splits and the recipe's own texts.
 
-    python bench/study_table.py STUDY [--splits train,validation] [--documents 60] [--seeds 3] [--out docs/measurements/table-NAME.json]
+    python bench/study_table.py STUDY [--splits train,validation] [--documents 60] [--seeds 3] [--out FILE]
 
-Each figure is the mean over seeds of the perplexity by token, with Student's interval. Of a merge that sees the future
-(``reweight``) there is a second row, "switched off at inference": the same weights with their heads concatenated, unscaled.
-Train is measured on its first documents. Trains nothing.
+Each figure is the geometric mean over seeds of the perplexity by token, with Student's interval of the loss. Of a merge
+that sees the future (``reweight``) there is a second row, "switched off at inference": the same weights with their heads
+concatenated, unscaled. Train is measured on its first documents. Trains nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import glassformer as gf
 from glassformer.evaluation.intervals import mean
 from glassformer.evaluation.language import token_losses
+from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_device
 from glassformer.model.merges.concat import Concat
@@ -58,6 +59,12 @@ def perplexities(run: Run, model: Any, splits: Sequence[str], documents: int) ->
     return found
 
 
+def geometric_mean(perplexities: Sequence[float]) -> Estimate:
+    """Perplexities are skewed, their logarithms hardly: the mean of these with its interval, as perplexities again."""
+    loss = mean(np.log(np.array(perplexities)))
+    return Estimate(*(None if one is None else float(np.exp(one)) for one in (loss.value, loss.low, loss.high)), loss.n)
+
+
 def table_of(study: Study, splits: Sequence[str], documents: int, seeds: int | None = None) -> dict[str, Any]:
     """The rows by variant; each a column -> the mean over seeds with its interval."""
     values: dict[str, dict[str, list[float]]] = {}
@@ -73,13 +80,14 @@ def table_of(study: Study, splits: Sequence[str], documents: int, seeds: int | N
                 for column, value in figures.items():
                     values.setdefault(name, {}).setdefault(column, []).append(value)
             print(variant, result.trial.seed, {key: round(value, 1) for key, value in forms[variant].items()}, flush=True)
+    number = max(len(ones) for columns in values.values() for ones in columns.values())
     return {
         "study": study.folder.name,
         "date": datetime.now(tz=UTC).date().isoformat(),
-        "what": f"Perplexity by token (train: its first {documents} documents), mean over seeds",
+        "what": f"Perplexity by token (train: its first {documents} documents), geometric mean over {number} seeds",
         "train_documents": documents,
         "rows": {
-            name: {column: mean(np.array(ones)).to_dict() for column, ones in columns.items()}
+            name: {column: geometric_mean(ones).to_dict() for column, ones in columns.items()}
             for name, columns in values.items()
         },
     }

@@ -152,10 +152,10 @@ def table(name: str) -> str:
     for variant, columns in document["rows"].items():
         figures = ", ".join(f"{column} {shown(Estimate.from_dict(value), percent=False)}" for column, value in columns.items())
         rows.append(f"{variant}: {figures}")
-    text = f"{document['what']}: {'; '.join(rows)}."
     differences = document.get("loss_minus_base", {})
     listed = ", ".join(f"{name}{_difference({'difference': one, 'verdict': ''})}" for name, one in differences.items())
-    return f"{text} Loss, difference from the base: {listed}." if listed else text
+    rows += [f"Loss, difference from the base: {listed}"] if listed else []
+    return f"<details><summary>{document['what']} ({name})</summary>{'<br>'.join(rows)}</details>"
 
 
 def pictures(row: dict[str, Any]) -> str:
@@ -185,7 +185,7 @@ def study_picture(name: str) -> None:
     for one in document["verdicts"]:
         difference = one.get("difference") or {}
         rows.append(IntervalRow(one["variant"], one["verdict"], *(difference.get(key) for key in ("value", "low", "high"))))
-    lower = document["metric"] != "accuracy"
+    lower = document["metric"] not in ("accuracy", "exact_match")
     picture = difference_intervals(rows, margin=document["margin"], unit=document["unit"], lower_is_better=lower, title=name)
     save_figure(picture, PICTURES / f"study-{name}.svg")
 

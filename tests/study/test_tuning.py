@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glassformer.study.power import MORE_TUNING, seeds_needed
 from glassformer.study.tuning import luck_of_choice
+from glassformer.study.two_way import two_way_effects
 
 
 def test_a_choice_without_rivals_has_no_luck():
@@ -26,3 +28,15 @@ def test_one_tuning_seed_needs_the_noise_from_elsewhere():
     single = np.array([[1.0], [1.1], [1.6]])
     assert luck_of_choice(single) == 0.0
     assert luck_of_choice(single, noise=0.04) > 0.0
+
+
+def test_the_luck_of_tuning_is_lowered_by_tuning_seeds_alone():
+    differences = 0.5 + 0.01 * np.random.default_rng(0).standard_normal((8, 40))
+    plain = two_way_effects(differences)
+    lucky = plain.with_luck(0.04)
+    assert lucky.variance == pytest.approx(plain.variance + 0.04)
+    assert lucky.seed_variance == pytest.approx(plain.seed_variance)
+    assert float(lucky.tuning_share) > 0.99
+    assert float(plain.tuning_share) == 0.0
+    assert seeds_needed(plain, 0.1).value is not None
+    assert seeds_needed(lucky, 0.1).reason == MORE_TUNING

@@ -35,6 +35,7 @@ def trial(recipe: dict[str, Any], study: Path, *, check: Any = None, **more: Any
         "allow_leaks": False,
         "check": check,
         "check_trained": False,
+        "store": False,
     }
     return Task("trial", "x, seed 0", {**values, **more})
 

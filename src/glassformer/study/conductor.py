@@ -324,6 +324,7 @@ class Conductor:
             "split": self.plan.split,
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
+            "store": self.store is not None,
         }
         return Task("trial", trial.label, values)
 

@@ -99,6 +99,7 @@ class Evidence:
     documents: int
     documents_needed: int
     document_share: float
+    tuning_share: float
     seeds_better: int
     flips: SignFlip | None
     seeds_needed: SeedsNeeded
@@ -151,6 +152,7 @@ class Evidence:
             "documents_needed_for_same": self.documents_needed,
             "documents_wanted": self.documents_wanted,
             "document_share": self.document_share,
+            "tuning_share": self.tuning_share,
             "design": "paired" if self.base_runs is None else "bank",
             "base_runs": self.seeds if self.base_runs is None else self.base_runs,
             "seeds_better": self.seeds_better,
@@ -274,6 +276,7 @@ def gather(
         documents=effects.documents,
         documents_needed=items_needed(same_margin / worst, same_level),
         document_share=float(effects.document_share),
+        tuning_share=float(effects.tuning_share),
         seeds_better=sum(metric.better(mean) for mean in means),
         flips=sign_flip(means) if analysis.by_pairs else None,
         seeds_needed=needed,

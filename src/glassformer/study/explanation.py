@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from glassformer.study.counts import failures_not_excluded
 from glassformer.study.evidence import Evidence
-from glassformer.study.power import FEWEST_SEEDS
+from glassformer.study.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.sequential import Looks
 from glassformer.study.wording import EXPLORATORY, half_of, interval_text, listed, number, p_value
 
@@ -161,9 +161,13 @@ class Explanation:
         if self._next_look:
             return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
         if needed.value is None:
-            return self._more_documents()
+            return self._more_tuning() if needed.reason == MORE_TUNING else self._more_documents()
         fresh = "on fresh seeds" if self.command is None else self.command.replace("{seeds}", str(needed.value))
         return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would settle it in a further study: {fresh}."
+
+    def _more_tuning(self) -> str:
+        share = f"{100 * self.evidence.tuning_share:.0f} % of the variance"
+        return f"{share} is the luck of tuning: more tuning seeds are needed (--tune-seeds), not more seeds."
 
     def _more_documents(self) -> str:
         share = f"{100 * self.evidence.document_share:.0f} % of the variance"

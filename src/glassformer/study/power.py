@@ -70,6 +70,7 @@ class SeedsNeeded:
 
 
 MORE_DOCUMENTS = "more documents are needed; no number of seeds is enough"
+MORE_TUNING = "more tuning seeds are needed; no number of other seeds is enough"
 
 
 def seeds_needed(effects: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
@@ -83,9 +84,10 @@ def seeds_needed(effects: TwoWayEffects, difference: float, changes: int = 1, al
         return SeedsNeeded(None, reason="one seed says nothing about the noise")
     low_factor, high_factor = (float((n - 1) / chi_square_quantile(q, n - 1)) for q in (0.9, 0.1))
     z = normal_quantile(1.0 - alpha / (2 * changes))
-    room = difference**2 / (z + normal_quantile(POWER)) ** 2 - float(effects.document_variance)
+    permitted, documents = difference**2 / (z + normal_quantile(POWER)) ** 2, float(effects.document_variance)
+    room = permitted - documents - effects.from_tuning
     if not room > 0.0:
-        return SeedsNeeded(None, reason=MORE_DOCUMENTS)
+        return SeedsNeeded(None, reason=MORE_DOCUMENTS if documents > effects.from_tuning else MORE_TUNING)
     low, value, high = (
         max(FEWEST_SEEDS, math.ceil(float(effects.seed_variance) * factor / room + z**2 / 2))
         for factor in (low_factor, _for_unknown_noise(n - 1, z), high_factor)

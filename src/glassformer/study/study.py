@@ -151,11 +151,11 @@ class Study:
         grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
         for trial in own:
             try:
-                units = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split).units
+                found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
             except RunError:
-                units = None
-            if units is not None:
-                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(units, self.metric)
+                continue
+            if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
+                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(found.units, self.metric)
         values = self.seed_values(variant)
         noise = float(values.var(ddof=1)) if len(values) > 1 else None
         return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)

@@ -45,6 +45,8 @@ class TwoWayEffects:
     largest: Floats
     differing: Floats
     """How many documents differ at all, on average over seeds."""
+    from_tuning: float = 0.0
+    """The part of ``from_seeds`` that is the luck of tuning: neither more seeds nor more documents lower it."""
 
     @property
     def seeds(self) -> int:
@@ -53,7 +55,13 @@ class TwoWayEffects:
     @property
     def seed_variance(self) -> Floats:
         """SA: the variance over seeds of the seed means."""
-        return self.from_seeds * self.seeds
+        return (self.from_seeds - self.from_tuning) * self.seeds
+
+    @property
+    def tuning_share(self) -> Floats:
+        """The part of the variance that only a better founded choice of settings would lower."""
+        total = self.from_seeds + self.document_variance
+        return np.where(total > 0.0, self.from_tuning / np.where(total > 0.0, total, 1.0), 0.0)
 
     @property
     def document_variance(self) -> Floats:
@@ -167,7 +175,8 @@ class TwoWayEffects:
         if variance == 0.0:
             return self
         grown = np.where(self.from_seeds > 0.0, 1.0 + variance / np.where(self.from_seeds > 0.0, self.from_seeds, 1.0), 1.0)
-        return replace(self, from_seeds=self.from_seeds + variance, seed_squares=self.seed_squares * grown**2)
+        squares = self.seed_squares * grown**2
+        return replace(self, from_seeds=self.from_seeds + variance, seed_squares=squares, from_tuning=variance)
 
 
 def two_way_effects(differences: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, blocks: bool = False) -> TwoWayEffects:

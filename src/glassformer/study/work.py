@@ -47,6 +47,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.executors.base import Task
 from glassformer.study.executors.worker import NEEDS_GPU
+from glassformer.study.parents import provide_parent
 from glassformer.study.store import machine_of
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
@@ -182,8 +183,11 @@ def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list
 def _gone_on(values: dict[str, Any], directory: RunDirectory) -> Run:
     if directory.exists() and directory.read_state()["status"] == "finished":
         return load(directory.root)
+    recipe = Recipe.parse(values["recipe"])
+    if values["store"]:
+        provide_parent(recipe, directory, allow_leaks=values["allow_leaks"])
     return train(
-        Recipe.parse(values["recipe"]),
+        recipe,
         out=directory.root,
         resume="or begin",
         threads=1,
