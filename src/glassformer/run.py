@@ -16,7 +16,7 @@ from glassformer.checks.report import CheckReport
 from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.abstaining import AbstainRule, rule_of
+from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
 from glassformer.evaluation.kept_evaluation import keep_evaluation, kept_evaluation
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.outcomes import Outcomes
@@ -352,21 +352,21 @@ class Run:
         rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
+        if not hasattr(items, "answers"):
+            raise UsageError(f"ask takes a text, a list of texts, or what Run.questions(FILE) reads, and not {questions!r}.")
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
+        if remark := objective.remark_on(items, tools):
+            self._say_once(remark)
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The rule for "I don't know" that the evaluation on validation fitted; measured here where none is kept."""
         self.recipe.objective.require_answers()
+        if self.recipe.objective.asked != "questions":
+            raise UsageError("--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.")
         kept = self.evaluation().details if checkpoint == "last" else {}
-        rule = rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details)
-        if rule is None:
-            raise UsageError(
-                f"{self.folder} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "
-                "--abstain-below P."
-            )
-        return rule
+        return require_rule(rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
 
     def questions(self, file: Path | str) -> Any:
         """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
@@ -377,8 +377,8 @@ class Run:
     def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
         """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
         self.recipe.objective.require_answers()
-        second = {} if pairs is None else {"pairs": pairs}
-        return part_kind(self.recipe.objective.asked).of_texts(self.tokenizer, texts, record=self._data_record, **second)
+        kind = part_kind(self.recipe.objective.asked)
+        return kind.of_texts(self.tokenizer, texts, pairs=pairs, record=self._data_record)
 
     def generate(
         self,

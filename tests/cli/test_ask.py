@@ -7,6 +7,8 @@ import pytest
 from glassformer.data.worlds import WorldConfig
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.experiment import train
+from glassformer.foundation.errors import UsageError
+from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
 
 WORLD = {
@@ -68,6 +70,14 @@ def test_abstaining_by_the_rule_of_the_evaluation(cli, world_run, monkeypatch):
     assert one["score"] == pytest.approx(many["answers"][0]["score"], abs=1e-3)  # alone as among others
 
 
+def test_predictions_of_an_evaluation_say_what_is_true(cli, world_run, tmp_path):
+    written = tmp_path / "answers.tsv"
+    assert cli("evaluate", world_run, "--predictions", written).code == 0
+    header, *rows = [line.split("\t") for line in written.read_text().splitlines()]
+    assert header == ["question", "answer", "confidence", "truth"]
+    assert all(row[-1] for row in rows)
+
+
 def test_evaluate_counts_answers_and_records_openings(cli, world_run):
     found = cli("evaluate", world_run, "--split", "test", "--json").json
     assert found["metrics"]["exact_match"]["n"] == 6
@@ -107,7 +117,7 @@ def test_a_run_that_answers_nothing_says_so(cli, trained):
 
 def test_a_second_text_where_none_is_read(cli, world_run, tmp_path):
     answer = cli("ask", world_run, "Who?", "--pair", "Someone.")
-    assert (answer.code, answer.sentence) == (2, "Error: This run reads one question; leave --pair out.")
+    assert (answer.code, answer.sentence) == (2, "Error: This run answers questions, and reads one text; leave --pair out.")
     answer = cli("ask", world_run, "--questions", tmp_path / "many.tsv", "--pair", "Someone.")
     assert answer.code == 2
     assert answer.sentence.endswith("many.tsv has the second texts itself; drop --pair.")
@@ -116,6 +126,19 @@ def test_a_second_text_where_none_is_read(cli, world_run, tmp_path):
 def test_a_question_or_a_file(cli, world_run, tmp_path):
     assert "Give a QUESTION" in cli("ask", world_run).sentence
     assert "not both" in cli("ask", world_run, "x?", "--questions", tmp_path / "q.tsv").sentence
+
+
+def test_what_is_not_said_has_no_alternatives(cli, world_run):
+    said = cli("ask", world_run, "Where was Mimo Dado born?", "--beams", 90, "--abstain-below", 1.0)
+    assert said.out.splitlines()[0].startswith("Where was Mimo Dado born? I don't know (")
+    assert "or:" not in said.out
+
+
+def test_what_python_gives_that_is_no_text(world_run):
+    run = load(world_run)
+    for given, rule in ((5, "and not 5"), ({"a": 1}, "and not {"), ([5], "5 is int"), (None, "and not None")):
+        with pytest.raises(UsageError, match=rule):
+            run.ask(given)
 
 
 def test_a_recipe_is_shown_by_its_rows(cli, tmp_path):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from glassformer.cli.train import _way_to_talk
 from glassformer.foundation.runtime import bf16_works
+from glassformer.objectives.base import OBJECTIVES
 from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -18,6 +22,15 @@ def test_a_run(cli, tiny_file, tmp_path) -> None:
     assert second.startswith("Validation loss ")
     assert second.endswith(" nats per token at step 6.")
     assert "Next: glassformer evaluate" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("objective", "causal", "next_word"),
+    [("next-token", True, "generate RUN"), ("answers", True, "ask RUN QUESTION"), ("masked", False, "look RUN TEXT")],
+)
+def test_the_next_command_fits_the_objective(objective: str, causal: bool, next_word: str) -> None:
+    recipe = SimpleNamespace(objective=OBJECTIVES.parse(objective), model=SimpleNamespace(causal=causal))
+    assert _way_to_talk(SimpleNamespace(recipe=recipe), "RUN") == next_word
 
 
 def test_as_json(cli, tiny_file, tmp_path) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import UNLABELLED, Labels, labelled_texts, load_labels, texts_given
+from glassformer.data.labels import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError
 
 
 def files(folder: Path, train: str, **more: str) -> DataConfig:
@@ -96,27 +96,6 @@ def test_a_set_without_labels(tmp_path: Path) -> None:
         Labels(DataConfig(set="docstrings"))
 
 
-def test_texts_to_ask_about() -> None:
-    texts = labelled_texts("asked", ["a film"], ["bad", "good"])
-    assert texts.labels.tolist() == [UNLABELLED]
-    with pytest.raises(DataError, match="The text is empty"):
-        labelled_texts("asked", [" "], ["bad", "good"])
-
-
-def test_a_run_of_pairs_says_what_takes_a_pair(tmp_path: Path) -> None:
-    """Looks, single texts of an evaluation and the page give one text; what is said must be there to do."""
-    (tmp_path / "p.tsv").write_text("label\ttext\tother\n" + "good\ta\tb\nbad\tc\td\n" * 9, encoding="utf-8")
-    record = Labels(DataConfig(path=str(tmp_path / "p.tsv"), pair_column="other")).record
-    tokenizer = TOKENIZERS.parse("char").train(lambda: ["abcd"])
-    assert texts_given(tokenizer, "a", pairs=["b"], record=record).pairs == ("b",)
-    with pytest.raises(
-        UsageError, match=r"`glassformer ask RUN TEXT --pair TEXT` reads two.*evaluate --data FILE.*look.*the page"
-    ):
-        texts_given(tokenizer, "a", record=record)
-    with pytest.raises(UsageError, match="This run reads one text; leave --pair out"):
-        texts_given(tokenizer, "a", pairs=["b"], record={**record, "reading": {"pair_column": None}})
-
-
 def test_a_file_of_a_users_own_is_read_in_the_same_way(tmp_path: Path) -> None:
     labels = Labels(files(tmp_path, TRAIN))
     own = tmp_path / "own.txt"
@@ -161,3 +140,14 @@ def test_a_tokenizer_is_learned_once_from_the_same_texts(tmp_path: Path, monkeyp
     assert len(learned) == 3
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "path.txt"))  # no folder can be made there
     assert settings(files(tmp_path, TRAIN)) == plain
+
+
+def test_a_label_that_is_only_held_out_is_told(tmp_path: Path) -> None:
+    data = files(tmp_path, TRAIN + "rare one alone\n")
+    told = []
+    for seed in range(40):
+        labels = Labels(data.model_copy(update={"split": data.split.model_copy(update={"seed": seed})}))
+        lost = not labels.split("train").counts[list(labels.label_names).index("rare")]
+        assert any("No text to train on has the label rare" in note for note in labels.notes) == lost
+        told.append(lost)
+    assert 0 < sum(told) < 40

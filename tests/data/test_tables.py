@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data.readers import Limits
-from glassformer.data.tables import rows
+from glassformer.data.tables import cells, rows
 from glassformer.foundation.errors import DataError
 
 
@@ -28,12 +28,14 @@ class TestJsonl:
             ("{oops}", "line 2: is not JSON"),
             ("[1]", "line 2: is JSON but not an object"),
             ('{"body": "x"}', "line 2: there is no column 'text'. The columns are: body"),
-            ('{"text": 5}', "the value of 'text' is int, not text"),
+            ('{"text": 5}', "the value of 'text' is a number, not text; put it in quotes"),
+            ('{"text": null}', "the value of 'text' is null, not text; fill it in or remove the row"),
+            ('{"text": 1.5}', "is a number, not text; put it in quotes"),
             ('{"text": "a", "text": "b"}', "the key 'text' is given twice"),
             ('{"text": "a\\u0000"}', "NUL or half a character"),
             ('{"text": "a\\ud800"}', "NUL or half a character"),
             ('{"text": ' + "[" * 100_000 + "}", "nested too deeply"),
-            ('{"text": ' + "9" * 5000 + "}", "is not JSON|is int"),
+            ('{"text": ' + "9" * 5000 + "}", "is not JSON|is a number"),
         ],
     )
     def test_a_bad_line_is_named(self, tmp_path: Path, line: str, said: str) -> None:
@@ -111,6 +113,11 @@ class TestTsv:
         assert list(rows(file, "tsv", 2)) == [(1, "one"), (2, "two")]
         with pytest.raises(DataError, match=r"there is no column 3. The columns are: 1, 2"):
             list(rows(file, "tsv", 3))
+
+    def test_numbers_beside_names_are_refused(self, tmp_path: Path) -> None:
+        file = write(tmp_path, "text\tlabel\none\t1\n")
+        with pytest.raises(DataError, match=r"data.text_column=1 is a number.* data.label_column is the name 'label'; give"):
+            list(cells(file, "tsv", {"text_column": 1, "label_column": None}))
 
     def test_without_a_header_the_sentence_says_how(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="a number, counted from 1, when the file has no header"):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from glassformer.data.labels import LabelledTexts
-from glassformer.evaluation.labels import collapsed_since, collapsed_to, confusion, label_outcomes, macro_f1
+from glassformer.evaluation.labels import LABEL_METRICS, collapsed_since, collapsed_to, confusion, label_outcomes, macro_f1
+from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import DataError
 
 NAMES = ("no", "so", "yes")
@@ -42,6 +43,11 @@ def test_macro_f1_is_scikit_learns() -> None:
     rng = np.random.default_rng(3)
     true, predicted = rng.integers(0, 3, 50), rng.integers(0, 3, 50)
     assert macro_f1(confusion(true, predicted, 3)) == pytest.approx(metrics.f1_score(true, predicted, average="macro"))
+    assert macro_f1(confusion(true, predicted, 5)) == pytest.approx(metrics.f1_score(true, predicted, average="macro"))
+
+
+def test_macro_f1_leaves_out_a_class_that_is_nowhere() -> None:
+    assert macro_f1(np.array([[3, 0, 0], [0, 0, 0], [0, 0, 2]])) == 1.0
 
 
 def test_unseen_texts_have_a_figure_of_their_own() -> None:
@@ -65,10 +71,21 @@ def test_collapsed_since_which_epoch() -> None:
     assert collapsed_since(records, 10.0) == "All predictions are class 1 since epoch 3: collapsed."
     assert collapsed_since(records[:3], 10.0) is None
     assert collapsed_since([], 10.0) is None
-    assert collapsed_to(np.array([1, 1])) == {"collapsed_to": 1.0}
-    assert collapsed_to(np.array([1, 0])) == {}
+    assert collapsed_to(np.array([1, 1]), np.array([1, 0])) == {"collapsed_to": 1.0}
+    assert collapsed_to(np.array([1, 0]), np.array([1, 0])) == {}
+    assert collapsed_to(np.array([1, 1]), np.array([1, 1])) == {}  # every text is of that class: nothing can be told
 
 
 def test_texts_without_labels_cannot_be_measured() -> None:
     with pytest.raises(DataError, match="have no labels"):
         label_outcomes(logs([0]), items([-1]))
+
+
+def test_the_majority_class_is_not_hidden_behind_a_better_baseline() -> None:
+    """A collapsed classifier is told that it equals the majority class, also where a bag of words is far better."""
+    asked = items([0, 1, 1, 2] * 5)
+    model, bag = label_outcomes(logs([1, 1, 1, 1] * 5), asked), label_outcomes(logs([0, 1, 1, 2] * 5), asked)
+    beside = {"majority": model, "bag of words": bag}
+    notes = Evaluation.of("validation", model, beside, metrics=LABEL_METRICS, trivial=["majority"]).notes
+    assert notes[0].startswith("The model is not better than the majority baseline")
+    assert notes[1].startswith("The model is not better than the bag of words baseline")

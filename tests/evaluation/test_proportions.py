@@ -36,3 +36,8 @@ def test_two_checkpoints_by_hand():
     found = TwoCheckpoints.of(np.array([1, 1, 1, 0, 0.0]), np.array([1, 0, 0, 1, 0.0]))
     assert found.to_dict() == {"both": 1, "only_first": 2, "only_second": 1, "neither": 1, "p": mcnemar_mid_p(2, 1)}
     assert "only the second on 1" in str(found)
+
+
+def test_none_and_all_have_exact_ends() -> None:
+    for items in range(1, 200):
+        assert (wilson(0, items).low, wilson(items, items).high) == (0.0, 1.0)

@@ -15,10 +15,11 @@ from glassformer.data.config import DataConfig
 from glassformer.data.labels import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.evaluation.tools import EvaluationTools
-from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.objectives.labels import LabelsConfig, as_batch, label_scores
+from glassformer.run import load
 from glassformer.verify_resume import verify_resume
 
 MODEL = {"width": 12, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": {"kind": "classifier", "hidden": [7]}}
@@ -102,6 +103,20 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     own = tmp_path / "own.txt"
     own.write_text("dog bark bark\n", encoding="utf-8")
     assert run.evaluate(data=own).metrics["accuracy"].n == 1
+    with pytest.raises(UsageError, match="this run gives labels; give --abstain-below"):
+        run.ask("dog bark", abstain=True)
+
+
+def test_texts_that_are_cut_are_told_wherever_they_are_read(table: Path, tmp_path: Path) -> None:
+    told = Told()
+    run = gf.train(recipe(table, training={"steps": 1, "batch_size": 2}), out=tmp_path / "run", watch=told)
+    own = tmp_path / "own.txt"
+    own.write_text("dog bark bark\ncat " + "purr " * 30 + "\n", encoding="utf-8")
+    cut = "1 of 2 texts (50.0%) are longer than 9 tokens and were cut"
+    assert any(cut in note for note in run.evaluate(data=own).notes)
+    again = load(run.folder, watch=told)
+    again.ask(again.questions(own))
+    assert any(cut in sentence for sentence in told.sentences)
 
 
 class Told:
@@ -162,6 +177,8 @@ def test_a_batch_is_shown_with_its_padding(table: Path) -> None:
     lines = LabelsConfig().show(batches.batch(0), data.tokenizer)
     assert len(lines) == 3
     assert all("of padding" in line for line in lines)
+    fewer = LabelsConfig().batches(data, context=9, batch_size=250, seed=1)  # type: ignore[arg-type]
+    assert "only fills the batch, not counted" in LabelsConfig().show(fewer.batch(0), data.tokenizer)[-1]
     assert as_batch(batches.groups.batch(0)).shapes == batches.batch(0).shapes
 
 

@@ -51,6 +51,14 @@ class TestTuning:
         assert executor.done == []
         assert again.to_dict() == study.to_dict()
 
+    def test_a_search_without_changes_measures_what_it_found(self, conduct):
+        study, executor, _ = conduct(self.loss, changes=[], tune=GRID)
+        assert study.book.variants["base"].tuned == {"training.lr": 0.1}
+        assert len([label for label in executor.done if "grid" in label]) == 4
+        assert len(executor.done) == 4 + 1 + 6  # the grid, what is known of the variant, six seeds of the best setting
+        assert words(study) == {}
+        study.write()
+
     def test_a_setting_that_fails_is_not_chosen(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> Any:
             if recipe["training"]["lr"] == 0.1:
@@ -61,7 +69,7 @@ class TestTuning:
         assert {facts.tuned["training.lr"] for facts in study.book.variants.values()} == {0.01}
 
     def test_no_setting_that_works(self, conduct):
-        with pytest.raises(RunError, match="base has no setting of its grid that trained without failing"):
+        with pytest.raises(RunError, match="base has no setting of its grid without a problem"):
             conduct(lambda *_: {"status": "failed", "reason": "x"}, "alibi", tune=GRID)
 
 

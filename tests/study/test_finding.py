@@ -32,6 +32,13 @@ class TestPlans:
         assert plan.base["model"] == recipe["model"]
         assert resolve({})["model"]["width"] == 12
 
+    def test_a_search_needs_no_changes(self, recipe, tmp_path):
+        (tmp_path / "base.yaml").write_text(dump_yaml(recipe))
+        searched = {"base": "base.yaml", "tune": {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 4}}
+        (tmp_path / "plan.yaml").write_text(dump_yaml(searched))
+        plan, _, notes = find_plan(tmp_path / "plan.yaml", None, cross=False, set={})
+        assert (plan.variants, notes) == (["base"], [])
+
     def test_a_built_in_recipe_keeps_its_name_and_a_built_in_study_has_one(self):
         plan, _, _ = find_plan("docstrings-char", {"model.positions": ["alibi"]}, cross=False, set={})
         assert plan.base == "docstrings-char"

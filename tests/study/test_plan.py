@@ -216,7 +216,7 @@ class TestSeedsAndLooks:
             ({"seeds": 9, "max_seeds": 8}, "max_seeds=8 must be the last look"),
             ({"margin": 0.0}, "margin=0.0 is not accepted"),
             ({"alpha": 0.9}, "alpha=0.9 is not accepted"),
-            ({"changes": []}, "changes="),
+            ({"changes": []}, "changes: there is none, and no tune"),
             ({"changes": [{"name": "a", "set": {}}]}, "changes.0.set="),
             ({"changes": [{"name": "a", "sett": {"model.width": 3}}]}, "There is no key 'changes.0.sett'. Did you mean 'set'"),
             ({"changes": ["alibi"]}, "changes.0 must be a mapping"),

@@ -59,7 +59,7 @@ def command(
         return
     for one in answers if predictions is None else []:
         out().print(f"{one.question} {one}", markup=False)
-        for text, confidence in one.alternatives:
+        for text, confidence in () if one.abstained else one.alternatives:
             out().print(f"    or: {text} ({confidence:.0%})", markup=False)
     if found := _right(items, answers):
         say(f"{found['right']} of {found['answered']} answers given are right; {found['abstained']} were not given.")

@@ -77,8 +77,16 @@ def _print_result(run: Run) -> None:
     if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
-    words, talk = shlex.quote(str(run.folder)) + plugin_flags(), "generate" if run.recipe.model.causal else "ask"
-    say(f"Next: glassformer evaluate {words}   glassformer {talk} {words}   glassformer report {words}")
+    words = shlex.quote(str(run.folder)) + plugin_flags()
+    say(f"Next: glassformer evaluate {words}   glassformer {_way_to_talk(run, words)}   glassformer report {words}")
+
+
+def _way_to_talk(run: Any, words: str) -> str:
+    """The verb by which this run says something: an answer or a label, a text, or what it is inside."""
+    asked = {"labels": "TEXT", "questions": "QUESTION"}[run.recipe.objective.asked]
+    if run.recipe.objective.answers_questions:
+        return f"ask {words} {asked}"
+    return f"generate {words}" if run.recipe.model.causal else f"look {words} TEXT"
 
 
 def _print_timing(timing: dict[str, Any]) -> None:

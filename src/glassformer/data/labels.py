@@ -15,17 +15,18 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.cache import kept_folder
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, FormatKind
 from glassformer.data.corpus import Skipped, Source, format_by_name, read
 from glassformer.data.label_rows import rows_of
 from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_rows
 from glassformer.data.prepare import plugins_of
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
 from glassformer.data.splits import PARTS, draw_parts
+from glassformer.data.tables import cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName
 
 UNLABELLED = -1
 COLUMNS = ("format", "text_column", "pair_column", "label_column")
@@ -213,12 +214,18 @@ class Labels:
 
     def file(self, path: str | Path, *, labelled: bool = True) -> LabelledTexts:
         """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
-        return self._read(str(path), _source_like(self._parts.train, path, self._data, labelled=labelled))
+        return self._read(str(path), source_like(self._parts.train, path, self._data, labelled=labelled))
 
     @property
     def notes(self) -> list[str]:
         """What a person should know: the balance of every split that is open, repeated texts, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
+        for name, count in zip(self.label_names, self._splits["train"].counts):
+            if not count:
+                found.append(
+                    f"No text to train on has the label {name}: all of them are held out, so it cannot be learned; give more "
+                    "such texts, or another data.split.seed."
+                )
         for name, split in self._splits.items():
             again = 0 if split.seen is None else int(split.seen.sum())
             if again:
@@ -280,39 +287,17 @@ def texts_of_file(
     tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
 ) -> LabelledTexts:
     """A user's file, with the labels that the run's record names; with the training texts, it is known which were seen."""
-    known = _of_labels(record)
+    known = of_labels(record)
     try:
         return Labels(reading, expect=known).file(path)
     except DataError:
         if known is None or find_or_none(reading) is not None:
             raise
     like = LabelSource("", (), **{key: known["reading"][key] for key in COLUMNS})
-    rows = list(read_rows(_source_like(like, path, reading)))
+    rows = list(read_rows(source_like(like, path, reading)))
     if not rows:
         raise DataError("there are no rows in it; give at least one labelled text.", file=path)
     return texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
-
-
-def texts_to_ask(
-    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
-) -> LabelledTexts:
-    """A file of texts with or without labels: a table with the recipe's columns, or plain text with one text on each line."""
-    known = _of_labels(record) or {}
-    names = tuple(known.get("labels", {}).values())
-    like = LabelSource("", (), **{key: known.get("reading", {}).get(key, getattr(reading, key)) for key in COLUMNS})
-    source = _source_like(like, path, reading, labelled=False)
-    if format_by_name(source.files[0]) == "text" and like.pair_column is None:
-        lines = [document.text.strip() for document in read(source_at(str(path), DataConfig(path=str(path), document="line")))]
-        return labelled_texts(Path(path).name, lines, names)
-    try:
-        return texts_of_file(tokenizer, path, reading, record=record)
-    except DataError as error:
-        if "data.label_column" not in str(error):
-            raise
-    rows = list(read_rows(source))
-    if not rows:
-        raise DataError("there are no rows in it; give at least one text.", file=path)
-    return texts_of_rows(str(path), rows, list(known.get("labels", {})), names)
 
 
 def find_or_none(reading: DataConfig) -> LabelParts | None:
@@ -323,19 +308,20 @@ def find_or_none(reading: DataConfig) -> LabelParts | None:
         return None
 
 
-def _of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The labelled part in the record of a run's data."""
     if record is None or "labels" in record:
         return record
     return (record.get("parts") or {}).get("labels")
 
 
-def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
-    """Files at ``path`` with the columns of ``like``; a file of another kind has columns of the usual names."""
+def source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
+    """Files at ``path`` with the columns of ``like``; a file of another kind may have columns of the usual names instead."""
     files = source_at(str(path), reading).files
     columns = {key: getattr(like, key) for key in COLUMNS}
     kind = format_by_name(files[0])
-    if kind != "text" and kind != (like.format or (format_by_name(like.files[0]) if like.files else kind)):
+    known = like.format or (format_by_name(like.files[0]) if like.files else None)
+    if kind not in ("text", known) and not _has_columns(files[0], kind, like):
         columns = {
             "format": kind,
             "text_column": None,
@@ -345,36 +331,13 @@ def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, la
     return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
 
 
-def texts_given(
-    tokenizer: Tokenizer,
-    texts: str | Sequence[str],
-    *,
-    pairs: Sequence[str] | None = None,
-    record: Mapping[str, Any] | None = None,
-) -> LabelledTexts:
-    """Texts to ask about."""
-    known = _of_labels(record) or {}
-    names = tuple(known.get("labels", {}).values())
-    reads_pairs = known.get("reading", {}).get("pair_column") is not None
-    if known and reads_pairs != (pairs is not None):
-        raise UsageError(
-            "This run reads pairs of texts, and one text is given: `glassformer ask RUN TEXT --pair TEXT` reads two, and "
-            "evaluate --data FILE a table of pairs; look, evaluate --text and the page read single texts only."
-            if reads_pairs
-            else "This run reads one text; leave --pair out."
-        )
-    return labelled_texts("text", [texts] if isinstance(texts, str) else texts, names, pairs)
-
-
-def labelled_texts(
-    name: str, texts: Sequence[str], label_names: Sequence[str], pairs: Sequence[str] | None = None
-) -> LabelledTexts:
-    """Texts given as such, without labels: what a person asks about."""
-    if not texts or not all(text.strip() for text in (*texts, *(pairs or ()))):
-        raise DataError("The text is empty; give at least one word.")
-    ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
-    labels = np.full(len(texts), UNLABELLED)
-    return LabelledTexts(name, tuple(texts), None if pairs is None else tuple(pairs), labels, ids, tuple(label_names))
+def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
+    """Whether the texts of a file stand in columns with the names that ``like`` has."""
+    wanted = {key: getattr(like, key) for key in ("text_column", "pair_column") if key == "text_column" or getattr(like, key)}
+    try:
+        return not any(isinstance(column, int) for column in wanted.values()) and any(True for _ in cells(file, kind, wanted))
+    except DataError:
+        return False
 
 
 def texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: Sequence[str]) -> LabelledTexts:

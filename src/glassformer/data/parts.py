@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import load_labels, texts_given, texts_of_file, texts_to_ask
+from glassformer.data.label_texts import texts_given, texts_to_ask
+from glassformer.data.labels import load_labels, texts_of_file
 from glassformer.data.prepare import Report, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.questions import prepare_questions, questions_of_file, questions_of_texts
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig

@@ -174,17 +174,14 @@ def questions_of_file(
 
 
 def questions_of_texts(
-    tokenizer: Tokenizer,
-    texts: str | Sequence[str],
-    *,
-    pairs: Sequence[str] | None = None,
-    name: str = "text",
-    record: Any = None,
+    tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
 ) -> Questions:
-    """Questions given as such, without answers."""
-    if pairs is not None:
-        raise UsageError("This run reads one question; leave --pair out.")
+    """Questions given as such, without answers. ``pairs`` are for runs that label two texts, and refused here."""
     given = [texts] if isinstance(texts, str) else list(texts)
+    if pairs is not None:
+        raise UsageError("This run answers questions, and reads one text; leave --pair out.")
+    if odd := [text for text in given if not isinstance(text, str)]:
+        raise UsageError(f"A question is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.")
     if not given or not all(text.strip() for text in given):
         raise DataError("The question is empty; give at least one word.")
     lines = tuple(range(1, len(given) + 1))

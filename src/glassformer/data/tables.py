@@ -25,6 +25,14 @@ DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label"}
 """The name a column has when the recipe says nothing, by the key that would say it."""
 
 _LABEL_TEXT = ["label", "text"]
+_JSON_WORDS = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def rows(
@@ -90,7 +98,9 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
     if key == "label_column" and isinstance(value, bool | int):
         return str(value).lower()
     if not isinstance(value, str):
-        raise DataError(f"the value of {column!r} is {type(value).__name__}, not text.", file=file, line=number)
+        remedy = "fill it in or remove the row" if value is None else "put it in quotes"
+        rule = f"the value of {column!r} is {_JSON_WORDS[type(value)]}, not text; {remedy}."
+        raise DataError(rule, file=file, line=number)
     return _clean(value, file, number)
 
 
@@ -132,12 +142,25 @@ def _table(
         first = not width
         if first:
             header = _LABEL_TEXT if kind == "label-text" else found
+            _require_one_way(columns, file)
             places, width = [_place(header, key, column, file, number) for key, column in columns.items()], len(found)
         if len(found) != width:
             rule = f"the row has {len(found)} columns, but the first row has {width}; mend or remove it."
             refuse(DataError(rule, file=file, line=number))
         elif not first or kind == "label-text" or any(isinstance(column, int) for column in columns.values()):
             yield number, tuple(found[place] for place in places)
+
+
+def _require_one_way(columns: Mapping[str, Column], file: Path) -> None:
+    """Refuses names beside numbers: the first row would be a header for one column and a row of data for the other."""
+    number = next((key for key, column in columns.items() if isinstance(column, int)), None)
+    name = next((key for key, column in columns.items() if not isinstance(column, int)), None)
+    if number is not None and name is not None:
+        raise DataError(
+            f"data.{number}={columns[number]} is a number, as in a file without a header, but data.{name} is the name "
+            f"{columns[name]!r}; give numbers for all columns, or names.",
+            file=file,
+        )
 
 
 def _place(first: list[str], key: str, column: Column, file: Path, number: int) -> int:

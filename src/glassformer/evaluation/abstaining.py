@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer.evaluation.coverage import threshold_for
 from glassformer.evaluation.ranking import fit_logistic
+from glassformer.foundation.errors import UsageError
 
 
 @final
@@ -55,6 +56,16 @@ class AbstainRule:
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in document.items()}
         return cls(**values)
+
+
+def require_rule(rule: AbstainRule | None, run: object) -> AbstainRule:
+    """The rule of a run's evaluation, or a sentence where it fitted none."""
+    if rule is None:
+        raise UsageError(
+            f"{run} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "
+            "--abstain-below P."
+        )
+    return rule
 
 
 def rule_of(details: Mapping[str, Any]) -> AbstainRule | None:

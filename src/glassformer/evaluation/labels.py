@@ -55,7 +55,7 @@ def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Ou
         "by_label": by_label(confusion_CC, items.label_names),
         "calibration": calibrated,
     }
-    notes = [note for note in (collapse_note(predicted_N, items.label_names), _memory_note(right_N, items)) if note]
+    notes = [note for note in (collapse_note(predicted_N, items.label_names, labels_N), _memory_note(right_N, items)) if note]
     return Outcomes(
         units={"accuracy": Units(right_N, ones_N), "loss": Units(nats_N, ones_N)},
         figures=figures,
@@ -75,9 +75,10 @@ def confusion(labels_N: np.ndarray, predicted_N: np.ndarray, classes: int) -> np
 
 
 def macro_f1(confusion_CC: np.ndarray) -> float:
-    """The mean over classes of 2 right / (true + predicted); a class that is neither true nor predicted counts as 0."""
+    """The mean of 2 right / (true + predicted) over the classes that are true or predicted at all, as scikit-learn has it."""
     right, true, predicted = np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0)
-    return float((2 * right / np.maximum(true + predicted, 1)).mean())
+    there = true + predicted > 0
+    return float((2 * right[there] / (true + predicted)[there]).mean())
 
 
 def by_label(confusion_CC: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -95,9 +96,9 @@ def by_label(confusion_CC: np.ndarray, names: Sequence[str]) -> list[dict[str, A
     ]
 
 
-def collapse_note(predicted_N: np.ndarray, names: Sequence[str]) -> str | None:
-    """A sentence when every prediction is the same class, although there are several."""
-    if len(predicted_N) < 2 or len(np.unique(predicted_N)) > 1:
+def collapse_note(predicted_N: np.ndarray, names: Sequence[str], labels_N: np.ndarray) -> str | None:
+    """A sentence when every prediction is the same class, and not just because every text is of that class."""
+    if not collapsed_to(predicted_N, labels_N):
         return None
     return (
         f"All {len(predicted_N):,} predictions are {names[int(predicted_N[0])]}: the classifier has collapsed to one class and "
@@ -119,10 +120,11 @@ def collapsed_since(records: Sequence[Mapping[str, Any]], steps_per_epoch: float
     return f"All predictions are class {label} since epoch {since / steps_per_epoch:.3g}: collapsed."
 
 
-def collapsed_to(predicted_N: np.ndarray) -> dict[str, float]:
-    """The one class that is predicted for all texts, where it is one."""
+def collapsed_to(predicted_N: np.ndarray, labels_N: np.ndarray) -> dict[str, float]:
+    """The one class that is predicted for all texts, where it is one and some text is of another."""
     found = np.unique(predicted_N)
-    return {COLLAPSED_TO: float(found[0])} if len(found) == 1 and len(predicted_N) > 1 else {}
+    collapsed = len(found) == 1 and len(predicted_N) > 1 and bool((labels_N != found[0]).any())
+    return {COLLAPSED_TO: float(found[0])} if collapsed else {}
 
 
 def _unseen(right_N: np.ndarray, items: LabelledTexts) -> dict[str, Estimate]:

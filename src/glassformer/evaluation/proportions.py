@@ -27,7 +27,9 @@ def wilson(right: int, items: int, confidence: float = 0.95) -> Estimate:
     share = right / items
     centre = (share + z2 / (2 * items)) / (1 + z2 / items)
     half = math.sqrt(z2 * (share * (1 - share) / items + z2 / (4 * items**2))) / (1 + z2 / items)
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half), items)
+    low = 0.0 if right == 0 else max(0.0, centre - half)  # exactly: rounding gave 0.9999999999999999 for all of 52
+    high = 1.0 if right == items else min(1.0, centre + half)
+    return Estimate(share, low, high, items)
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,13 @@ class Evaluation:
         tainted: str | None = None,
         notes: Sequence[str] = (),
     ) -> Self:
-        """The figures of a model beside those of the baselines; the notes begin with what must be known to read them."""
+        """The figures of a model beside those of the baselines; the notes begin with what must be known to read them.
+
+        Trivial baselines are compared with by themselves: one that has the text, say, must not hide that nothing was learned.
+        """
         judged = next((metric for metric in metrics if metric.name in outcomes.units), None)
-        compared = None if judged is None else not_better_than_baseline(outcomes, baselines, judged)
+        hurdles = [{name: one for name, one in baselines.items() if (name in trivial) == low} for low in (True, False)]
+        compared = [] if judged is None else [not_better_than_baseline(outcomes, some, judged) for some in hurdles]
         return cls(
             name=name,
             metrics=dict(outcomes.figures),
@@ -90,7 +94,7 @@ class Evaluation:
             described=tuple(metrics),
             trivial=tuple(trivial),
             tainted=tainted,
-            notes=(*([] if compared is None else [compared]), *outcomes.notes, *notes),
+            notes=(*(sentence for sentence in compared if sentence), *outcomes.notes, *notes),
             details=outcomes.details,
             units=outcomes.units,
             outcomes=outcomes,

@@ -125,7 +125,8 @@ class AnswersConfig(ObjectiveConfig):
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         answers = answer_questions(network, tools.tokenizer, items)
-        return [{"question": one.question, "answer": one.answer, "confidence": one.confidence} for one in answers]
+        rows = [{"question": one.question, "answer": one.answer, "confidence": one.confidence} for one in answers]
+        return rows if items.answers is None else [row | {"truth": told} for row, told in zip(rows, items.answers)]
 
     def ask(
         self,

@@ -109,12 +109,22 @@ class ObjectiveConfig(VariantConfig):
         """One plain mapping for each item: what the network says about it."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
 
+    @property
+    def answers_questions(self) -> bool:
+        """Whether ``ask`` has something to say."""
+        return type(self).ask is not ObjectiveConfig.ask
+
     def require_answers(self) -> None:
         """Refuses, in one sentence, when this objective answers no questions."""
-        if type(self).ask is ObjectiveConfig.ask:
+        if not self.answers_questions:
             raise UsageError(
-                f"objective={self.kind} answers no questions; ask a run whose objective is answers or a mixture with it."
+                f"objective={self.kind} answers no questions; ask a run whose objective is labels, answers or a mixture with "
+                "it."
             )
+
+    def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
+        """What should be known of these items before they are asked, for example how many are cut; None: nothing."""
+        return None
 
     def ask(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -58,7 +59,9 @@ class LabelsConfig(ObjectiveConfig):
         )
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        return label_outcomes(log_probabilities(network, items, tools), items)
+        texts = encode_texts(tools.tokenizer, items, tools.context)
+        outcomes, note = label_outcomes(_log_probabilities(network, texts, tools), items), texts.note()
+        return outcomes if note is None else replace(outcomes, notes=(*outcomes.notes, note))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """Accuracy and loss; and the class, where all predictions are one."""
@@ -66,7 +69,7 @@ class LabelsConfig(ObjectiveConfig):
         predicted_N = found_NC.argmax(axis=1)
         accuracy = float((predicted_N == items.labels).mean())
         loss = float(-found_NC[np.arange(len(items)), items.labels].mean())
-        return {"accuracy": accuracy, "loss": loss, **collapsed_to(predicted_N)}
+        return {"accuracy": accuracy, "loss": loss, **collapsed_to(predicted_N, items.labels)}
 
     def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
         return collapsed_since(records, steps_per_epoch)
@@ -86,6 +89,9 @@ class LabelsConfig(ObjectiveConfig):
             row |= {"predicted": names[best], "confidence": float(row_C[best])}
             rows.append(row | {f"p({name})": float(p) for name, p in zip(names, row_C)})
         return rows
+
+    def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
+        return encode_texts(tools.tokenizer, items, tools.context).note()
 
     def ask(
         self,
@@ -131,8 +137,9 @@ class LabelsConfig(ObjectiveConfig):
         for row in range(batch.rows):
             seen = int((~batch["hidden"][row]).sum())
             text = tokenizer.decode(batch["ids"][row, :seen].tolist())
-            padding = batch["ids"].shape[1] - seen
-            lines.append(f"label {int(batch['labels'][row])}, {seen} tokens and {padding} of padding: {text!r}")
+            padding, label = batch["ids"].shape[1] - seen, int(batch["labels"][row])
+            what = "only fills the batch, not counted" if label == IGNORED else f"label {label}"
+            lines.append(f"{what}, {seen} tokens and {padding} of padding: {text!r}")
         return lines
 
 
@@ -181,10 +188,13 @@ def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None)
     return scores
 
 
-@torch.no_grad()
 def log_probabilities(network: Network, items: LabelledTexts, tools: EvaluationTools) -> np.ndarray:
     """float64 [N, C]: the network's log probabilities of the labels, in evaluation mode."""
-    texts: EncodedTexts = encode_texts(tools.tokenizer, items, tools.context)
+    return _log_probabilities(network, encode_texts(tools.tokenizer, items, tools.context), tools)
+
+
+@torch.no_grad()
+def _log_probabilities(network: Network, texts: EncodedTexts, tools: EvaluationTools) -> np.ndarray:
     found: np.ndarray | None = None
     for at, scores_BC in _scored(network, texts, tools):
         if found is None:

@@ -158,6 +158,10 @@ class MixtureConfig(ObjectiveConfig):
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
 
+    @property
+    def answers_questions(self) -> bool:
+        return self.judge.answers_questions
+
     def require_answers(self) -> None:
         self.judge.require_answers()
 

@@ -97,7 +97,7 @@ def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
     if isinstance(source, StudyPlan):
         return source
     if isinstance(source, Mapping):
-        return StudyPlan.parse(source) if "changes" in source else None
+        return StudyPlan.parse(source) if _is_plan(source) else None
     if not isinstance(source, str | Path):
         return None
     path = Path(source)
@@ -115,9 +115,14 @@ def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
         return None
     if {"fingerprint", "plan"} <= {*values}:  # the plan of a study that was begun: to be run anew, or to be gone on with
         return StudyDirectory(path.parent).plan()
-    if "changes" not in values:
+    if not _is_plan(values):
         return None
     return StudyPlan.parse({**values, "base": _beside(values.get("base"), path)})
+
+
+def _is_plan(values: Mapping[str, Any]) -> bool:
+    """A recipe has neither changes nor a base; a plan may leave the changes out where it searches a grid."""
+    return "changes" in values or {"base", "tune"} <= {*values}
 
 
 def _yaml(path: Path) -> Any:

@@ -95,7 +95,8 @@ class StudyPlan(Config):
     """A recipe: a file, a built-in name, or its values."""
     set: dict[str, Any] = Field(default_factory=dict)
     """Dotted keys set in every variant, the baseline too."""
-    changes: Annotated[list[Change], BeforeValidator(_each_change)] = Field(min_length=1)
+    changes: Annotated[list[Change], BeforeValidator(_each_change)] = Field(default_factory=list)
+    """At least one, unless there is ``tune``: then the baseline's best setting is searched for, and measured."""
     seeds: int | None = None
     """8 when neither looks nor max_seeds are given."""
     looks: Annotated[tuple[int, ...], Strict(False)] = ()
@@ -131,8 +132,10 @@ class StudyPlan(Config):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
+        if not self.changes and self.tune is None:
+            raise ConfigError("changes: there is none, and no tune; give at least one change, or a grid to search.")
         self._check_seeds()
-        Looks(self.all_looks, self.alpha, len(self.changes))
+        Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
         if self.design == "bank" and len(self.bank) < 2:
             raise ConfigError(
                 f"design=bank sets changes against kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 of "
@@ -367,7 +370,7 @@ def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[
             kept.append(change)
         else:
             notes.append(f"{change.name} is left out: it is the same as {same_as}.")
-    if not kept:
+    if plan.changes and not kept:
         raise ConfigError(f"No change is left to compare: {' '.join(notes)} Vary a key to another value.")
     return plan.model_copy(update={"changes": kept}), notes
 

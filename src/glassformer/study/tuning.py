@@ -50,7 +50,10 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
             values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
             means[number] = sum(values) / len(values)
     if not means:
-        raise RunError(f"Tuning: {name} has no setting of its grid that trained without failing; change the grid.")
+        why = ", ".join(sorted({str(one.problem.value) for one in results if one.problem is not None}) or ["nothing measured"])
+        raise RunError(
+            f"Tuning: {name} has no setting of its grid without a problem ({why}); change the grid, or train longer."
+        )
     chosen = plan.judged.best(means)
     point = plan.tuning_points(name)[chosen]
     said = ", ".join(f"{key}={value}" for key, value in point.items())

@@ -163,7 +163,7 @@ def _too_little_text(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> lis
             f"The {plan.split} part is a single document or block, so nothing can be decided for other text, however many "
             "seeds there are; give more of it (data.validation or data.split)."
         ]
-    looks = Looks(plan.all_looks, plan.alpha, len(plan.changes))
+    looks = Looks(plan.all_looks, plan.alpha, max(1, len(plan.changes)))
     needed = items_needed(plan.same_within / BADLY_HURT, looks.same_threshold(len(looks.seeds) - 1))
     if units >= needed:
         return []

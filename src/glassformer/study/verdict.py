@@ -142,7 +142,7 @@ def decide(
 
     ``blocks``: the documents are consecutive stretches of one text. ``base_labels``: the baseline's seeds, if it has its own.
     """
-    seeds = max(rules.looks[-1], base.seeds, *(change.seeds for change in changes))
+    seeds = max([rules.looks[-1], base.seeds, *(change.seeds for change in changes)])
     analysis = Analysis(
         rules.metric,
         rules.margin,

@@ -38,6 +38,10 @@ class LoraConfig(TuningConfig):
         if not missing:
             return None
         there = sorted({name.rpartition(".")[2] for name in sizes.linear})
+        if not there:
+            return (
+                f"model.tuning=lora has nothing to tune: {type(encoder).__name__} has no linear maps (nn.Linear); choose full."
+            )
         return f"model.tuning.targets={missing[0]!r} is no linear map of {type(encoder).__name__}; it has: {', '.join(there)}."
 
     def apply(self, encoder: nn.Module, sizes: EncoderSizes, generator: torch.Generator) -> Reader:
