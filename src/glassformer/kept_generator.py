@@ -8,11 +8,10 @@ from typing import NamedTuple, final
 import torch
 
 from glassformer.check_fast_paths import require_generation_check
-from glassformer.foundation.config import Config
 from glassformer.foundation.progress import Watcher
 from glassformer.foundation.runtime import generation_precision
 from glassformer.model.kernels import read_triton_ahead
-from glassformer.model.network import Network
+from glassformer.model.network import Network, NetworkConfig
 from glassformer.runs.checkpoint import Checkpoint, sums_of
 from glassformer.runs.directory import RunDirectory
 
@@ -38,7 +37,7 @@ class KeptGenerator:
         read: Callable[[str | int], Checkpoint],
         build: Callable[[Checkpoint], Network],
         *,
-        config: Config,
+        config: NetworkConfig,
         vocabulary: int,
         watch: Watcher,
     ) -> Network:

@@ -38,7 +38,7 @@ from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.remembered_checks import trained_key
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named
+from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named, sums_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
