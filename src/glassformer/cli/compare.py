@@ -38,6 +38,9 @@ Match = Annotated[
     Literal["parameters", "flops"] | None, typer.Option("--match", help="Equal size, by the feed-forward's inner width.")
 ]
 Tune = Annotated[list[str] | None, typer.Option("--tune", metavar="KEY=A,B", help="A grid each variant may choose from first.")]
+TuneTries = Annotated[
+    int | None, typer.Option("--tune-tries", metavar="N", min=2, help="Draw N points of --tune at random; keys may be ranges.")
+]
 TuneSeeds = Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds of their own for --tune.")]
 BudgetHours = Annotated[float | None, typer.Option("--budget-hours", help="The most hours, all runs added up.")]
 On = Annotated[
@@ -87,6 +90,7 @@ def command(
     effect: Effect = None,
     match: Match = None,
     tune: Tune = None,
+    tune_tries: TuneTries = None,
     tune_seeds: TuneSeeds = 4,
     budget_hours: BudgetHours = None,
     on: On = "local",
@@ -120,7 +124,7 @@ def command(
         "margin": margin,
         "planned_effect": effect,
         "match": match,
-        "tune": _grid(tune, tune_seeds),
+        "tune": _grid(tune, tune_tries, tune_seeds),
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks or None,
         "out": out_,
@@ -204,8 +208,14 @@ def _numbers(text: str) -> list[int]:
         raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.") from None
 
 
-def _grid(texts: list[str] | None, seeds: int) -> dict[str, Any] | None:
-    """--tune options -> the plan's grid."""
+def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, Any] | None:
+    """--tune options -> the plan's grid; one value of the form {low: A, high: B} is a range."""
     from glassformer.study.plan import parse_vary
 
-    return {"grid": parse_vary(texts), "seeds": seeds} if texts else None
+    if not texts:
+        if tries is not None:
+            raise UsageError("--tune-tries draws points of --tune, and there is none; give --tune KEY=A,B too.")
+        return None
+    lists = parse_vary(texts)
+    ranges = {key: only for key, (only, *more) in lists.items() if not more and isinstance(only, dict) and "low" in only}
+    return {"grid": {**lists, **ranges}, "tries": tries, "seeds": seeds}

@@ -8,7 +8,6 @@ Knows no executor.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from glassformer.foundation.files import sha256_of_text
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.study.power import FEWEST_SEEDS, detectable
+from glassformer.study.search_space import Range, number_of_points, points_of
 from glassformer.study.sequential import ALPHA, USUAL_LOOKS, Looks
 from glassformer.study.verdict import DEFAULT_MARGIN, Rules
 
@@ -45,7 +45,7 @@ class Change(Config):
 
     name: str = Field(min_length=1)
     set: dict[str, Any] = Field(min_length=1)
-    tune: dict[str, list[Any]] = Field(default_factory=dict)
+    tune: dict[str, list[Any] | Range] = Field(default_factory=dict)
     """Values to choose from instead of the plan's ``tune.grid``: another range, never more tries."""
     exploratory: bool = False
 
@@ -66,9 +66,15 @@ def _each_change(values: Any) -> Any:
 
 
 class Tuning(Config):
-    """A small grid that every variant, the baseline too, may choose its settings from, on seeds of its own."""
+    """What every variant, the baseline too, may choose its settings from, on seeds of its own.
 
-    grid: dict[str, list[Any]] = Field(min_length=1)
+    A grid is tried whole; with ``tries``, so many points of it are drawn at random, and a key may have a range of values.
+    """
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"tries"})
+
+    grid: dict[str, list[Any] | Range] = Field(min_length=1)
+    tries: int | None = Field(default=None, ge=2)
     seeds: int = Field(default=4, ge=1)
     """With fewer than 4 the choice is mostly luck, which the interval then has to hold."""
 
@@ -76,13 +82,9 @@ class Tuning(Config):
     def _has_choices(self) -> Self:
         if "seed" in self.grid:
             raise ConfigError("tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.")
-        if grid_size(self.grid) < 2:
+        if number_of_points(self.grid, self.tries) < 2:
             raise ConfigError("tune.grid has one point only, so there is nothing to choose; give some key two values or more.")
         return self
-
-
-def grid_size(grid: Mapping[str, Sequence[Any]]) -> int:
-    return math.prod(len(values) for values in grid.values())
 
 
 class StudyPlan(Config):
@@ -152,10 +154,10 @@ class StudyPlan(Config):
             return
         for change in self.changes:
             grid = change.tune or self.tune.grid
-            if grid_size(grid) != grid_size(self.tune.grid):
+            own, theirs = (number_of_points(one, self.tune.tries) for one in (grid, self.tune.grid))
+            if own != theirs:
                 raise ConfigError(
-                    f"changes: {change.name!r} tries {grid_size(grid)} settings and the baseline {grid_size(self.tune.grid)}; "
-                    "give every variant equally many."
+                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give every variant equally many."
                 )
             taken = sorted(set(grid) & set(change.set))
             if taken:
@@ -256,11 +258,11 @@ class StudyPlan(Config):
         return trial.area == "trials" and trial.seed == first
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:
-        """The settings a variant may choose from: the product of its grid."""
+        """The settings a variant may choose from."""
         if self.tune is None:
             return []
         grid = next((change.tune for change in self.changes if change.name == variant and change.tune), self.tune.grid)
-        return [dict(zip(grid, chosen)) for chosen in itertools.product(*grid.values())]
+        return points_of(grid, self.tune.tries)
 
     def tuning_trials(self, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
         """Every variant at each point of its grid, on seeds that the comparison does not use."""

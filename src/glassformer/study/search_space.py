@@ -1,0 +1,76 @@
+"""What tuning may choose from -> its points: every combination of a grid, or some drawn at random from lists and ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from glassformer.foundation.config import Config, fingerprint
+from glassformer.foundation.errors import ConfigError
+
+
+class Range(Config):
+    """Values between two numbers, drawn by ``scale``; whole numbers where both ends are."""
+
+    low: int | float
+    high: int | float
+    scale: Literal["log", "linear"] = "log"
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        if not self.low < self.high:
+            raise ConfigError(f"low={self.low} must be below high={self.high}; swap them.")
+        if self.scale == "log" and not self.low > 0:
+            raise ConfigError(f"low={self.low} has no logarithm; give a number above 0, or scale: linear.")
+        return self
+
+    def draw(self, generator: np.random.Generator) -> int | float:
+        """Three digits: nobody tells 0.000123 from 0.00012345."""
+        ends = (math.log(self.low), math.log(self.high)) if self.scale == "log" else (self.low, self.high)
+        drawn = float(generator.uniform(*ends))
+        value = min(max(float(f"{math.exp(drawn) if self.scale == 'log' else drawn:.3g}"), self.low), self.high)
+        return round(value) if isinstance(self.low, int) and isinstance(self.high, int) else value
+
+
+Space = Mapping[str, list[Any] | Range]
+"""For each dotted key the values, or the range, to choose from."""
+
+
+def number_of_points(space: Space, tries: int | None = None) -> int:
+    """How many settings are tried; refuses a space that cannot give them."""
+    ranges = [key for key, values in space.items() if isinstance(values, Range)]
+    if ranges and tries is None:
+        raise ConfigError(f"tune.grid.{ranges[0]} is a range; say with tune.tries how many points are drawn at random.")
+    size = math.prod(len(values) for values in space.values() if not isinstance(values, Range))
+    if tries is not None and not ranges and tries > size:
+        raise ConfigError(f"tune.tries={tries} is more than the {size} combinations there are; leave it out to try them all.")
+    return size if tries is None else tries
+
+
+def points_of(space: Space, tries: int | None = None) -> list[dict[str, Any]]:
+    """The settings to try: all combinations in order, or ``tries`` different ones at random, the same ones every time."""
+    if tries is None:
+        lists = [values for values in space.values() if not isinstance(values, Range)]
+        return [dict(zip(space, chosen)) for chosen in itertools.product(*lists)]
+    generator = np.random.default_rng(int(fingerprint([_plain(space), tries])[:16], 16))
+    points: list[dict[str, Any]] = []
+    for _ in range(1000 * tries):
+        point = {key: _drawn(values, generator) for key, values in space.items()}
+        if point not in points:
+            points.append(point)
+        if len(points) == tries:
+            return points
+    raise ConfigError(f"tune.tries={tries}: the ranges of tune.grid hold only {len(points)} different settings; ask for fewer.")
+
+
+def _drawn(values: Sequence[Any] | Range, generator: np.random.Generator) -> Any:
+    return values.draw(generator) if isinstance(values, Range) else values[int(generator.integers(len(values)))]
+
+
+def _plain(space: Space) -> dict[str, Any]:
+    return {key: values.to_dict() if isinstance(values, Range) else list(values) for key, values in space.items()}
