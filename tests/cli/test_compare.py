@@ -56,7 +56,7 @@ def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
     monkeypatch.setattr("glassformer.study.compare.compare", compare)
     flags = (
         "--vary a=1,2 --vary b=3 --cross --seeds 7 --looks 6,8 --max-seeds 8 --metric bits_per_byte --margin 0.5 --effect 0.2 "
-        "--match flops --tune training.lr=0.1,0.2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto --gpu-share 0.25 "
+        "--match flops --tune training.lr=0.1,0.2 --tune-tries 2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto --gpu-share 0.25 "
         "--jobs 3 --out there --set x=1 --allow-leaks --plugin p.py --first-seed 5 --no-store --baseline bank"
     )
     answer = cli("compare", recipe, *flags.split())
@@ -73,7 +73,7 @@ def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
         "margin": 0.5,
         "planned_effect": 0.2,
         "match": "flops",
-        "tune": {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 3},
+        "tune": {"grid": {"training.lr": [0.1, 0.2]}, "tries": 2, "seeds": 3},
         "budget_hours": 2.5,
         "on": "ray",
         "address": "auto",
@@ -88,6 +88,20 @@ def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
         "baseline": "bank",
         "confirm": None,
     }
+
+
+def test_a_range_of_tuning_is_drawn_from(cli, recipe, monkeypatch):
+    asked: dict[str, object] = {}
+
+    def compare(source, vary, **flags):
+        asked.update(flags)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.study.compare.compare", compare)
+    cli("compare", recipe, "--vary", "a=1", "--tune", "training.lr={low: 0.1, high: 0.2}", "--tune-tries", 5)
+    assert asked["tune"] == {"grid": {"training.lr": {"low": 0.1, "high": 0.2}}, "tries": 5, "seeds": 4}
+    answer = cli("compare", recipe, "--vary", "a=1", "--tune-tries", 5)
+    assert (answer.code, "give --tune KEY=A,B too" in answer.sentence) == (2, True)
 
 
 def test_several_sets_have_a_study_each_and_a_page_over_all(cli, recipe) -> None:
