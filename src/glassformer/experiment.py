@@ -398,13 +398,15 @@ def _renew_environment(work: _Assembled) -> None:
 def _recorder(
     keep: Telling, log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher
 ) -> Callable[[dict[str, Any]], None]:
-    """Records go to the log; after an evaluation the objective says what they give cause to say."""
+    """Records go to the log; after an evaluation the objective says, once, what they give cause to say."""
+    said: set[str] = set()
 
     def record(values: dict[str, Any]) -> None:
         keep.record(values)
         if any(name.startswith(VALIDATION) for name in values):
             remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
-            if remark is not None:
+            if remark is not None and remark not in said:
+                said.add(remark)
                 watch.say(remark)
 
     return record

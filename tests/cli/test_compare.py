@@ -56,7 +56,8 @@ def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
     monkeypatch.setattr("glassformer.study.compare.compare", compare)
     flags = (
         "--vary a=1,2 --vary b=3 --cross --seeds 7 --looks 6,8 --max-seeds 8 --metric bits_per_byte --margin 0.5 --effect 0.2 "
-        "--match flops --tune training.lr=0.1,0.2 --tune-tries 2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto --gpu-share 0.25 "
+        "--match flops --tune training.lr=0.1,0.2 --tune-tries 2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto "
+        "--gpu-share 0.25 "
         "--jobs 3 --out there --set x=1 --allow-leaks --plugin p.py --first-seed 5 --no-store --baseline bank"
     )
     answer = cli("compare", recipe, *flags.split())

@@ -58,7 +58,8 @@ def command(
         print_json({"answers": [one.to_dict() for one in answers], **_right(items, answers)})
         return
     for one in answers if predictions is None else []:
-        out().print(f"{one.question} {one}", markup=False)
+        arrow = " ->" if loaded.recipe.objective.asked == "labels" else ""
+        out().print(f"{one.question}{arrow} {one}", markup=False)
         for text, confidence in () if one.abstained else one.alternatives:
             out().print(f"    or: {text} ({confidence:.0%})", markup=False)
     if found := _right(items, answers):
