@@ -58,7 +58,7 @@ class Parent:
     def ancestry(self) -> list[dict[str, Any]]:
         """This run and those it came from, the nearest first: what a child writes down."""
         environment, recipe = self.directory.read_environment(), self.directory.read_recipe()
-        step_tokens = recipe["training"]["batch_size"] * recipe["model"].get("context", 0)
+        step_tokens = recipe.get("training", {}).get("batch_size", 0) * recipe["model"].get("context", 0)
         own = {
             "run": str(self.directory.root),
             "step": self.checkpoint.step,

@@ -50,7 +50,8 @@ class Reader(nn.Module):
     def read(self, encoder: nn.Module, seen_BS: Tensor, **inputs: Any) -> Tensor:
         """The encoder's vectors of ids or vectors; ``seen_BS``: 1 where a key is seen, 0 where it is padding."""
         rows = inputs["input_ids"] if "input_ids" in inputs else inputs["inputs_embeds"]
-        mask = whole_mask(seen_BS, rows.shape[1]) if self.whole_mask else seen_BS
+        fused = getattr(getattr(encoder, "config", None), "_attn_implementation", None) == "sdpa"  # others add the mask
+        mask = whole_mask(seen_BS, rows.shape[1]) if self.whole_mask and fused else seen_BS
         return read_plainly(encoder, attention_mask=mask, **inputs)
 
 
