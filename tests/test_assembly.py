@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.listener import Listener
 
 from glassformer import assembly
 from glassformer.assembly import (
@@ -32,16 +33,6 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import saved_tensors
 
 LIKE_TRAINED = {"model.width": 12, "model.dropout": 0.0, "training.steps": 2}
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def progress(self, *arguments: object) -> None: ...
 
 
 @pytest.fixture

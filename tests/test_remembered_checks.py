@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.encoders import WORDS
+from tests.listener import Listener
 
 from glassformer import remembered_checks
 from glassformer.assembly import prepare_data
@@ -155,16 +156,6 @@ def test_a_network_that_says_nothing_of_its_weights_is_checked_every_time() -> N
     assert Unknown.model_construct(context=7, causal=False).checked_with() is None
 
 
-class Heard:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def progress(self, *_: object) -> None: ...
-
-
 @pytest.mark.parametrize("pretrained", [True, False])
 def test_train_and_evaluate_pay_once(pretrained: bool, bert_folder, tmp_path, monkeypatch) -> None:
     """For the same start and the same trained weights; trained weights are checked though fresh ones passed."""
@@ -176,7 +167,7 @@ def test_train_and_evaluate_pay_once(pretrained: bool, bert_folder, tmp_path, mo
     model = {"kind": "pretrained", "folder": str(bert_folder), "tuning": "head", "context": 12} if pretrained else own
     recipe = {"data": {"path": str(texts), "format": "label-text"}, "objective": "labels", "model": model}
     recipe |= {"training": {"steps": 2, "batch_size": 4, "lr": 0.01}} | ({} if pretrained else {"tokenizer": "word"})
-    heard = Heard()
+    heard = Listener()
     for name, seed in (("one", 1), ("two", 2)):
         train(recipe, out=tmp_path / name, seed=seed, recheck=False, watch=heard)
     assert len(calls) == 1

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from tests.listener import Listener
 
 import glassformer as gf
 from glassformer.foundation import runtime
@@ -63,16 +64,6 @@ def test_no_best_was_kept(tiny, tmp_path, unchecked) -> None:
     run = gf.train(tiny, out=tmp_path / "run", set={"data.split.validation": 0.0})
     with pytest.raises(RunError, match=r"kept no best checkpoint; train with --set checkpoint\.best=true"):
         run.checkpoint("best")
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def progress(self, *arguments: object) -> None: ...
 
 
 def test_a_run_copied_without_its_optimizer_is_read_from_its_weights(copy, trained) -> None:

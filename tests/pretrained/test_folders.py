@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import torch
 from glassformer.foundation.errors import DataError
 from glassformer.pretrained.folders import is_folder, locate, read_tensors
 from glassformer.pretrained.importing import import_run
+from glassformer.runs.directory import RunDirectory
 
 
 @pytest.fixture
@@ -109,6 +111,8 @@ def test_code_in_the_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
     settings = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**settings, "auto_map": {"AutoModel": "modeling_mine.Mine"}}))
     import_run(folder, tmp_path / "run")
+    assert "modeling_mine" not in sys.modules
+    assert RunDirectory(tmp_path / "run").steps()
 
 
 def test_no_tokenizer(folder: Path, tmp_path: Path) -> None:

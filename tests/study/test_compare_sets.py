@@ -20,27 +20,33 @@ def mine(recipe, tmp_path, monkeypatch):
     return recipe
 
 
-def refused(sources, error, sentence, vary=VARY, **more):
-    with pytest.raises(error, match=sentence):
+def refusal(sources, error, vary=VARY, **more):
+    """The sentence with which the sources are refused; nothing is written."""
+    with pytest.raises(error) as refused:
         compare_sets(sources, vary, on="inline", seeds=2, **more)
     assert not Path("studies").exists()
+    return str(refused.value)
 
 
 def test_a_second_recipe_that_is_not_there(mine):
-    refused(["mine.yaml", "nosuch"], UnknownName, "has no 'nosuch'")
+    assert "has no 'nosuch'" in refusal(["mine.yaml", "nosuch"], UnknownName)
 
 
 def test_one_set_or_the_same_one_twice(mine):
-    refused(["mine.yaml"], UsageError, "two recipes or more")
-    refused(["mine.yaml", "mine.yaml"], ConfigError, "mine-1 and mine-2 are the same recipe on the same data")
+    assert "two recipes or more" in refusal(["mine.yaml"], UsageError)
+    assert "mine-1 and mine-2 are the same recipe on the same data" in refusal(["mine.yaml", "mine.yaml"], ConfigError)
 
 
 def test_a_change_that_one_of_them_has_already(mine):
     other = {**mine, "model": {**mine["model"], "positions": "alibi"}}
-    refused([mine, other], ConfigError, "changes must be the same on every set", {"model.positions": ["alibi", "none"]})
+    assert "changes must be the same on every set" in refusal(
+        [mine, other], ConfigError, {"model.positions": ["alibi", "none"]}
+    )
 
 
 def test_plans_with_other_margins(mine):
     plan = {"base": mine, "changes": [{"name": "none", "set": {"model.positions": "none"}}]}
     wider = {**plan, "margin": 0.5, "set": {"training.lr": 0.1}}
-    refused([plan, wider], ConfigError, "margin must be the same on every set: set-1 has 0.01, and set-2 has 0.5", None)
+    assert "margin must be the same on every set: set-1 has 0.01, and set-2 has 0.5" in refusal(
+        [plan, wider], ConfigError, None
+    )

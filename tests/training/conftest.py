@@ -57,13 +57,3 @@ class SomeBatches:
 @pytest.fixture
 def some_batches() -> type[SomeBatches]:
     return SomeBatches
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-    def progress(self, *arguments: object) -> None: ...

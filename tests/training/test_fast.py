@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from tests.graphs import stand_in
-from tests.training.conftest import CONTEXT, Listener
+from tests.listener import Listener
+from tests.training.conftest import CONTEXT
 
 from glassformer.foundation.runtime import Runtime
 from glassformer.training import fast

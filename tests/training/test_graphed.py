@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.graphs import stand_in
-from tests.training.conftest import Listener
+from tests.listener import Listener
 
 from glassformer.foundation.runtime import Precision, Runtime
 from glassformer.training import graphed

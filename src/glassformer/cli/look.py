@@ -53,14 +53,7 @@ def command(
     """Look inside: attention maps, the logit lens, losses by token, what each head does."""
     from glassformer.run import load
 
-    if film and compare is not None:
-        raise UsageError("--film and --compare are both given; give one of them.")
-    if head is not None and layer is None:
-        raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
-    if texts is not None and ablate is None:
-        raise UsageError(f"--texts {texts} is read only with --ablate; give --ablate zero, mean or resample, or drop --texts.")
-    if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
-        raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
+    _refuse_contradictions(layer, head, compare, film, ablate, texts, out_)
     loaded = load(run, plugins=plugin or (), watch=remarks())
     looks = _looks(loaded, text, checkpoint, hide or (), compare, film)
     if layer is not None:
@@ -82,6 +75,25 @@ def command(
             _print_look(look, layer, head)
     if effects is not None:
         _print_effects(shown.name, effects)
+
+
+def _refuse_contradictions(
+    layer: int | None,
+    head: int | None,
+    compare: str | None,
+    film: bool,
+    ablate: str | None,
+    texts: Path | None,
+    out_: Path | None,
+) -> None:
+    if film and compare is not None:
+        raise UsageError("--film and --compare are both given; give one of them.")
+    if head is not None and layer is None:
+        raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
+    if texts is not None and ablate is None:
+        raise UsageError(f"--texts {texts} is read only with --ablate; give --ablate zero, mean or resample, or drop --texts.")
+    if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
+        raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
 
 
 def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
