@@ -42,7 +42,10 @@ def test_whole_numbers_stay_whole_and_a_linear_range_is_even():
         ({"grid": {"training.lr": {"low": 1e-5, "high": 1e-3}}}, "tune.grid.training.lr is a range; say with tune.tries"),
         ({"grid": {"training.lr": [1, 2]}, "tries": 3}, "tune.tries=3 is more than the 2 combinations"),
         ({"grid": {"training.lr": {"low": 1, "high": 2}}, "tries": 9}, "hold only 2 different settings"),
-        ({"grid": {"training.lr": {"low": 2e-3, "high": 1e-3}}, "tries": 3}, "low=0.002 must be below high=0.001"),
+        (
+            {"grid": {"training.lr": {"low": 2e-3, "high": 1e-3}}, "tries": 3},
+            "tune.grid.training.lr: low=0.002 must be below high=0.001",
+        ),
         ({"grid": {"training.lr": {"low": 0.0, "high": 1e-3}}, "tries": 3}, "has no logarithm"),
     ],
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import model_validator
 
 from glassformer.foundation.config import Config, fingerprint
 from glassformer.foundation.errors import ConfigError
@@ -20,14 +19,6 @@ class Range(Config):
     low: int | float
     high: int | float
     scale: Literal["log", "linear"] = "log"
-
-    @model_validator(mode="after")
-    def _has_room(self) -> Self:
-        if not self.low < self.high:
-            raise ConfigError(f"low={self.low} must be below high={self.high}; swap them.")
-        if self.scale == "log" and not self.low > 0:
-            raise ConfigError(f"low={self.low} has no logarithm; give a number above 0, or scale: linear.")
-        return self
 
     def draw(self, generator: np.random.Generator) -> int | float:
         """Three digits: nobody tells 0.000123 from 0.00012345."""
@@ -43,9 +34,16 @@ Space = Mapping[str, list[Any] | Range]
 
 def number_of_points(space: Space, tries: int | None = None) -> int:
     """How many settings are tried; refuses a space that cannot give them."""
-    ranges = [key for key, values in space.items() if isinstance(values, Range)]
+    ranges = {key: values for key, values in space.items() if isinstance(values, Range)}
+    for key, one in ranges.items():
+        if not one.low < one.high:
+            raise ConfigError(f"tune.grid.{key}: low={one.low} must be below high={one.high}; swap them.")
+        if one.scale == "log" and not one.low > 0:
+            raise ConfigError(f"tune.grid.{key}: low={one.low} has no logarithm; give a number above 0, or scale: linear.")
     if ranges and tries is None:
-        raise ConfigError(f"tune.grid.{ranges[0]} is a range; say with tune.tries how many points are drawn at random.")
+        raise ConfigError(
+            f"tune.grid.{next(iter(ranges))} is a range; say with tune.tries how many points are drawn at random."
+        )
     size = math.prod(len(values) for values in space.values() if not isinstance(values, Range))
     if tries is not None and not ranges and tries > size:
         raise ConfigError(f"tune.tries={tries} is more than the {size} combinations there are; leave it out to try them all.")
