@@ -26,3 +26,10 @@ def test_runs_that_tune_are_counted(tiny, tmp_path, monkeypatch) -> None:
     assert (found.tuning_runs, found.runs) == (24, 36)
     assert found.total == pytest.approx(sum(found.seconds.values()) * (6 + 12))
     assert "up to 36 runs (24 of them to tune)" in str(found)
+
+
+def test_a_search_without_changes_compares_nothing(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = foresee(tiny, seeds=6, jobs=3, tune={"grid": {"training.lr": [0.1, 0.2]}, "seeds": 4})
+    assert "1 variant with 6 seeds: up to 14 runs (8 of them to tune)" in str(found)
+    assert "Nothing is compared" in str(found)

@@ -13,6 +13,8 @@ from glassformer.training.slots import (
     ScheduleConfig,
     decay_groups,
     decays,
+    depth_from_top,
+    layer_of,
     warm_up,
     warm_up_length,
 )
@@ -25,6 +27,20 @@ def test_matrices_decay_and_vectors_do_not() -> None:
     assert decaying == {"params": [parameters["a.weight"]], "weight_decay": 0.1}
     assert others == {"params": [parameters["a.bias"]], "weight_decay": 0.0}
     assert len(decay_groups({"a.weight": parameters["a.weight"]}, 0.1)) == 1  # torch refuses empty groups
+
+
+def test_the_layer_of_a_parameter_by_its_name() -> None:
+    assert [
+        layer_of(name) for name in ("blocks.11.norm.weight", "encoder.encoder.layer.3.x.weight", "h.0.y", "layers.2.z")
+    ] == [11, 3, 0, 2]
+    assert [layer_of(name) for name in ("embedding.weight", "head.weight", "norm.weight", "encoder.layer_norm.weight")] == [
+        None
+    ] * 4
+
+
+def test_how_far_under_the_head_a_parameter_is() -> None:
+    assert depth_from_top(["embedding", "positions", "blocks.0.a", "blocks.1.a", "norm", "head"]) == [3, 3, 2, 1, 0, 0]
+    assert depth_from_top(["reader.prefix", "head.classifier.weight"]) == [0, 0]
 
 
 def test_warm_up_by_hand() -> None:

@@ -64,11 +64,12 @@ class Foresight:
         ]
         first, last = self.plan.all_looks[0], self.plan.all_looks[-1]
         looks = f"{last} seeds" if first == last else f"{first} to {last} seeds"
+        variants = "1 variant" if len(rows) == 1 else f"{len(rows)} variants"
         tuning = f" ({self.tuning_runs} of them to tune)" if self.tuning_runs else ""
         return "\n".join(
             [
                 *rows,
-                f"{len(rows)} variants with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
+                f"{variants} with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
                 f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed; evaluations come on top).",
                 self.plan.foresight(),
                 *self.notes,

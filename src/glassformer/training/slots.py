@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -10,6 +11,9 @@ from torch import nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.training.optimizer import Optimizer
+
+_LAYER = re.compile(r"(?:^|\.)(?:blocks|layers?|h)\.(\d+)\.")
+"""A layer's number in a parameter's name: blocks.3. (our models), layer.3. (BERT), layers.3. or h.3. (other pretrained models)."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 """How much of a running mean is kept at each step."""
@@ -41,6 +45,27 @@ SCHEDULES: Slot[ScheduleConfig] = Slot("training.schedule", "the learning rate o
 def decays(name: str, parameter: nn.Parameter) -> bool:
     """Weight decay is for matrices; scales, shifts and biases are left alone."""
     return parameter.ndim >= 2
+
+
+def layer_of(name: str) -> int | None:
+    """The layer that a parameter belongs to, by its name; None: embeddings, positions, the last norm, the head."""
+    found = _LAYER.search(name)
+    return int(found[1]) if found else None
+
+
+def depth_from_top(names: Sequence[str]) -> list[int]:
+    """How far under the head each parameter is: 0 what comes after the last layer, 1 the last layer, ..., L + 1 the embeddings.
+
+    ``names`` are in the model's order. Where none names a layer, all are 0.
+    """
+    layers = [layer_of(name) for name in names]
+    inside = [layer for layer in layers if layer is not None]
+    if not inside:
+        return [0] * len(names)
+    first = next(place for place, layer in enumerate(layers) if layer is not None)
+    top = max(inside) + 1
+    below = [top + 1 if place < first else 0 for place in range(len(names))]
+    return [outside if layer is None else top - layer for layer, outside in zip(layers, below)]
 
 
 def decay_groups(parameters: Mapping[str, nn.Parameter], weight_decay: float) -> list[dict[str, object]]:

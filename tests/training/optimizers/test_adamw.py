@@ -33,3 +33,22 @@ def test_settings() -> None:
 def test_impossible_betas_are_refused_before_anything_starts(betas: list[float]) -> None:
     with pytest.raises(ConfigError, match="betas"):
         AdamWConfig.parse({"betas": betas})
+
+
+def test_a_layer_decay_gives_lower_layers_lower_rates() -> None:
+    names = ("embedding.weight", "blocks.0.a.weight", "blocks.0.a.bias", "blocks.1.a.weight", "head.weight")
+    parameters = {name: nn.Parameter(torch.ones(3) if "bias" in name else torch.ones(2, 3)) for name in names}
+    (optimizer,) = AdamWConfig(layer_decay=0.5).build(parameters, lr=0.8, weight_decay=0.1)
+    by_parameter = {parameter: group for group in optimizer.param_groups for parameter in group["params"]}
+    rates = {name: by_parameter[parameter]["lr"] for name, parameter in parameters.items()}
+    assert rates == pytest.approx(dict(zip(names, (0.1, 0.2, 0.2, 0.4, 0.8))))
+    assert by_parameter[parameters["blocks.0.a.bias"]]["weight_decay"] == 0.0
+    assert by_parameter[parameters["blocks.0.a.weight"]]["weight_decay"] == 0.1
+    (plain,) = AdamWConfig().build(parameters, lr=0.8, weight_decay=0.1)
+    assert {group["lr"] for group in plain.param_groups} == {0.8}
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.1, -0.5])
+def test_an_impossible_layer_decay_is_refused(decay: float) -> None:
+    with pytest.raises(ConfigError, match="layer_decay"):
+        AdamWConfig.parse({"layer_decay": decay})

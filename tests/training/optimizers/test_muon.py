@@ -18,6 +18,15 @@ def test_which_weights_it_takes() -> None:
     assert not for_muon("head.weight", matrix)
 
 
+def test_it_takes_the_matrices_of_a_pretrained_encoder_too() -> None:
+    """Their layers have other names; without them Muon would be AdamW and nobody would know."""
+    matrix = nn.Parameter(torch.ones(2, 3))
+    for name in ("encoder.encoder.layer.0.intermediate.dense.weight", "encoder.layers.3.fc1.weight", "h.0.mlp.c_fc.weight"):
+        assert for_muon(name, matrix), name
+    assert not for_muon("encoder.embeddings.word_embeddings.weight", matrix)
+    assert not for_muon("encoder.encoder.layer.0.output.LayerNorm.weight", nn.Parameter(torch.ones(3)))
+
+
 def test_two_optimizers_share_the_parameters() -> None:
     parameters = {name: nn.Parameter(torch.randn(4, 5)) for name in ("blocks.0.a.weight", "embedding.weight")}
     muon, adamw = MuonConfig(lr_factor=3.0).build(parameters, lr=0.1, weight_decay=0.2)

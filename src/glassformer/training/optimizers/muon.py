@@ -11,7 +11,7 @@ from torch import nn
 from glassformer.training.adamw_update import AdamW
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.orthogonal import Orthogonal
-from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups
+from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups, layer_of
 
 
 @OPTIMIZERS.variant("muon")
@@ -44,5 +44,5 @@ class MuonConfig(OptimizerConfig):
 
 
 def for_muon(name: str, parameter: nn.Parameter) -> bool:
-    """Two-dimensional weights of the blocks; biases, embeddings, head, positions and vectors go to AdamW."""
-    return name.startswith("blocks.") and parameter.ndim == 2 and "bias" not in name.rpartition(".")[2]
+    """Matrices of the layers, also of pretrained encoders; embeddings, head, positions, biases and vectors go to AdamW."""
+    return layer_of(name) is not None and parameter.ndim == 2 and "bias" not in name.rpartition(".")[2]
