@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.study.dry_run import foresee
+from glassformer.study.plan import StudyPlan
 
 
 def test_runs_time_and_power(tiny, tmp_path, monkeypatch) -> None:
@@ -30,6 +31,7 @@ def test_runs_that_tune_are_counted(tiny, tmp_path, monkeypatch) -> None:
 
 def test_a_search_without_changes_compares_nothing(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = foresee(tiny, seeds=6, jobs=3, tune={"grid": {"training.lr": [0.1, 0.2]}, "seeds": 4})
+    plan = StudyPlan.parse({"base": tiny, "tune": {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 4}, "seeds": 6})
+    found = foresee(plan, jobs=3)
     assert "1 variant with 6 seeds: up to 14 runs (8 of them to tune)" in str(found)
     assert "Nothing is compared" in str(found)

@@ -13,7 +13,7 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.training.optimizer import Optimizer
 
 _LAYER = re.compile(r"(?:^|\.)(?:blocks|layers?|h)\.(\d+)\.")
-"""A layer's number in a parameter's name: blocks.3. (our models), layer.3. (BERT), layers.3. or h.3. (other pretrained models)."""
+"""A layer's number in a parameter's name: blocks.3. in our models; layer.3. (BERT), layers.3. or h.3. in pretrained ones."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 """How much of a running mean is kept at each step."""
