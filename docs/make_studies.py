@@ -69,14 +69,17 @@ def table(document: dict[str, Any]) -> str:
     """One study as Markdown: where it ran, one row per change, the verdicts as sentences."""
     machine = document["machine"]
     looks = " or ".join(map(str, document["looks"]))
-    lines = [
-        f"{document['date']}, {machine['device_name'] or machine['cpu']}, {machine['precision']}, torch {machine['torch']}; "
-        f"{looks} seeds, margin {document['margin']} {document['unit']}. "
-        f"Baseline: {document['metric']} {shown(document['base']['value'])}.",
-        "",
-        f"| change | verdict | difference, {document['unit']} | corrected p | seeds |",
-        "|---|---|---:|---:|---:|",
-    ]
+    where = f"{machine['device_name'] or machine['cpu']}, {machine['precision']}, torch {machine['torch']}"
+    base = f"{document['metric']} {shown(document['base']['value'])}"
+    if document["verdicts"]:
+        lines = [
+            f"{document['date']}, {where}; {looks} seeds, margin {document['margin']} {document['unit']}. Baseline: {base}.",
+            "",
+            f"| change | verdict | difference, {document['unit']} | corrected p | seeds |",
+            "|---|---|---:|---:|---:|",
+        ]
+    else:  # a search: its best setting, trained anew
+        lines = [f"{document['date']}, {where}; {looks} seeds. **What it found: {base}.**"]
     for one in document["verdicts"]:
         p = "" if one.get("p_corrected") is None else f"{one['p_corrected']:.2g}"
         word = f"**{one['verdict']}**" + (" (exploratory)" if one.get("exploratory") else "")
@@ -111,9 +114,12 @@ def summary(text: str, documents: dict[str, dict[str, Any]]) -> str:
     words = ("better", "worse", "same", "not decided", "invalid")
     lines = [f"| study | {' | '.join(words)} |", f"|---|{'---|' * len(words)}"]
     for name in (place["name"] for place in PLACE.finditer(text)):
-        rows = documents[name]["verdicts"] if name in documents else []
+        document = documents.get(name)
+        rows = document["verdicts"] if document else []
         cells = [", ".join(one["variant"] for one in rows if one["verdict"] == word) for word in words]
-        lines.append(f"| {name} | {' | '.join(cells if rows else ['not measured yet', '', '', '', ''])} |")
+        if document and not rows:
+            cells[0] = f"a search: {document['metric']} {shown(document['base']['value'])}"
+        lines.append(f"| {name} | {' | '.join(cells if document else ['not measured yet', '', '', '', ''])} |")
     return SUMMARY.sub(lambda place: f"{place[1]}{chr(10).join(lines)}\n{place[2]}", text)
 
 

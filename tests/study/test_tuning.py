@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.study.power import MORE_TUNING, seeds_needed
-from glassformer.study.tuning import luck_of_choice
+from glassformer.study.tuning import at_the_edge, luck_of_choice
 from glassformer.study.two_way import two_way_effects
 
 
@@ -40,3 +40,11 @@ def test_the_luck_of_tuning_is_lowered_by_tuning_seeds_alone():
     assert float(plain.tuning_share) == 0.0
     assert seeds_needed(plain, 0.1).value is not None
     assert seeds_needed(lucky, 0.1).reason == MORE_TUNING
+
+
+def test_a_choice_at_the_end_of_its_grid_is_told():
+    points = [{"training.lr": rate, "training.epochs": epochs} for rate in (0.1, 0.2, 0.4) for epochs in (2, 5)]
+    assert at_the_edge(points, 5) == ["training.lr=0.4 is the largest that was tried: a better one may lie above it."]
+    assert at_the_edge(points, 0) == ["training.lr=0.1 is the smallest that was tried: a better one may lie below it."]
+    assert at_the_edge(points, 2) == []
+    assert at_the_edge([{"model.positions": kind} for kind in ("learned", "rotary", "none")], 0) == []

@@ -17,6 +17,8 @@ from glassformer.study.plan import StudyPlan
 from glassformer.study.results import TrialResult, metric_of
 
 DRAWS = 4000
+FEWEST_FOR_AN_EDGE = 3
+"""Values of a key from which on a grid has a middle, so that a choice at its end says something."""
 
 
 def luck_of_choice(values: Floats, *, lower_is_better: bool = True, noise: float | None = None) -> float:
@@ -55,6 +57,19 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
             f"Tuning: {name} has no setting of its grid without a problem ({why}); change the grid, or train longer."
         )
     chosen = plan.judged.best(means)
-    point = plan.tuning_points(name)[chosen]
-    said = ", ".join(f"{key}={value}" for key, value in point.items())
-    return point, f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."
+    points = plan.tuning_points(name)
+    said = ", ".join(f"{key}={value}" for key, value in points[chosen].items())
+    told = f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."
+    return points[chosen], " ".join([told, *at_the_edge(points, chosen)])
+
+
+def at_the_edge(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:
+    """A sentence for each chosen number that is the largest or smallest of three or more that were tried."""
+    found = []
+    for key, value in points[chosen].items():
+        tried = {point[key] for point in points if isinstance(point[key], int | float) and not isinstance(point[key], bool)}
+        if len(tried) < FEWEST_FOR_AN_EDGE or value not in (min(tried), max(tried)):
+            continue
+        which, side = ("largest", "above") if value == max(tried) else ("smallest", "below")
+        found.append(f"{key}={value} is the {which} that was tried: a better one may lie {side} it.")
+    return found
