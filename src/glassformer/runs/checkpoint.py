@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,11 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
         with room_on_disk(target):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            _write_tensors(draft / MODEL, checkpoint.model)
-            _write_tensors(draft / OPTIMIZER, checkpoint.optimizer)
-            write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
-            sums = {name: sha256_of_file(draft / name) for name in (MODEL, OPTIMIZER, STATE)}
+            with ThreadPoolExecutor(2) as pool:  # writing, syncing and hashing release Python's lock: two files, two threads
+                parts = {MODEL: checkpoint.model, OPTIMIZER: checkpoint.optimizer}
+                writing = {name: pool.submit(_write_tensors, draft / name, tensors) for name, tensors in parts.items()}
+                write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
+                sums = {name: one.result() for name, one in writing.items()} | {STATE: sha256_of_file(draft / STATE)}
             write_json(draft / MANIFEST, {"schema": SCHEMA, "sha256": sums})
             os.rename(draft, target)
             sync_folder(target.parent)
@@ -64,10 +66,12 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
     return target
 
 
-def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
+def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Writes and syncs one file; gives its sha256."""
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())
+    return sha256_of_file(file)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
