@@ -68,6 +68,21 @@ class TestTuning:
         study, _, _ = conduct(loss, "alibi", tune=GRID)
         assert {facts.tuned["training.lr"] for facts in study.book.variants.values()} == {0.01}
 
+    def test_a_grid_that_the_budget_cut_off_chooses_nothing(self, conduct):
+        study, executor, _ = conduct(self.loss, "alibi", tune=GRID, budget_hours=4.5)  # every trial takes an hour
+        assert len([label for label in executor.done if "grid" in label]) == 5
+        assert not any(facts.tuned for facts in study.book.variants.values())
+        assert words(study) == {"alibi": "not decided"}
+        study, _, _ = conduct(self.loss, "alibi", tune=GRID, budget_hours=100.0)
+        assert {name: facts.tuned["training.lr"] for name, facts in study.book.variants.items()} == {"base": 0.1, "alibi": 0.01}
+        assert words(study) == {"alibi": "same"}
+
+    def test_what_a_tuned_setting_costs_is_found_out_again(self, conduct):
+        grid = {"grid": {"training.steps": [12, 24]}, "seeds": 2}
+        _, executor, _ = conduct(self.loss, "alibi", tune=grid)
+        assert executor.done.count("alibi") == executor.done.count("base") == 2  # inspected before tuning, and after it
+        assert conduct(self.loss, "alibi", tune=grid)[1].done == []
+
     def test_no_setting_that_works(self, conduct):
         with pytest.raises(RunError, match="base has no setting of its grid without a problem"):
             conduct(lambda *_: {"status": "failed", "reason": "x"}, "alibi", tune=GRID)
