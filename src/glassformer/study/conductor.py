@@ -270,7 +270,7 @@ class Conductor:
             return self._done[trial.label]
         folder = self.directory.trial(trial)
         try:
-            result = read_trial(folder, trial, self.plan.judged, self.plan.split, self._differs_from(trial))
+            result = read_trial(folder, trial, self.plan.judged, self.plan.split_of(trial), self._differs_from(trial))
             if result.done:  # its folder does not change any more
                 self._done[trial.label] = result
             return result
@@ -350,7 +350,7 @@ class Conductor:
             "folder": str(self.directory.trial(trial).resolve()),
             "recipe": self._recipe_of(trial),
             "allow_leaks": self.plan.allow_leaks,
-            "split": self.plan.split,
+            "split": self.plan.split_of(trial),
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
             "store": self.store is not None,

@@ -15,7 +15,7 @@ from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import plugin_sums
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.plan import BASE
+from glassformer.study.plan import BASE, VALIDATION_SPLIT
 from glassformer.study.store import MACHINE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def notes_of(study: Study) -> list[str]:
     told = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
     if not any(TRAINED_ON in note for note in told):  # values that an earlier version kept do not have it
         told = [*_unlike_tokens(study), *told]
-    return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study)]))
+    return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study), *_chosen_on_what_decides(study)]))
 
 
 def notes_of_trials(study: Study) -> list[str]:
@@ -149,6 +149,15 @@ def _few_tuning_seeds(study: Study) -> list[str]:
     if tune is None or tune.seeds >= 4:
         return []
     return [f"Tuned on {tune.seeds} seeds only: the choice is mostly luck, which widens the intervals; 4 or more are better."]
+
+
+def _chosen_on_what_decides(study: Study) -> list[str]:
+    """For studies of versions that tuned on the text of the verdicts: theirs do not say where they chose."""
+    told = " ".join(note for facts in study.book.variants.values() for note in facts.notes)
+    tuned = any(facts.tuned for facts in study.book.variants.values())
+    if not tuned or study.plan.split == VALIDATION_SPLIT or f" on {VALIDATION_SPLIT})" in told:
+        return []
+    return [f"Settings were chosen on the {study.plan.split} text itself, so figures on it are a little flattered."]
 
 
 def _below_bigram(study: Study) -> list[str]:

@@ -155,7 +155,9 @@ class Study:
         grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
         for trial in own:
             try:
-                found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
+                found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split_of(trial))
+                if found.status == "pending":  # earlier versions chose on the text that decides
+                    found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
             except RunError:
                 continue
             if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen

@@ -13,7 +13,7 @@ import numpy as np
 
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError
-from glassformer.study.plan import StudyPlan
+from glassformer.study.plan import VALIDATION_SPLIT, StudyPlan
 from glassformer.study.results import TrialResult, metric_of
 
 LANDSCAPES, DRAWS = 64, 400
@@ -64,7 +64,8 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
     chosen = plan.judged.best(means)
     points = plan.tuning_points(name)
     said = ", ".join(f"{key}={value}" for key, value in points[chosen].items())
-    told = f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."
+    where = "" if plan.split == VALIDATION_SPLIT else f" on {VALIDATION_SPLIT}"
+    told = f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f}{where})."
     return points[chosen], " ".join([told, *at_the_edge(points, chosen)])
 
 
