@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.notes import remarks_of
 from glassformer.study.study import Study
 from glassformer.study.variants import VariantBook
 
@@ -89,6 +90,17 @@ def test_a_confirmation_says_whether_it_holds(made_up, tmp_path):
     assert held.notes[0] == "alibi of studies/first is confirmed, on fresh seeds and on the validation text."
     lost = made_up.study(tmp_path / "lost", {"base": GOOD, "alibi": [one + 0.5 for one in GOOD]}, confirms="studies/first")
     assert "alibi of studies/first is not confirmed (worse)" in lost.notes[0]
+
+
+def test_text_that_does_not_decide_flatters_no_verdict(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", LOSSES, split="test")
+    for file in study.folder.rglob("validation-step-24.json"):
+        file.rename(file.with_name("test-step-24.json"))
+    study = with_data_notes(Study.load(study.folder), OVERLAP)
+    assert len(study.finished("base")) == 6
+    assert not any("flattered" in remark for remark in remarks_of(study))
+    judged = with_data_notes(made_up.study(tmp_path / "other", LOSSES), OVERLAP)
+    assert any("flattered" in remark for remark in remarks_of(judged))
 
 
 def test_a_study_that_chose_on_the_text_of_its_verdicts_says_so(made_up, tmp_path):
