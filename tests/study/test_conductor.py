@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.study.conducted import effects, luck, words
+from tests.study.conducted import MakesUp, effects, luck, words
 
 from glassformer.foundation.errors import ConfigError, RunError
 
@@ -68,6 +68,41 @@ class TestTuning:
 
         study, _, _ = conduct(loss, "alibi", tune=GRID)
         assert {facts.tuned["training.lr"] for facts in study.book.variants.values()} == {0.01}
+
+    def test_a_grid_that_the_budget_cut_off_chooses_nothing(self, conduct):
+        study, executor, _ = conduct(self.loss, "alibi", tune=GRID, budget_hours=4.5)  # every trial takes an hour
+        assert len([label for label in executor.done if "grid" in label]) == 5
+        assert not any(facts.tuned for facts in study.book.variants.values())
+        assert words(study) == {"alibi": "not decided"}
+        study, _, _ = conduct(self.loss, "alibi", tune=GRID, budget_hours=100.0)
+        assert {name: facts.tuned["training.lr"] for name, facts in study.book.variants.items()} == {"base": 0.1, "alibi": 0.01}
+        assert words(study) == {"alibi": "same"}
+
+    def test_what_a_tuned_setting_costs_is_found_out_again(self, conduct):
+        grid = {"grid": {"training.steps": [12, 24]}, "seeds": 2}
+        _, executor, _ = conduct(self.loss, "alibi", tune=grid)
+        assert executor.done.count("alibi") == executor.done.count("base") == 2  # inspected before tuning, and after it
+        assert conduct(self.loss, "alibi", tune=grid)[1].done == []
+
+    def test_the_text_that_decides_is_not_opened_to_choose(self, conduct, monkeypatch):
+        """The test text is for the study's own runs: tuning is measured on validation."""
+        opened: dict[str, set[str]] = {"tuning": set(), "trials": set()}
+        answer = MakesUp.answer
+
+        def noted(self: MakesUp, task: Any) -> dict[str, Any]:
+            if task.kind == "trial":
+                opened["tuning" if "grid" in task.label else "trials"].add(task.values["split"])
+            return answer(self, task)
+
+        monkeypatch.setattr(MakesUp, "answer", noted)
+        monkeypatch.setattr("glassformer.study.variant_data._refuse_other_text", lambda *_: None)
+        monkeypatch.setattr("glassformer.study.variant_data._items", lambda *_: "items")
+        monkeypatch.setattr("glassformer.study.variant_data._refuse_other_targets", lambda *_: None)
+        monkeypatch.setattr("glassformer.study.variant_data._too_little_text", lambda *_: [])
+        study, _, said = conduct(self.loss, "alibi", tune=GRID, split="test")
+        assert opened == {"tuning": {"validation"}, "trials": {"test"}}
+        assert study.book.variants["alibi"].tuned == {"training.lr": 0.01}
+        assert any("on validation)" in sentence for sentence in said)
 
     def test_no_setting_that_works(self, conduct):
         with pytest.raises(RunError, match="base has no setting of its grid without a problem"):

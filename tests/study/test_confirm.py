@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.study.compare import compare
 from glassformer.study.confirm import _first_fresh, confirmation, winner
 from glassformer.study.plan import FIRST_TUNING_SEED
+from glassformer.study.study import Study
+from glassformer.study.variants import VariantBook
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 
@@ -31,6 +35,21 @@ def test_seeds_are_fresh_for_the_baseline_too(made_up, tmp_path):
     assert confirmation(study)[0].first_seed == 20
     assert _first_fresh(study.plan.model_copy(update={"bank": tuple(bank)})) == 20
     assert _first_fresh(study.plan.model_copy(update={"bank": (), "design": "paired"})) == 6
+
+
+def test_what_the_baseline_tuned_is_not_given_to_a_change_that_tuned_something_else(made_up, tmp_path):
+    """The winner chose among decays at the recipe's own rate, the baseline among rates: each is confirmed as it was judged."""
+    base = {"data": {"path": "letters.txt"}, "model": {"positions": "learned", "width": 12}, "training": {"lr": 0.1}}
+    changes = [{"name": "alibi", "set": {"model.positions": "alibi"}, "tune": {"training.weight_decay": [0.1, 0.2]}}]
+    tune = {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 2}
+    losses = {"base": [1.5 + 0.1 * one for one in GOOD], "alibi": GOOD}
+    study = made_up.study(tmp_path / "found", losses, base=base, changes=changes, tune=tune)
+    tuned = {"base": {"training.lr": 0.2}, "alibi": {"training.weight_decay": 0.1}}
+    facts = {name: replace(one, tuned=tuned[name]) for name, one in study.book.variants.items()}
+    VariantBook(facts).write(study.directory.variants_file)
+    plan, _ = confirmation(Study.load(study.folder))
+    assert plan.settings("base")["training.lr"] == 0.2
+    assert plan.settings("alibi") == {"model.positions": "alibi", "training.lr": 0.1, "training.weight_decay": 0.1}
 
 
 def test_a_study_without_a_winner_has_nothing_to_confirm(made_up, tmp_path):

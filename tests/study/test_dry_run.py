@@ -35,3 +35,11 @@ def test_a_search_without_changes_compares_nothing(tiny, tmp_path, monkeypatch) 
     found = foresee(plan, jobs=3)
     assert "1 variant with 6 seeds: up to 14 runs (8 of them to tune)" in str(found)
     assert "Nothing is compared" in str(found)
+
+
+def test_a_longer_setting_of_a_grid_takes_longer(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = StudyPlan.parse({"base": tiny, "tune": {"grid": {"training.steps": [6, 18]}, "seeds": 4}, "seeds": 6})
+    found = foresee(plan, jobs=3)
+    once = found.seconds["base"]  # of 6 steps; each of the six runs may turn out to have 18
+    assert found.total == pytest.approx(4 * (once + 3 * once) + 6 * 3 * once)

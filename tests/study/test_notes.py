@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.notes import remarks_of
 from glassformer.study.study import Study
+from glassformer.study.variants import VariantBook
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 LOSSES = {"base": [one + 0.5 for one in GOOD], "alibi": GOOD}
@@ -87,3 +90,24 @@ def test_a_confirmation_says_whether_it_holds(made_up, tmp_path):
     assert held.notes[0] == "alibi of studies/first is confirmed, on fresh seeds and on the validation text."
     lost = made_up.study(tmp_path / "lost", {"base": GOOD, "alibi": [one + 0.5 for one in GOOD]}, confirms="studies/first")
     assert "alibi of studies/first is not confirmed (worse)" in lost.notes[0]
+
+
+def test_text_that_does_not_decide_flatters_no_verdict(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", LOSSES, split="test")
+    for file in study.folder.rglob("validation-step-24.json"):
+        file.rename(file.with_name("test-step-24.json"))
+    study = with_data_notes(Study.load(study.folder), OVERLAP)
+    assert len(study.finished("base")) == 6
+    assert not any("flattered" in remark for remark in remarks_of(study))
+    judged = with_data_notes(made_up.study(tmp_path / "other", LOSSES), OVERLAP)
+    assert any("flattered" in remark for remark in remarks_of(judged))
+
+
+def test_a_study_that_chose_on_the_text_of_its_verdicts_says_so(made_up, tmp_path):
+    tune = {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 4}
+    study = made_up.study(tmp_path / "study", {"base": [1.0], "alibi": [1.0]}, tune=tune, split="test:dev")
+    for note, told in (("base is tuned: (loss 1.0).", 1), ("base is tuned: (loss 1.0 on validation).", 0)):
+        facts = {name: replace(one, tuned={"training.lr": 0.1}, notes=(note,)) for name, one in study.book.variants.items()}
+        VariantBook(facts).write(study.directory.variants_file)
+        notes = Study.load(study.folder).notes
+        assert sum("Settings were chosen on the test:dev text itself" in one for one in notes) == told

@@ -317,3 +317,10 @@ def test_foresight_tells_what_can_be_seen():
     assert plan(seeds=3).foresight().startswith("With 3 seeds nothing will be decided")
     assert plan(seeds=8).foresight().endswith("four times in five.")
     assert plan(max_seeds=16).foresight().endswith("three times in four.")
+
+
+def test_settings_are_chosen_on_validation_whatever_decides():
+    tune = {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 2}
+    plan = StudyPlan.parse({"base": "x", "tune": tune, "split": "test:dev"})
+    assert {plan.split_of(trial) for trial in plan.tuning_trials()} == {"validation"}
+    assert {plan.split_of(trial) for trial in plan.trials()} == {"test:dev"}

@@ -73,6 +73,13 @@ def test_without_its_trials_luck_notes_and_table_are_the_same(tuned):
     assert "up to 6 seeds" in again.report().read_text(encoding="utf-8")
 
 
+def test_without_the_runs_of_its_tuning_the_luck_stays_in_the_interval(tuned):
+    before = told(tuned)
+    tuned.write()
+    shutil.rmtree(tuned.folder / "tuning")
+    assert told(Study.load(tuned.folder)) == before
+
+
 def test_values_of_earlier_versions_are_read(tuned):
     tuned.write()
     file = tuned.directory.values_file

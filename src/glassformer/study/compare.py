@@ -197,7 +197,7 @@ def _inline() -> Executor:
 
 def _local(directory: StudyDirectory, jobs: int | None, plan: StudyPlan, resolve: Resolve) -> Executor:
     """One process per core; with GPUs, as many as share them well."""
-    trials = len(plan.variants) * max(plan.all_looks)
+    trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
     gpus = _gpus(Recipe.parse(resolve(plan.set)).training.device)
     usual = cores() if not gpus else min(cores(), PER_GPU * len(gpus))
     return LocalExecutor(min(jobs or usual, trials), logs=directory.logs, gpus=gpus, gpu_bytes=_free_bytes(gpus))

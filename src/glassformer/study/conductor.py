@@ -7,7 +7,7 @@ the order of things; executors do the work, and the statistics judge it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -34,7 +34,7 @@ from glassformer.study.progress import ProgressTracker
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
-from glassformer.study.tuning import best_setting
+from glassformer.study.tuning import best_setting, costs_otherwise
 from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.wording import STEP_DIFFERS, leak_found
@@ -79,8 +79,10 @@ class Conductor:
                 self._know_the_variants()
                 self._choose_design()
                 self._know_what_came_before()
-                self._tune()
+                ready = self._tune()
                 for number, seeds in enumerate(self.plan.all_looks):
+                    if not ready:
+                        break
                     going = self._going(number)
                     searched = not self.plan.changes  # no change: the setting that was found is measured on every look
                     if not (going or searched) or not self._look(seeds, going):
@@ -114,20 +116,30 @@ class Conductor:
             if before is not None and before.check is not None and before.recipe == facts.recipe:
                 self.facts[name] = replace(before, parent=facts.parent, asked=facts.asked)
         unknown = [name for name, facts in self.facts.items() if facts.check is None]
-        asked = {**self._everywhere(), "recheck": self.store is None}
-        tasks = [Task("inspect", name, {**asked, "recipe": self._recipe(name)}) for name in unknown]
-        if tasks:  # nothing is kept of these variants: the trials' processes start while these are inspected
+        if unknown:  # nothing is kept of these variants: the trials' processes start while these are inspected
             self._ready().warm_up(len(self.plan.tuning_trials()) or len(self.plan.trials()))
-        for task, answer in self._answers(tasks):
-            self.facts[task.label] = _inspected(self.facts[task.label], answer)
+        self._inspect(unknown)
         self._write_book()
-        for name, facts in self.facts.items():
+        for facts in self.facts.values():
             for note in facts.notes:
                 self.watch.say(note)
+        self._tell_leaks(self.facts)
+
+    def _tell_leaks(self, names: Iterable[str]) -> None:
+        """Says which of these are not trained; without a baseline there is nothing to compare."""
+        for name in names:
+            facts = self.facts[name]
             if facts.leak is not None and not self.plan.allow_leaks:
                 if name == BASE:
                     raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
                 self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it all the same, marked as tainted.")
+
+    def _inspect(self, names: Sequence[str]) -> None:
+        """Cost and checks of these variants, with what matching and tuning set."""
+        asked = {**self._everywhere(), "recheck": self.store is None}
+        tasks = [Task("inspect", name, {**asked, "recipe": self._recipe(name)}) for name in names]
+        for task, answer in self._answers(tasks):
+            self.facts[task.label] = _inspected(self.facts[task.label], answer)
 
     def _choose_design(self) -> None:
         """Paired or against kept runs of the baseline: decided once, before the first trial, and written into the plan."""
@@ -171,19 +183,31 @@ class Conductor:
 
     # -- trials ----------------------------------------------------------------------------------------------------------
 
-    def _tune(self) -> None:
-        """Every variant's own best point of its grid, by the mean of the metric over the tuning seeds."""
+    def _tune(self) -> bool:
+        """Every variant's own best point of its grid, by the mean of the metric over the tuning seeds.
+
+        False when the budget ended before every point was tried: nothing is chosen then, because what was tried by chance
+        would be the choice for ever.
+        """
         if self.plan.tune is None or all(facts.tuned for facts in self.facts.values()):
-            return
+            return True
         trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._trained(trial.variant)]
         self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
         results = self._finish(trials)
+        if self._used_up() and any(one.status == "pending" and self._trained(one.trial.variant) for one in results):
+            return False
+        chosen = []
         for name in self.plan.variants:
             if self._trained(name) and not self.facts[name].tuned:
-                chosen, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
-                self.facts[name] = replace(self.facts[name], tuned=chosen, notes=(*self.facts[name].notes, note))
+                point, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
+                self.facts[name] = replace(self.facts[name], tuned=point, notes=(*self.facts[name].notes, note))
                 self.watch.say(note)
+                chosen.append(name)
+        changed = [name for name in chosen if costs_otherwise(self.facts[name].tuned)]
+        self._inspect(changed)
         self._write_book()
+        self._tell_leaks(changed)
+        return True
 
     def _adapted(self) -> dict[str, dict[str, Any]]:
         return {name: facts.adapted for name, facts in self.facts.items()}
@@ -233,8 +257,12 @@ class Conductor:
         return sum(self._seconds(self._read(trial)) for trial in trials if not self.directory.was_taken(trial))
 
     def _seconds(self, result: TrialResult) -> float:
-        rate = result.tokens_per_second
-        return self.facts[result.trial.variant].tokens / rate if rate else 0.0
+        """From what the trial read: a setting of a grid may have other steps and batches than its variant."""
+        if not result.tokens_per_second or result.evaluation is None or result.evaluation.step is None:
+            return 0.0
+        recipe = self._recipe_of(result.trial)
+        tokens = result.evaluation.step * recipe["training"]["batch_size"] * recipe["model"]["context"]
+        return float(tokens / result.tokens_per_second)
 
     def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
         """What the folder says; with ``repair`` a damaged one is set aside, so that the trial runs again."""
@@ -242,7 +270,7 @@ class Conductor:
             return self._done[trial.label]
         folder = self.directory.trial(trial)
         try:
-            result = read_trial(folder, trial, self.plan.judged, self.plan.split, self._differs_from(trial))
+            result = read_trial(folder, trial, self.plan.judged, self.plan.split_of(trial), self._differs_from(trial))
             if result.done:  # its folder does not change any more
                 self._done[trial.label] = result
             return result
@@ -322,7 +350,7 @@ class Conductor:
             "folder": str(self.directory.trial(trial).resolve()),
             "recipe": self._recipe_of(trial),
             "allow_leaks": self.plan.allow_leaks,
-            "split": self.plan.split,
+            "split": self.plan.split_of(trial),
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
             "store": self.store is not None,
@@ -378,14 +406,16 @@ class Conductor:
         if taken:
             self.watch.say(f"The baseline cannot be used ({trial.label}), so {len(taken)} trials of changes are not begun.")
 
+    def _used_up(self) -> bool:
+        return self.plan.budget_hours is not None and self._spent > 3600.0 * self.plan.budget_hours
+
     def _spend(self, seconds: float) -> None:
         self._spent += seconds
-        budget = self.plan.budget_hours
-        if budget is not None and self._spent > 3600.0 * budget and self._executor is not None:
+        if self._used_up() and self._executor is not None:
             taken = self._executor.withdraw(unless=lambda task: False)
             if taken:
                 self.watch.say(
-                    f"The budget of {budget:g} hours is used up: {len(taken)} trials are not begun. "
+                    f"The budget of {self.plan.budget_hours:g} hours is used up: {len(taken)} trials are not begun. "
                     "A larger budget_hours goes on from here."
                 )
 
@@ -438,4 +468,4 @@ def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
     report = CheckReport.from_dict(answer["check"])
     leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
     kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
-    return replace(facts, leak=leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
+    return replace(facts, leak=leak or facts.leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})

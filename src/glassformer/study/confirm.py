@@ -6,10 +6,13 @@ run like any study, and there is one for each study. Imports no torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.study import Study
 from glassformer.study.verdict import Verdict
@@ -30,6 +33,25 @@ def _first_fresh(plan: StudyPlan) -> int:
     return max([plan.seed_numbers[-1], *(seed for seed in plan.bank if seed < FIRST_TUNING_SEED)]) + 1
 
 
+def _not_its_own(study: Study, name: str) -> dict[str, Any]:
+    """What the baseline tuned and this change did not, as the change was trained with it: by the record of a trial."""
+    theirs, own = (study.book.variants[one].adapted if one in study.book.variants else {} for one in (BASE, name))
+    keys = [key for key in theirs if key not in own]
+    done = study.finished(name) if keys else []
+    if keys and not done:
+        raise UsageError(f"{study.folder} has no trial of {name} any more, which would tell its {keys[0]}; put trials/ back.")
+    recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
+    return {key: reduce(lambda part, word: part[word], key.split("."), recipe) for key in keys if _holds(recipe, key)}
+
+
+def _holds(recipe: Any, key: str) -> bool:
+    for word in key.split("."):
+        if not isinstance(recipe, Mapping) or word not in recipe:
+            return False
+        recipe = recipe[word]
+    return True
+
+
 def confirmation(study: Study) -> tuple[StudyPlan, Path]:
     """The plan, and the one folder it may be run in."""
     if study.plan.split != "validation":
@@ -41,7 +63,7 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
         **study.plan.to_dict(),
         "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
         "set": {**study.plan.set, **adapted.get(BASE, {})},
-        "changes": [{"name": name, "set": {**own.set, **adapted.get(name, {})}}],
+        "changes": [{"name": name, "set": {**_not_its_own(study, name), **own.set, **adapted.get(name, {})}}],
         "first_seed": _first_fresh(study.plan),
         "split": UNSEEN_SPLIT,
         "confirms": str(study.folder),

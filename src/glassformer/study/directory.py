@@ -151,6 +151,10 @@ class StudyDirectory:
         """Whether the trials that decide are there, or some of them; those of tuning do not count."""
         return (self.root / "trials").exists()
 
+    def has_tuning(self) -> bool:
+        """Whether the runs that settings were chosen by are there, or some of them."""
+        return (self.root / "tuning").exists()
+
     def settle(self, plan: StudyPlan) -> None:
         """Writes a plan whose design was chosen, before the first trial."""
         assert not self.begun()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,26 @@ from glassformer.assembly import prepare_data
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import duration
 from glassformer.recipe import Recipe, Source
-from glassformer.recipe_cost import plan_with, with_time
+from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.executors.machine import cores
 from glassformer.study.finding import find_plan
 from glassformer.study.plan import BASE, StudyPlan
+from glassformer.study.tuning import costs_otherwise
 
 
 @dataclass(frozen=True)
 class Foresight:
-    """What a study would cost. ``seconds``: by variant, of one run, from steps that were timed here."""
+    """What a study would cost. ``seconds``: by variant, of one run, from steps that were timed here.
+
+    ``tuned_seconds``: by variant, of a run with each setting of its grid.
+    """
 
     plan: StudyPlan
     notes: tuple[str, ...]
     parameters: Mapping[str, int]
     seconds: Mapping[str, float]
     jobs: int
+    tuned_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def runs(self) -> int:
@@ -38,9 +43,15 @@ class Foresight:
 
     @property
     def total(self) -> float:
-        """Seconds of computing, all runs added up; start-up, checks and evaluations come on top."""
-        tuning = sum(self.seconds[trial.variant] for trial in self.plan.tuning_trials())
-        return sum(self.seconds.values()) * self.plan.all_looks[-1] + tuning
+        """Seconds of computing, all runs added up; start-up, checks and evaluations come on top.
+
+        Which setting a variant will choose is not known: the longest is counted.
+        """
+        tuning = sum(self.tuned_seconds[trial.variant][trial.point] for trial in self.plan.tuning_trials())
+        return sum(self._longest(name) for name in self.seconds) * self.plan.all_looks[-1] + tuning
+
+    def _longest(self, variant: str) -> float:
+        return max(self.tuned_seconds.get(variant) or [self.seconds[variant]])
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -91,11 +102,21 @@ def foresee(
     load_plugins(plugins)
     known = {name: value for name, value in given.items() if value is not None}
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **known)
-    parameters, seconds = dict[str, int](), dict[str, float]()
+    parameters, seconds, tuned = dict[str, int](), dict[str, float](), dict[str, list[float]]()
     for name in (BASE, *(change.name for change in plan.changes)):
         recipe = Recipe.parse(resolve(plan.settings(name)))
         data = prepare_data(recipe)
         found = with_time(plan_with(recipe, data), data)
         parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
+        points = [
+            plan_with(Recipe.parse(resolve({**plan.settings(name), **one})), data) if costs_otherwise(one) else found
+            for one in plan.tuning_points(name)
+        ]
+        tuned[name] = [seconds[name] * _work(point) / _work(found) for point in points]
     runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning ends before the others begin
-    return Foresight(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs))
+    return Foresight(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs), tuned)
+
+
+def _work(plan: Plan) -> int:
+    """FLOPs of the run itself."""
+    return plan.steps * plan.cost.step_flops * plan.recipe.training.accumulate

@@ -167,7 +167,8 @@ class Explanation:
 
     def _more_tuning(self) -> str:
         share = f"{100 * self.evidence.tuning_share:.0f} % of the variance"
-        return f"{share} is the luck of tuning: more tuning seeds are needed (--tune-seeds), not more seeds."
+        alone = f"{share} is the luck of tuning, by itself too much to find {self.effect:g}"
+        return f"{alone}: no number of seeds is enough without more tuning seeds (--tune-seeds)."
 
     def _more_documents(self) -> str:
         share = f"{100 * self.evidence.document_share:.0f} % of the variance"

@@ -15,7 +15,7 @@ from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import plugin_sums
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.plan import BASE
+from glassformer.study.plan import BASE, VALIDATION_SPLIT
 from glassformer.study.store import MACHINE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def notes_of(study: Study) -> list[str]:
     told = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
     if not any(TRAINED_ON in note for note in told):  # values that an earlier version kept do not have it
         told = [*_unlike_tokens(study), *told]
-    return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study)]))
+    return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study), *_chosen_on_what_decides(study)]))
 
 
 def notes_of_trials(study: Study) -> list[str]:
@@ -99,11 +99,16 @@ def remarks_of(study: Study) -> tuple[str, ...]:
     """What every sentence has to say: text that flatters, and runs of different lengths."""
     if study.kept is not None:
         return study.kept.remarks
-    overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note]
+    overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note and _judged_on(study, note)]
     told = [f"{note}: figures on it are flattered." for note in overlap]
     if early_ends(study):
         told.append("Runs ended at different steps (patience), so costs differ too; the table has what was really spent.")
     return tuple(told)
+
+
+def _judged_on(study: Study, note: str) -> bool:
+    """Whether a note may be about the text of the verdicts: one about validation is not, where another text decides."""
+    return study.plan.split == VALIDATION_SPLIT or f" of {VALIDATION_SPLIT} " not in note
 
 
 def data_notes(study: Study) -> list[str]:
@@ -148,7 +153,17 @@ def _few_tuning_seeds(study: Study) -> list[str]:
     tune = study.plan.tune
     if tune is None or tune.seeds >= 4:
         return []
-    return [f"Tuned on {tune.seeds} seeds only: the choice is mostly luck, which widens the intervals; 4 or more are better."]
+    seeds = "1 seed" if tune.seeds == 1 else f"{tune.seeds} seeds"
+    return [f"Tuned on {seeds} only: the choice is mostly luck, which widens the intervals; 4 or more are better."]
+
+
+def _chosen_on_what_decides(study: Study) -> list[str]:
+    """For studies of versions that tuned on the text of the verdicts: theirs do not say where they chose."""
+    told = " ".join(note for facts in study.book.variants.values() for note in facts.notes)
+    tuned = any(facts.tuned for facts in study.book.variants.values())
+    if not tuned or study.plan.split == VALIDATION_SPLIT or f" on {VALIDATION_SPLIT})" in told:
+        return []
+    return [f"Settings were chosen on the {study.plan.split} text itself, so figures on it are a little flattered."]
 
 
 def _below_bigram(study: Study) -> list[str]:

@@ -283,6 +283,10 @@ class StudyPlan(Config):
             for number, point in enumerate(self.tuning_points(variant))
         ]
 
+    def split_of(self, trial: Trial) -> str:
+        """What a trial is measured on: settings are chosen on validation, never on the text that decides."""
+        return VALIDATION_SPLIT if trial.area == "tuning" else self.split
+
     def foresight(self) -> str:
         """What the study can see, told before the first run."""
         looks, count = self.all_looks, len(self.planned)

@@ -146,13 +146,18 @@ class Study:
         """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
         if self.plan.tune is None:
             return 0.0
-        if self.kept is not None and self.kept.trials[variant].luck:
-            return self.kept.trials[variant].luck
+        written = self.kept
+        if written is None and not self.directory.has_tuning() and self.directory.values_file.is_file():
+            written = read_values(self.directory.values_file)  # the runs that it was chosen by were removed
+        if written is not None and variant in written.trials and written.trials[variant].luck:
+            return written.trials[variant].luck
         own = [trial for trial in self.plan.tuning_trials(self._matched()) if trial.variant == variant]
         grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
         for trial in own:
             try:
-                found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
+                found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split_of(trial))
+                if found.status == "pending":  # earlier versions chose on the text that decides
+                    found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
             except RunError:
                 continue
             if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen

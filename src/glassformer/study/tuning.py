@@ -6,19 +6,21 @@ the seeds it is measured with, and an interval that leaves it out is too short. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError
-from glassformer.study.plan import StudyPlan
+from glassformer.study.plan import VALIDATION_SPLIT, StudyPlan
 from glassformer.study.results import TrialResult, metric_of
 
 LANDSCAPES, DRAWS = 64, 400
 PLAUSIBLE = 0.95
 """Of the landscapes that fit the tuning runs, the share whose luck is no larger than the one that is counted."""
+RATES = ("training.lr", "training.weight_decay", "training.clip", "training.label_smoothing")
+"""What can be tuned without changing the model, or how long its run is."""
 FEWEST_FOR_AN_EDGE = 3
 """Values of a key from which on a grid has a middle, so that a choice at its end says something."""
 
@@ -62,8 +64,14 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
     chosen = plan.judged.best(means)
     points = plan.tuning_points(name)
     said = ", ".join(f"{key}={value}" for key, value in points[chosen].items())
-    told = f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f})."
+    where = "" if plan.split == VALIDATION_SPLIT else f" on {VALIDATION_SPLIT}"
+    told = f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f}{where})."
     return points[chosen], " ".join([told, *at_the_edge(points, chosen)])
+
+
+def costs_otherwise(settings: Mapping[str, Any]) -> bool:
+    """Whether tuned settings may change what a run costs, or the model that is checked."""
+    return not settings.keys() <= {*RATES}
 
 
 def at_the_edge(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:

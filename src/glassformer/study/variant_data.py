@@ -23,7 +23,7 @@ from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
 from glassformer.study.counts import items_needed
 from glassformer.study.matching import match, size_of
-from glassformer.study.plan import BASE, Resolve, StudyPlan, asked, compared
+from glassformer.study.plan import BASE, VALIDATION_SPLIT, Resolve, StudyPlan, asked, compared
 from glassformer.study.power import FEWEST_SEEDS
 from glassformer.study.sequential import Looks
 from glassformer.study.store import parent_sum
@@ -123,6 +123,11 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     base, split = data[BASE], plan.split
     if split.partition(":")[0] not in base.names:
         raise ConfigError(f"The data have no {split} part to compare on; give data.validation, or a share in data.split.")
+    if plan.tune is not None and VALIDATION_SPLIT not in base.names:
+        raise ConfigError(
+            f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
+            "or a share in data.split."
+        )
     for name, own in data.items():
         if own is base:
             continue
