@@ -30,7 +30,8 @@ def command(
     text: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="Single texts, each on its own.")] = None,
     checkpoint: CheckpointOption = "last",
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="Write every token's loss here, as TSV.")
+        Path | None,
+        typer.Option("--predictions", metavar="FILE", help="Write each token's loss, answer or label here, as TSV."),
     ] = None,
     against: Annotated[
         Path | None,
@@ -45,7 +46,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Measure a run's model: loss, perplexities, bits per byte, each with an interval and the trivial figure beside it."""
+    """Measure a run's model (perplexities, right answers, accuracy of labels) with intervals, beside trivial baselines."""
     from glassformer.run import load
 
     _refuse_contradictions(split, data, text, against)
