@@ -43,6 +43,7 @@ from glassformer.lifecycle import (
     folder_of,
     refuse_nothing_to_resume,
     rewind,
+    tell_folder,
     threads_before,
     timed,
 )
@@ -89,16 +90,18 @@ def train(
     on_save: Callable[[Path], None] | None = None,
     watch: Watcher | None = None,
 ) -> Run:
-    """Trains a recipe and gives the run. ``set`` changes dotted keys; ``resume`` goes on from the last checkpoint.
+    """Trains a recipe and returns the run.
 
-    ``source``: a recipe (name, file, values), a text file of yours (a small recipe is chosen and printed), or with ``resume`` a
-    run's folder. ``resume="or begin"``: a folder that is not there yet is no mistake. ``on_step`` and ``on_evaluation`` get
-    each record as it is written (``{"step": 7, "loss": ...}``), ``on_save`` the folder of each checkpoint. ``watch``: who is
-    told how far it is; unless given, a notebook or a terminal. ``samples``: tokens to generate at every evaluation. ``note``:
-    kept in the run. A model that breaks a law (sees the future, other rows, padding) is not trained, unless
-    ``allow_leaks``: then every figure of the run is marked as tainted. ``checked``: what a check of the very same
-    architecture found, so that a study tests it once and not in every trial. ``recheck=False`` takes a check of the same
-    architecture and build that passed before. ``clock`` is told where the seconds go.
+    ``source``: a recipe (built-in name, file, mapping), a text file (a small recipe is chosen and printed), or with
+    ``resume`` a run's folder. ``set``: changes of recipe keys, ``{"model.width": 64}``. ``out``: the folder to write
+    (default runs/NAME). ``resume``: continue from the last checkpoint; ``"or begin"`` starts where there is none yet.
+    ``on_step`` and ``on_evaluation`` get each record as it is logged (``{"step": 7, "loss": ...}``), ``on_save`` the folder
+    of each checkpoint. ``samples``: tokens to generate at every evaluation. ``note``: a remark kept in the run.
+
+    A model that fails a check (sees later tokens, other rows, padding) is not trained. ``allow_leaks`` trains it, with every
+    figure marked tainted. ``recheck=False`` accepts a check of the same architecture and build that passed before.
+    ``checked``: the report of such a check, so that a study checks once and not in every trial. ``watch`` shows progress;
+    by default in a notebook or a terminal. ``clock`` measures the phases.
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
@@ -107,6 +110,7 @@ def train(
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
     if resume is True:
         refuse_nothing_to_resume(folder)
+    tell_folder(source, folder.root, out, resume=bool(resume), watch=watch)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
         asked = _Asked(recipe, folder, plugins, threads, allow_leaks, checked, recheck, clock, watch, stop)
         work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
@@ -354,6 +358,8 @@ def _remark(work: _Assembled, note: str | None, watch: Watcher) -> None:
     """The user's own note goes into the run; what the machine and the data give cause to say is said."""
     if note is not None:
         work.folder.add_note(note)
+    if work.beginning is not None and work.beginning.step >= work.steps:
+        watch.say(f"Nothing is left to train: {work.steps} steps are done. For more, add --set training.steps=N.")
     for remark in (*work.runtime.notes, *work.data.notes, *getattr(work.batches, "notes", ())):
         watch.say(remark)
 

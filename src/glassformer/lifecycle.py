@@ -51,11 +51,11 @@ def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
     run = _run_of(source)
     if resume and run is not None:
         if out is not None and Path(out).resolve() != run.resolve():
-            raise UsageError(f"{source} is the run to go on with, and --out names {out}; leave --out away.")
+            raise UsageError(f"{source} is the run to continue, and --out names another folder ({out}); drop --out.")
         return run
     if run is not None and Path(str(source)).is_dir():
         raise UsageError(
-            f"{source} is a run. Go on with it: --resume. Train its recipe once more: glassformer train "
+            f"{source} is the folder of a run. To continue it, add --resume. To train its recipe again: glassformer train "
             f"{RunDirectory(run).recipe_file} --out NEW."
         )
     return Path(out) if out is not None else default_folder(source, resume=resume)
@@ -63,8 +63,7 @@ def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
 
 def default_folder(source: Source, *, resume: bool) -> Path:
     """runs/NAME, runs/NAME-2, ...: the first unused one, or, to resume, the last used one."""
-    run = _run_of(source)  # its recipe.yaml, to be trained once more
-    name = (run.resolve() if run is not None else Path(source)).stem if isinstance(source, str | Path) else "run"
+    name = _name_of(source)
     used: Path | None = None
     for number in range(1, 10_000):
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
@@ -72,6 +71,12 @@ def default_folder(source: Source, *, resume: bool) -> Path:
             return used if resume and used is not None else folder
         used = folder
     raise RunError("runs/ holds ten thousand runs of this recipe; name a folder with --out.")
+
+
+def _name_of(source: Source) -> str:
+    """What a run of ``source`` is called: its file or name without the ending."""
+    run = _run_of(source)  # its recipe.yaml, to be trained once more
+    return (run.resolve() if run is not None else Path(source)).stem if isinstance(source, str | Path) else "run"
 
 
 def _run_of(source: Source) -> Path | None:
@@ -83,6 +88,17 @@ def _run_of(source: Source) -> Path | None:
         return place
     inside = RunDirectory(place.parent)
     return inside.root if place == inside.recipe_file and inside.exists() and inside.state_file.exists() else None
+
+
+def tell_folder(source: Source, folder: Path, out: Path | str | None, *, resume: bool, watch: Watcher) -> None:
+    """Says which of runs/NAME, runs/NAME-2, ... is written, where nobody named it and runs/NAME is taken."""
+    first = Path("runs") / _name_of(source)
+    if out is not None or folder == first or (resume and _run_of(source) is not None):
+        return
+    if resume:
+        watch.say(f"The newest run of this recipe is {folder}.")
+    else:
+        watch.say(f"{first} exists, so this run goes to {folder}. To continue the old one: glassformer train {first} --resume.")
 
 
 def refuse_nothing_to_resume(folder: RunDirectory) -> None:

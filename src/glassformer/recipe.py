@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.data.config import DataConfig, replace_source
-from glassformer.data.own_text import is_text, recipe_for
+from glassformer.data.own_text import ENDINGS, is_text, recipe_for
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -77,8 +77,12 @@ def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, wat
     """
     values = recipe_values(source)
     if is_text(source):
-        watch.say(f"{values['about']} The run's recipe.yaml holds it all.")
+        watch.say(f"{values['about']} {_changed_by_set(changes or {})}The full recipe is kept in the run's recipe.yaml.")
     return Recipe.parse(_with_tokenizer_of_parent(changed(_described(source, values, changes or {}), changes or {})))
+
+
+def _changed_by_set(changes: Mapping[str, Any]) -> str:
+    return f"Changed: {', '.join(f'{key}={value}' for key, value in changes.items())}. " if changes else ""
 
 
 def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,11 +255,11 @@ def recipe_file(source: str | Path) -> Path:
     name = str(source)
     if name in built_in:
         return built_in[name]
-    if file.suffix in (".yaml", ".yml") or "/" in name:
+    if file.suffix.lower() in (".yaml", ".yml", *ENDINGS) or "/" in name:
         if file.stem in built_in:
             raise ConfigError(f"There is no file {source}. Did you mean the built-in recipe {file.stem!r}?")
         raise ConfigError(f"There is no file {source}; `glassformer recipes` lists the built-in recipes.")
-    raise UnknownName("glassformer recipes", name, built_in)
+    raise UnknownName("The list of built-in recipes", name, built_in)
 
 
 def built_in_recipes() -> dict[str, Path]:

@@ -45,9 +45,11 @@ from glassformer.runs.records import MetricsLog
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
-    """The run in ``folder``. A run made with plugins asks for them; they are never run because the folder names them. The
-    folder of a Hugging Face model becomes a run in the cache. ``recheck=False``: a check of the same weights and build that
-    passed before counts for evaluations."""
+    """Loads the run in ``folder``, or a Hugging Face model's folder (imported into the cache).
+
+    ``plugins``: the files a run was trained with; a plugin is never loaded because a folder names it. ``recheck=False``:
+    ``evaluate`` accepts a check of the same weights and build that passed before.
+    """
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
@@ -58,7 +60,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
 
 @final
 class Run:
-    """A run by its folder. Nothing is read before it is asked for; looking changes nothing but records of test openings."""
+    """A trained run: its model, tokenizer, recipe and records, each read on first use. Using the test split is recorded."""
 
     def __init__(self, directory: RunDirectory, watch: Watcher = SILENT, *, recheck: bool = True) -> None:
         self.directory, self._watch, self._recheck = directory, watch, recheck
@@ -186,11 +188,12 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
     ) -> Evaluation:
-        """Figures with intervals beside the baselines, of a split or of a file. Opening ``test`` is recorded in the run.
+        """Metrics with intervals, beside trivial baselines, on a split or on a file (``data``).
 
-        ``split``: train, validation (unless told) or test; where there are several test files, ``test:NAME`` is one of them.
+        ``split``: train, validation (default), test, or test:NAME for one of several test files. Use of test is recorded.
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
-        ``checked``: what a check of the same architecture found; without it the model is checked here.
+        ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture;
+        without it the model is checked here.
         """
         if data is not None and split is not None:
             raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
@@ -253,7 +256,7 @@ class Run:
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Evaluation]:
-        """The same for single texts, each on its own: no text sees another."""
+        """Like ``evaluate``, for single texts, each on its own: no text is context for another."""
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
         given = [texts] if isinstance(texts, str) else list(texts)
@@ -341,11 +344,11 @@ class Run:
         abstain: bool = False,
         checkpoint: str | int = "last",
     ) -> list[Any]:
-        """Answers with their confidence: the probability of the whole answer with its end.
+        """Answers or labels, each with its confidence: the probability of the whole answer, or of the label.
 
-        ``beams``: how many answers are followed at once; the others come as ``alternatives``. ``abstain_below``: less sure
-        answers are not given. ``abstain``: nor are those about people whom the model has not read about, by the rule that the
-        run's evaluation fitted on all its scores (``abstain_rule``).
+        ``beams``: width of the beam search; the other beams come as ``alternatives``. ``abstain_below``: answer "I don't
+        know" below this confidence. ``abstain``: do so by the rule that evaluation fitted (``abstain_rule``): the person was
+        probably not in the training data.
         """
         if abstain and abstain_below is not None:
             raise UsageError("--abstain and --abstain-below are two rules for saying nothing; give one of them.")
@@ -397,7 +400,7 @@ class Run:
         exact_pieces: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Sample]:
-        """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
+        """Generates a continuation of each prompt. ``on_text`` gets the pieces of a single text as they are generated.
 
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
@@ -425,8 +428,11 @@ class Run:
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
-        """A text seen from inside (docs/look.md). ``checkpoint``: also ``untrained``, the film's steps, and ``0``: before the
-        first step. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
+        """What the model does with a text: attention maps, logit lens, head scores (docs/look.md).
+
+        ``checkpoint``: also ``untrained``, ``0`` (before the first step) and the steps of the film. ``hide``: positions to
+        mask, so that no query attends to them. ``model``: an altered model instead of a checkpoint's.
+        """
         network = self.network_at(checkpoint) if model is None else model
         ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
         labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
@@ -439,7 +445,7 @@ class Run:
         return self.untrained() if which == "untrained" else assembly.put_back(self.directory, self.untrained(), int(which))
 
     def summary(self) -> dict[str, Any]:
-        """The run in a few plain figures."""
+        """Status, step, last loss and metric as plain values."""
         return summary_of(self.directory)
 
     def __repr__(self) -> str:

@@ -99,14 +99,17 @@ class TestResume:
         assert cli("train", run / "recipe.yaml", "--resume", "--set", "training.steps=9", "--json").json == (
             cli("train", run, "--resume", "--json").json
         )
+        assert "Nothing is left to train: 9 steps are done." in cli("train", run, "--resume").err
         refused = cli("train", run)
         assert refused.code == 2
-        assert "is a run. Go on with it: --resume." in refused.sentence
+        assert "is the folder of a run. To continue it, add --resume." in refused.sentence
 
     def test_its_own_recipe_once_more_takes_a_folder_of_its_own(self, cli, tiny_file, tmp_path, monkeypatch) -> None:
         monkeypatch.chdir(tmp_path)
         assert cli("train", tiny_file, "--json").json["run"] == "runs/tiny"
-        assert cli("train", "runs/tiny/recipe.yaml", "--json").json["run"] == "runs/tiny-2"
+        again = cli("train", "runs/tiny/recipe.yaml", "--json")
+        assert again.json["run"] == "runs/tiny-2"
+        assert "runs/tiny exists, so this run goes to runs/tiny-2." in again.err
 
     def test_a_mistyped_folder(self, cli, tiny_file, tmp_path) -> None:
         cli("train", tiny_file, "--out", tmp_path / "first")

@@ -29,6 +29,11 @@ def test_every_verb_has_help(cli, verb: str) -> None:
     assert "Usage: glassformer" in answer.out
 
 
+def test_a_setting_given_as_an_option_points_to_set(cli) -> None:
+    assert "--set training.steps=100" in cli("train", "docstrings-char", "--lr", "1").err
+    assert "--set" not in cli("evaluate", "runs/none", "--lr", "1").err
+
+
 def test_every_reading_verb_has_json(cli) -> None:
     for verb in main.VERBS:
         assert "--json" in cli(main.word_of(verb), "--help").out, verb

@@ -82,6 +82,8 @@ def test_figures_without_meaning_say_why() -> None:
     figures = language_metrics(made([10, 90], [10, 30], [np.nan, 150], unknown=[4, 0]))
     assert figures["bits_per_byte"].value is None
     assert figures["bits_per_byte"].reason.startswith("10.0% of the tokens are UNK")
+    rare = language_metrics(made([10, 90], [1000, 4000], [np.nan, 150], unknown=[1, 0]))
+    assert rare["bits_per_byte"].reason.startswith("0.02% of the tokens are UNK")
     assert "words" in figures["word_perplexity"].reason
     assert "characters" in figures["character_perplexity"].reason
     assert "does not say" in language_metrics(made([10, 90], [10, 30]))["bits_per_byte"].reason

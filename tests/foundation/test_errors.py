@@ -77,5 +77,10 @@ def test_an_unknown_name_offers_the_nearest() -> None:
     assert error.known == ["layer", "none", "rms"]
 
 
+def test_a_name_of_the_papers_offers_ours() -> None:
+    assert did_you_mean("RoPE", ["none", "rotary"]) == " Did you mean 'rotary'?"
+    assert did_you_mean("rope", ["layer", "rms"]) == ""
+
+
 def test_nothing_near_is_not_guessed() -> None:
     assert did_you_mean("zzzz", ["layer", "rms"]) == ""

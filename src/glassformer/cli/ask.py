@@ -14,31 +14,47 @@ from glassformer.foundation.errors import UsageError
 
 def command(
     run: RunArgument,
-    question: Annotated[str | None, typer.Argument(metavar="[QUESTION]", help='For example "Where was Ann Lee born?"')] = None,
-    questions: Annotated[
-        Path | None, typer.Option("--questions", metavar="FILE.tsv", help="One question per line, with its answer or without.")
+    question: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUESTION]", help='For example "Where was Ann Lee born?"; for a classifier, the text to label.'
+        ),
     ] = None,
-    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="The second text, where a run reads two.")] = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions",
+            metavar="FILE.tsv",
+            help="Read questions from this file, one per line: QUESTION, or QUESTION<tab>ANSWER.",
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair", metavar="TEXT", help="The second text, for a classifier of text pairs.")
+    ] = None,
     beams: Annotated[
-        int, typer.Option("--beams", min=1, help="How many answers are followed at once; shows alternatives.")
+        int, typer.Option("--beams", min=1, help="Width of the beam search; above 1 also prints the alternatives.")
     ] = 1,
     abstain_below: Annotated[
-        float | None, typer.Option("--abstain-below", metavar="P", help='Say "I don\'t know" below this confidence.')
+        float | None, typer.Option("--abstain-below", metavar="P", help='Answer "I don\'t know" if the confidence is below P.')
     ] = None,
     abstain: Annotated[
         bool,
         typer.Option(
-            "--abstain", help="Say \"I don't know\" where the run's evaluation says that the person was not read about."
+            "--abstain",
+            help='Answer "I don\'t know" by the rule that evaluation fitted: the person was probably not in the training data.',
         ),
     ] = False,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers here, one per line.")
+        Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers to this file, one per line.")
     ] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Ask a run's model for an answer or a label. The confidence is the probability of the whole answer, or of the label."""
+    """Answer a question, or label a text, with a confidence.
+
+    The confidence is the probability of the whole answer, or of the label. Needs a run whose objective is answers or labels.
+    """
     from glassformer.run import load
 
     if (question is None) == (questions is None):

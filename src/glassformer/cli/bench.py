@@ -11,7 +11,7 @@ from glassformer.cli.bench_attention import bench_attention
 from glassformer.cli.console import print_json, print_table, say, watching
 from glassformer.cli.options import Json
 
-app = typer.Typer(help="Speed, cost and scaling on this machine.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Measure speed, cost and scaling on this machine.", no_args_is_help=True, rich_markup_mode=None)
 app.command("attention")(bench_attention)
 
 Width = Annotated[int, typer.Option("--width", min=1)]
@@ -20,10 +20,10 @@ Heads = Annotated[int, typer.Option("--heads", min=1)]
 Context = Annotated[int, typer.Option("--context", min=1)]
 Vocabulary = Annotated[int, typer.Option("--vocabulary", min=2)]
 Bias = Annotated[bool, typer.Option(help="Biases in linear maps and norms (transformers' class always has them).")]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Every program runs once in each round.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Repeats: every program runs once per round.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option("--precision")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of the CPU; torch's choice unless told.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default: torch's choice.")]
 Transformers = Annotated[bool, typer.Option(help="Measure transformers' GPT-2 class too, where it is installed.")]
 NanoGPT = Annotated[
     Path | None, typer.Option("--nanogpt", metavar="DIR", help="Measure the nanoGPT in this folder too (runs its code).")
@@ -38,22 +38,22 @@ def bench_generate(
     context: Context = 1024,
     vocabulary: Vocabulary = 65,
     bias: Bias = True,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Texts written at once.")] = 1,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Batch size.")] = 1,
     prompt: Annotated[int, typer.Option("--prompt", min=1, help="Tokens of each prompt.")] = 256,
-    new: Annotated[int, typer.Option("--new", min=1, help="Tokens written after each prompt.")] = 256,
+    new: Annotated[int, typer.Option("--new", min=1, help="Tokens generated after each prompt.")] = 256,
     rounds: Rounds = 3,
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
-    cache_only: Annotated[bool, typer.Option("--cache-only", help="Leave out our own speed without a KV cache.")] = False,
+    cache_only: Annotated[bool, typer.Option("--cache-only", help="Skip generation without a KV cache.")] = False,
     first_job: Annotated[
-        bool, typer.Option("--first-job", help="Also the first job of a process, in processes of their own.")
+        bool, typer.Option("--first-job", help="Also measure a cold start: the first generation of a new process.")
     ] = False,
     transformers: Transformers = True,
     nanogpt: NanoGPT = None,
     json: Json = False,
 ) -> None:
-    """Generation speed: with a KV cache, without, and beside other programs of the same sizes."""
+    """Measure generation: with and without a KV cache, beside other programs with the same model size."""
     from glassformer.benchmark.generate import benchmark_generation
     from glassformer.benchmark.generators import Job
     from glassformer.benchmark.peers import Sizes
@@ -91,12 +91,10 @@ def bench_train(
     threads: Threads = None,
     transformers: Transformers = True,
     nanogpt: NanoGPT = None,
-    beside_cpu: Annotated[
-        bool, typer.Option("--beside-cpu", help="Measure the same steps on the processor too: GPU against CPU.")
-    ] = False,
+    beside_cpu: Annotated[bool, typer.Option("--beside-cpu", help="Measure the same steps on the CPU too.")] = False,
     json: Json = False,
 ) -> None:
-    """Training speed, beside other programs of the same sizes and the machine's own matrix products."""
+    """Measure training steps, beside other programs with the same model size and plain matrix products."""
     from glassformer.benchmark.peers import Sizes
     from glassformer.benchmark.train import benchmark_training
     from glassformer.foundation.runtime import choose_runtime
@@ -121,12 +119,16 @@ def bench_train(
 OfRecipe = Annotated[
     str | None, typer.Option("--recipe", metavar="NAME", help="Train this recipe as it stands, instead of a tiny one.")
 ]
-Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A change of the recipe.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the recipe. Repeatable.")
+]
 NanoGPTConfig = Annotated[
     str,
-    typer.Option("--nanogpt-config", metavar="FILE", help="With --recipe: the file in nanoGPT's folder it is trained by."),
+    typer.Option("--nanogpt-config", metavar="FILE", help="With --recipe: nanoGPT's config file to train with."),
 ]
-NanoGPTSteps = Annotated[int | None, typer.Option("--nanogpt-steps", min=1, help="Steps of nanoGPT; ours unless given.")]
+NanoGPTSteps = Annotated[
+    int | None, typer.Option("--nanogpt-steps", min=1, help="Steps for nanoGPT; default: the same as here.")
+]
 SHAKESPEARE, VARIED = "config/train_shakespeare_char.py", "model.positions=sinusoidal"
 
 
@@ -141,7 +143,7 @@ def bench_start(
     nanogpt_steps: NanoGPTSteps = None,
     json: Json = False,
 ) -> None:
-    """Seconds of a whole `glassformer train`, from the command to its end, as a multiple of `python -c "import torch"`."""
+    """Measure a whole `glassformer train` from command to end, as a multiple of `python -c "import torch"`."""
     from glassformer.benchmark.start import Peer, Work, benchmark_start
 
     peer = None if nanogpt is None else Peer(nanogpt, nanogpt_config, nanogpt_steps, _texts_of)
@@ -163,7 +165,7 @@ def bench_study(
     nanogpt_steps: NanoGPTSteps = None,
     json: Json = False,
 ) -> None:
-    """Seconds of a small study to its verdict, with an empty store, beside as many runs one by one."""
+    """Measure a small study from command to verdict, with an empty cache, beside the same runs one by one."""
     from glassformer.benchmark.start import Peer, Work, benchmark_study
 
     work, peer = (

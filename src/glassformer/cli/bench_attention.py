@@ -16,17 +16,21 @@ if TYPE_CHECKING:
 
 
 def bench_attention(
-    mixer: Annotated[list[str] | None, typer.Option("--mixer", metavar="NAME", help="Only this one; may be repeated.")] = None,
-    lengths: Annotated[str, typer.Option("--lengths", metavar="N,N,...", help="Rising.")] = "64,128,256,512,1024,2048",
+    mixer: Annotated[
+        list[str] | None, typer.Option("--mixer", metavar="NAME", help="Measure this mixer only. Repeatable.")
+    ] = None,
+    lengths: Annotated[
+        str, typer.Option("--lengths", metavar="N,N,...", help="Sequence lengths, in rising order.")
+    ] = "64,128,256,512,1024,2048",
     width: Annotated[int, typer.Option("--width", min=1)] = 128,
     heads: Annotated[int, typer.Option("--heads", min=1)] = 4,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="The best of so many passes is taken.")] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Passes per length; the fastest counts.")] = 5,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "cpu",
-    figure: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Draw it here (.svg or .png).")] = None,
+    figure: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Plot to this file (.svg or .png).")] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Time and memory of every mixer against length, the exponent with which they grow, and the formula beside them."""
+    """Measure time and memory of every mixer at several lengths, with the growth exponent and the theory."""
     from glassformer.benchmark import attention
     from glassformer.benchmark.table import heading, rows_of
     from glassformer.foundation.plugins import load_plugins

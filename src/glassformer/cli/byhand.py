@@ -22,19 +22,24 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration, or a YAML file; else the list.",
+            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration or a YAML file; none: list them.",
         ),
     ] = None,
     keys: Annotated[
-        str | None, typer.Option("--keys", metavar="ROWS|FILE", help="'1,0;0,1', a .npy or .csv file, or the word worked.")
+        str | None,
+        typer.Option(
+            "--keys", metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the example's."
+        ),
     ] = None,
-    values: Annotated[str | None, typer.Option("--values", metavar="ROWS|FILE", help="One row for every key.")] = None,
-    bound: Annotated[str | None, typer.Option("--bound", metavar="R", help="The longest query allowed (10).")] = None,
-    scale: Annotated[str | None, typer.Option("--scale", metavar="S", help="Factor on the scores: 1, or 1/sqrt(d).")] = None,
-    logits: Annotated[str | None, typer.Option("--logits", metavar="ROW", help="What least squares aims at.")] = None,
-    replace: Annotated[str | None, typer.Option("--replace", metavar="J", help="Find another key J instead.")] = None,
-    query: Annotated[str | None, typer.Option("--query", metavar="ROW", help="With --replace: the query that stays.")] = None,
-    length: Annotated[str | None, typer.Option("--length", metavar="L", help="With --replace: length of the new key.")] = None,
+    values: Annotated[str | None, typer.Option("--values", metavar="ROWS|FILE", help="The values, one row per key.")] = None,
+    bound: Annotated[str | None, typer.Option("--bound", metavar="R", help="Largest norm of the query; default 10.")] = None,
+    scale: Annotated[str | None, typer.Option("--scale", metavar="S", help="Scale of the scores: 1 or 1/sqrt(d).")] = None,
+    logits: Annotated[str | None, typer.Option("--logits", metavar="ROW", help="Target scores for least squares.")] = None,
+    replace: Annotated[
+        str | None, typer.Option("--replace", metavar="J", help="Keep the query and search for a new key J.")
+    ] = None,
+    query: Annotated[str | None, typer.Option("--query", metavar="ROW", help="With --replace: the fixed query.")] = None,
+    length: Annotated[str | None, typer.Option("--length", metavar="L", help="With --replace: norm of the new key.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of an exploration, as n=8.")
     ] = None,
@@ -45,7 +50,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Attention on paper: what given keys can do, the best query, a proof where it is not possible; and explorations."""
+    """Solve attention by hand: find the query that reaches a goal with given keys, or prove that none does."""
     if out_ is not None and out_.suffix.lower() not in ENDINGS:
         raise UsageError(f"--out {out_}: the file must end in {', '.join(ENDINGS)}.")
     from glassformer.byhand.request import answer, catalogue, request_from_words

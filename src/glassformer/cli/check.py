@@ -16,12 +16,16 @@ from glassformer.foundation.plugins import fault_in_plugin
 def command(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="RECIPE|RUN|FILE.py:CALLABLE", help="Also the folder of a Hugging Face model, or its hub name."),
+        typer.Argument(
+            metavar="RECIPE|RUN|FILE.py:CALLABLE", help="What to check; also the folder or hub name of a Hugging Face model."
+        ),
     ] = None,
     set_: Set = None,
     plugin: Plugin = None,
-    encoder: Annotated[bool, typer.Option("--encoder", help="The model may see later tokens.")] = False,
-    vocabulary: Annotated[int | None, typer.Option("--vocabulary", min=2, help="Ids of a FILE.py:CALLABLE.")] = None,
+    encoder: Annotated[bool, typer.Option("--encoder", help="The model is an encoder: it may see later tokens.")] = False,
+    vocabulary: Annotated[
+        int | None, typer.Option("--vocabulary", min=2, help="Vocabulary size of a FILE.py:CALLABLE.")
+    ] = None,
     context: Annotated[int | None, typer.Option("--context", min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
     class_: Annotated[
         str | None,
@@ -29,17 +33,24 @@ def command(
             "--class", help="Class of transformers to load a folder or hub name as; alone: a tiny random model of it."
         ),
     ] = None,
-    thorough: Annotated[bool, typer.Option("--thorough", help="Every cut of the full context, not some.")] = False,
-    conformance: Annotated[
-        bool, typer.Option("--conformance", help="Put the variants of a plugin, FILE.py, through the suite ours pass.")
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Test every position of the full context, not a sample.")
     ] = False,
-    zoo: Annotated[bool, typer.Option("--zoo", help="Every causal class of the installed transformers, in tiny form.")] = False,
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the zoo's zoo.json and zoo.html.")] = Path("zoo"),
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Classes of the zoo checked at once.")] = 1,
-    limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds of one core for one class of the zoo.")] = 60.0,
+    conformance: Annotated[
+        bool,
+        typer.Option(
+            "--conformance", help="Run the tests of the built-in variants on those of a plugin: check --conformance FILE.py."
+        ),
+    ] = False,
+    zoo: Annotated[
+        bool, typer.Option("--zoo", help="Check every causal class of the installed transformers, each as a tiny random model.")
+    ] = False,
+    out_: Annotated[Path, typer.Option("--out", help="With --zoo: folder for zoo.json and zoo.html.")] = Path("zoo"),
+    workers: Annotated[int, typer.Option("--workers", min=1, help="With --zoo: classes checked at once.")] = 1,
+    limit: Annotated[float, typer.Option("--limit", min=1, help="With --zoo: most CPU seconds per class.")] = 60.0,
     json: Json = False,
 ) -> None:
-    """Test whether any score depends on a later token, on another row, padding, the cache or earlier calls, and where."""
+    """Test whether any logit depends on a later token, another row, padding, the KV cache or earlier calls, and where."""
     if conformance:
         if target is None:
             raise UsageError("--conformance needs the file of a plugin, for example check --conformance my_attention.py.")

@@ -21,60 +21,92 @@ if TYPE_CHECKING:
 
 Recipe = Annotated[
     str | None,
-    typer.Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe with --vary, a plan (file or name), a study to go on with."),
+    typer.Argument(
+        metavar="RECIPE|PLAN|STUDY", help="A recipe (with --vary), a plan (file or name), or a study's folder to continue."
+    ),
 ]
-Vary = Annotated[list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own.")]
-Cross = Annotated[bool, typer.Option("--cross", help="All combinations of several --vary, not single changes.")]
-Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="Runs of each variant (8 unless told).")]
+Vary = Annotated[
+    list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own. Repeatable.")
+]
+Cross = Annotated[bool, typer.Option("--cross", help="Test all combinations of several --vary, not single changes.")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")
+]
 Looks = Annotated[
     str | None,
-    typer.Option("--looks", metavar="N,N", help="Interim looks: judge at these numbers of seeds; stop when decided."),
+    typer.Option("--looks", metavar="N,N", help="Interim analyses at these numbers of seeds; stop when decided."),
 ]
-MaxSeeds = Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Looks up to N seeds.")]
-Metric = Annotated[str | None, typer.Option("--metric", help="loss, or bits_per_byte where tokenizers differ.")]
-Margin = Annotated[float | None, typer.Option("--margin", help="The smallest difference that matters (0.01).")]
-Effect = Annotated[float | None, typer.Option("--effect", help="The difference you expect, for the seeds needed.")]
+MaxSeeds = Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Plan interim analyses up to N seeds.")]
+Metric = Annotated[
+    str | None, typer.Option("--metric", help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")
+]
+Margin = Annotated[float | None, typer.Option("--margin", help="Smallest difference that matters to you; default 0.01 (loss).")]
+Effect = Annotated[float | None, typer.Option("--effect", help="Difference you expect; used to print how many seeds it takes.")]
 Match = Annotated[
-    Literal["parameters", "flops"] | None, typer.Option("--match", help="Equal size, by the feed-forward's inner width.")
+    Literal["parameters", "flops"] | None,
+    typer.Option("--match", help="Give every variant the same parameters or FLOPs, by the feed-forward's inner width."),
 ]
-Tune = Annotated[list[str] | None, typer.Option("--tune", metavar="KEY=A,B", help="A grid each variant may choose from first.")]
+Tune = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tune", metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."
+    ),
+]
 TuneTries = Annotated[
-    int | None, typer.Option("--tune-tries", metavar="N", min=2, help="Draw N points of --tune at random; keys may be ranges.")
+    int | None,
+    typer.Option(
+        "--tune-tries", metavar="N", min=2, help="Random search instead: draw N points of --tune; values may be ranges."
+    ),
 ]
-TuneSeeds = Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds of their own for --tune.")]
-BudgetHours = Annotated[float | None, typer.Option("--budget-hours", help="The most hours, all runs added up.")]
+TuneSeeds = Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds used for --tune only.")]
+BudgetHours = Annotated[float | None, typer.Option("--budget-hours", help="Most hours of computing, all runs added up.")]
 On = Annotated[
     Literal["local", "ray", "inline"],
-    typer.Option("--on", help="local: worker processes here; ray: a Ray cluster; inline: this very process."),
+    typer.Option(
+        "--on", help="local: worker processes; ray: a Ray cluster; inline: one by one in this process (for a debugger)."
+    ),
 ]
-Address = Annotated[str | None, typer.Option("--address", metavar="A", help="Of a running Ray cluster, or auto.")]
-GpuShare = Annotated[float | None, typer.Option("--gpu-share", help="Part of a GPU per run, on Ray.")]
+Address = Annotated[str | None, typer.Option("--address", metavar="A", help="Address of a running Ray cluster, or auto.")]
+GpuShare = Annotated[float | None, typer.Option("--gpu-share", help="With --on ray: fraction of a GPU per run.")]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Runs at once (one per core; on GPUs {PER_GPU} on each).")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Runs at once; default one per core, {PER_GPU} per GPU.")
 ]
-Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="The study's folder (studies/NAME).")]
-Details = Annotated[bool, typer.Option("--details", help="Say too what stands behind each verdict.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")]
+Details = Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")]
 Baseline = Annotated[
     Literal["auto", "paired", "bank"],
     typer.Option(
-        "--baseline", help="paired: seed by seed; bank: against kept runs of the baseline; auto chooses and says why."
+        "--baseline", help="paired: compare seed by seed; bank: with earlier runs of the baseline; auto chooses and says why."
     ),
 ]
-Also = Annotated[list[str] | None, typer.Option("--also", metavar="RECIPE", help="The same changes of this one too.")]
+Also = Annotated[
+    list[str] | None, typer.Option("--also", metavar="RECIPE", help="Test the same changes on this recipe too. Repeatable.")
+]
 Confirm = Annotated[
-    Path | None, typer.Option("--confirm", metavar="STUDY", help="Run its winner once more: fresh seeds, the test text.")
+    Path | None,
+    typer.Option(
+        "--confirm", metavar="STUDY", help="Test the winner of this study once more, with new seeds on the test split."
+    ),
 ]
 UseStore = Annotated[
-    bool, typer.Option("--store/--no-store", help="Take trials trained and checks passed before, keep new ones.")
+    bool,
+    typer.Option("--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and keep new ones."),
 ]
-FirstSeed = Annotated[int | None, typer.Option("--first-seed", metavar="N", min=0, help="Begin at this seed: fresh ones.")]
+FirstSeed = Annotated[
+    int | None,
+    typer.Option("--first-seed", metavar="N", min=0, help="Number of the first seed, for a second study with new seeds."),
+]
 FORESEEN = (
     *("cross", "set", "seeds", "first_seed", "looks", "max_seeds", "metric", "margin"),
     *("planned_effect", "match", "tune", "jobs", "plugins"),
 )
 """What a dry run needs to know of what was asked."""
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how long it would take and what it could see; train nothing.")]
-AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Train what fails a check too, marked as tainted.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print how long it takes and how small a difference it can find; train nothing.")
+]
+AllowLeaks = Annotated[
+    bool, typer.Option("--allow-leaks", help="Train variants that fail a check too; they are marked tainted.")
+]
 
 
 def command(
@@ -109,9 +141,9 @@ def command(
     also: Also = None,
     json: Json = False,
 ) -> None:
-    """Train the recipe and each change with the same seeds, and say of each: better, worse, same, not decided or invalid.
+    """Train a recipe and changes of it with the same seeds; give each change a verdict.
 
-    Stopped at any moment, the same command goes on from there.
+    The verdict is better, worse, same, not decided or invalid. Stop at any moment: the same command continues.
     """
     asked: dict[str, Any] = {
         "cross": cross,

@@ -12,7 +12,7 @@ from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError, did_you_mean
 from glassformer.foundation.plugins import load_plugins
 
-app = typer.Typer(no_args_is_help=True, help="Named data sets and texts of your own: what there is, before training.")
+app = typer.Typer(no_args_is_help=True, help="Inspect data before training: named sets and your own files.")
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SET|PATH", help="A named set, a file, a folder, or - (standard input).")
@@ -21,7 +21,8 @@ ShownArgument = Annotated[
     str, typer.Argument(metavar="SET|PATH|RECIPE", help="A named set, a file, a folder, - (standard input), or a recipe.")
 ]
 DocumentOption = Annotated[
-    str | None, typer.Option("--document", metavar="line|block|file", help="What a document is; as data.document.")
+    str | None,
+    typer.Option("--document", metavar="line|block|file", help="What counts as one document (recipe key data.document)."),
 ]
 ColumnOption = Annotated[
     str | None, typer.Option("--text-column", metavar="NAME|N", help="The column of a jsonl, csv or tsv file with the text.")
@@ -30,7 +31,7 @@ ColumnOption = Annotated[
 
 @app.command("list")
 def list_command(json: Json = False) -> None:
-    """The named sets, and whether their files are here."""
+    """List the named sets, and whether their files are here."""
     from glassformer.data.describe import list_sets
 
     sets = list_sets()
@@ -45,15 +46,15 @@ def list_command(json: Json = False) -> None:
 @app.command("show")
 def show_command(
     source: ShownArgument,
-    count: Annotated[int, typer.Option("--count", min=1, help="How many documents.")] = 5,
-    characters: Annotated[int, typer.Option("--characters", min=1, help="How much of each.")] = 500,
+    count: Annotated[int, typer.Option("--count", min=1, help="Number of documents to print.")] = 5,
+    characters: Annotated[int, typer.Option("--characters", min=1, help="Characters to print of each.")] = 500,
     document: DocumentOption = None,
     text_column: ColumnOption = None,
     set_: Set = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Print the first documents, as training would see them; of a recipe the rows of its first batch."""
+    """Print the first documents as training sees them; for a recipe, the first training batch."""
     load_plugins(plugin or ())
     if _is_recipe(source):
         _show_batch(source, count, changes_of(set_), json)
@@ -113,15 +114,17 @@ def stats_command(
     source: SourceArgument,
     document: DocumentOption = None,
     text_column: ColumnOption = None,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", metavar="KIND", help="How to count tokens.")] = "char",
-    test: Annotated[bool, typer.Option("--test", help="Open the test split, too.")] = False,
+    tokenizer: Annotated[
+        str, typer.Option("--tokenizer", metavar="KIND", help="Tokenizer to count with: char, byte, word or bpe.")
+    ] = "char",
+    test: Annotated[bool, typer.Option("--test", help="Include the test split.")] = False,
     picture: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Draw the lengths of documents: .png, .svg or .pdf.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Plot the document lengths: .png, .svg or .pdf.")
     ] = None,
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Count documents, tokens and characters; find repetitions, overlaps of splits and bad lines."""
+    """Count documents, tokens and characters; find duplicates, overlap between splits and bad lines."""
     from glassformer.data.describe import measure
     from glassformer.data.tokenizers.base import TOKENIZERS
 

@@ -23,30 +23,41 @@ def command(
         typer.Option(
             "--split",
             metavar="train|validation|test|test:NAME",
-            help="validation unless told. Opening test is recorded in the run. test:NAME is one of several test files.",
+            help="Default validation. Use of the test split is recorded in the run. test:NAME is one of several test files.",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Another file instead of a split.")] = None,
-    text: Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="Single texts, each on its own.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Evaluate this file instead of a split.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", metavar="TEXT", help="Evaluate this text on its own. Repeatable.")
+    ] = None,
     checkpoint: CheckpointOption = "last",
     predictions: Annotated[
         Path | None,
-        typer.Option("--predictions", metavar="FILE", help="Write each token's loss, answer or label here, as TSV."),
+        typer.Option(
+            "--predictions",
+            metavar="FILE",
+            help="Write one line per item as TSV: each token's loss, each label, or each answer.",
+        ),
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
-            "--against", metavar="RUN", help="Also count the items that only one of two runs got right, both at --checkpoint."
+            "--against",
+            metavar="RUN",
+            help="Compare with another run, item by item: how many only one of them got right (McNemar).",
         ),
     ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Check the laws although these very weights and this build passed before.")
+        bool, typer.Option("--recheck", help="Run the checks again, although these weights and this build passed before.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Measure a run's model (perplexities, right answers, accuracy of labels) with intervals, beside trivial baselines."""
+    """Measure a model on held-out data: figures with 95 % intervals, beside trivial baselines.
+
+    Language models: loss, perplexities, bits per byte. Labels: accuracy, macro F1. Answers: exact match, calibration.
+    """
     from glassformer.run import load
 
     _refuse_contradictions(split, data, text, against)
@@ -80,7 +91,7 @@ def _refuse_contradictions(split: str | None, data: Path | None, text: list[str]
             f"--split {split} has no meaning beside {'--data' if data is not None else '--text'}, which has no splits; drop it."
         )
     if split is not None and split not in ("train", "validation", "test") and not split.startswith("test:"):
-        raise UsageError(f"--split {split!r} is none of train, validation, test, test:NAME.")
+        raise UsageError(f"--split {split!r} is no split; give train, validation, test or test:NAME.")
 
 
 def _document(results: list[Evaluation], texts: list[Evaluation], paired: TwoCheckpoints | None) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
 def command(
     run: RunArgument,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the export.")],
-    merge: Annotated[bool, typer.Option("--merge", help="A tuned encoder as one plain folder instead of an adapter.")] = False,
+    merge: Annotated[bool, typer.Option("--merge", help="Merge the adapter of a fine-tuned encoder into its weights.")] = False,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Write a run's model as GPT-2, Llama or BERT of transformers, or what tuning added to an encoder as peft's adapter."""
+    """Export a model for Hugging Face: as GPT-2, Llama or BERT, or a fine-tuned encoder as a peft adapter."""
     from glassformer.run import load
 
     watch = remarks()

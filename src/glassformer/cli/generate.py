@@ -15,16 +15,26 @@ from glassformer.foundation.errors import DataError, UsageError
 
 def command(
     run: RunArgument,
-    prompt: Annotated[str | None, typer.Argument(metavar="[PROMPT]", help="What the text begins with.")] = None,
-    prompts: Annotated[Path | None, typer.Option("--prompts", metavar="FILE", help="One prompt per line.")] = None,
-    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=0)] = 200,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.0, help="0: always the likeliest token.")] = 0.8,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Only the k likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option("--top-p", help="Only the likeliest tokens that make up p.")] = None,
-    repetition_penalty: Annotated[float, typer.Option("--repetition-penalty", help="Above 1: seen tokens less likely.")] = 1.0,
-    stop: Annotated[list[str] | None, typer.Option("--stop", metavar="TEXT", help="End when this text appears.")] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Texts per prompt.")] = 1,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    prompt: Annotated[str | None, typer.Argument(metavar="[PROMPT]", help="The text to continue.")] = None,
+    prompts: Annotated[
+        Path | None, typer.Option("--prompts", metavar="FILE", help="Read prompts from this file, one per line.")
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=0, help="Stop after so many tokens.")] = 200,
+    temperature: Annotated[
+        float, typer.Option("--temperature", min=0.0, help="Divides the logits; 0 is greedy decoding.")
+    ] = 0.8,
+    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Sample from the k most likely tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option("--top-p", help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
+    ] = None,
+    repetition_penalty: Annotated[
+        float, typer.Option("--repetition-penalty", help="Above 1 makes tokens that have occurred less likely.")
+    ] = 1.0,
+    stop: Annotated[
+        list[str] | None, typer.Option("--stop", metavar="TEXT", help="Stop when this text is generated. Repeatable.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Number of texts per prompt.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the sampling.")] = 0,
     precision: Annotated[
         Literal["float32", "bf16"],
         typer.Option(
@@ -35,7 +45,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Let a run's model write. The same seed gives the same text."""
+    """Generate text with a causal model. The same seed gives the same text."""
     from glassformer.run import load
 
     if prompt is not None and prompts is not None:

@@ -15,11 +15,11 @@ def command(
     folder: Annotated[str, typer.Argument(metavar="FOLDER_OR_NAME", help="A model's folder, or its name on the hub.")],
     out_: Annotated[Path, typer.Option("--out", metavar="RUN", help="The new run's folder.")],
     context: Annotated[
-        int | None, typer.Option("--context", min=1, help="A shorter context, for models with rotary positions.")
+        int | None, typer.Option("--context", min=1, help="Use a shorter context (models with rotary positions only).")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a run of a GPT-2-, Llama- or BERT-shaped model, for evaluate, check, generate, look and init_from."""
+    """Import a Hugging Face model (GPT-2, Llama, BERT) as a run, to evaluate, check, generate, look or fine-tune."""
     from glassformer.pretrained.importing import import_run
 
     watch = remarks()

@@ -23,34 +23,42 @@ PICTURES = (".svg", ".png", ".pdf")
 
 def command(
     run: RunArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The input text.")],
     checkpoint: Annotated[
-        str, typer.Option("--checkpoint", metavar="untrained|best|last|N", help="Which weights; 0: before the first step.")
+        str,
+        typer.Option(
+            "--checkpoint", metavar="untrained|best|last|N", help="Which checkpoint; untrained and 0 are the initial weights."
+        ),
     ] = "last",
-    layer: Annotated[int | None, typer.Option("--layer", help="Only this layer, counted from 0.")] = None,
-    head: Annotated[int | None, typer.Option("--head", help="Only this head of the layer.")] = None,
+    layer: Annotated[int | None, typer.Option("--layer", help="Show this layer only, counted from 0.")] = None,
+    head: Annotated[int | None, typer.Option("--head", help="Show this head of --layer only, counted from 0.")] = None,
     hide: Annotated[
-        list[int] | None, typer.Option("--hide", metavar="POSITION", help="A position that no token may attend to.")
+        list[int] | None,
+        typer.Option("--hide", metavar="POSITION", help="Mask this position: no token attends to it. Repeatable."),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option("--compare", metavar="RUN|CHECKPOINT", help="Another run, or other weights, beside it.")
+        str | None, typer.Option("--compare", metavar="RUN|CHECKPOINT", help="Show another run or checkpoint beside it.")
     ] = None,
     film: Annotated[
-        bool, typer.Option("--film", help="Every snapshot of the run (checkpoint.film), to slide through.")
+        bool, typer.Option("--film", help="Show every snapshot taken during training (recipe key checkpoint.film).")
     ] = False,
     ablate: Annotated[
-        str | None, typer.Option("--ablate", metavar="zero|mean|resample", help="What each head is worth, taken out in turn.")
+        str | None,
+        typer.Option("--ablate", metavar="zero|mean|resample", help="Ablate each head in turn and print how the loss changes."),
     ] = None,
     texts: Annotated[
-        Path | None, typer.Option("--texts", metavar="FILE", help="Texts for --ablate, one per line; else TEXT alone.")
+        Path | None, typer.Option("--texts", metavar="FILE", help="Texts for --ablate, one per line; default: TEXT.")
     ] = None,
     out_: Annotated[
-        Path | None, typer.Option("--out", metavar="page.html|map.svg|map.png", help="A page or a picture.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="page.html|map.svg|map.png", help="Write a self-contained page, or the attention map as a picture."
+        ),
     ] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Look inside: attention maps, the logit lens, losses by token, what each head does."""
+    """Show what the model does with a text: attention maps, logit lens, loss by token, scores of every head."""
     from glassformer.run import load
 
     _refuse_contradictions(layer, head, compare, film, ablate, texts, out_)

@@ -46,8 +46,8 @@ UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
 app = typer.Typer(
     name="glassformer",
     help="Change one thing in a Transformer, and know whether it mattered.",
-    epilog="Everywhere: --quiet (no remarks, no bars), --debug (tracebacks). Exit codes: 0; 1 data, files, run time; "
-    "2 command, flag or recipe wrong; 3 a check failed; 4 diverged; 130, 143 stopped by a signal.",
+    epilog="Every command takes --quiet (results only) and --debug (tracebacks). Exit codes: 0 success; 1 data, files or "
+    "run time; 2 wrong command, option or recipe; 3 a check failed; 4 training diverged; 130, 143 stopped by a signal.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -106,6 +106,8 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Exit as stop:
         return int(stop.exit_code)
     except UsageMistake as error:
+        if hint := _about_keys(error):
+            error.message = f"{error.message}. {hint}"
         error.show()
         return error.exit_code
     except typer.Abort:
@@ -119,6 +121,14 @@ def run(arguments: Sequence[str]) -> int:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except Exception as error:
         return _end_with(_whose(error), 1)
+
+
+def _about_keys(error: Any) -> str | None:
+    """For who types --lr or --steps: these are keys of a recipe."""
+    takes_set = any("--set" in option.opts for option in getattr(getattr(error, "ctx", None), "command", error).params or ())
+    if not hasattr(error, "option_name") or not takes_set:
+        return None
+    return "Settings of a recipe are changed with --set, for example --set training.steps=100 --set training.device=cpu."
 
 
 def _whose(error: Exception) -> str:

@@ -10,17 +10,25 @@ import typer
 from glassformer.foundation.config import parse_assignment
 from glassformer.foundation.errors import UsageError
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key, e.g. model.width=64.")]
-Plugin = Annotated[list[Path] | None, typer.Option("--plugin", metavar="FILE", help="A Python file with variants of yours.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the recipe, e.g. model.width=64. Repeatable."),
+]
+Plugin = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE", help="Load your own variants from this Python file. Repeatable."),
+]
 AllowLeaks = Annotated[
-    bool, typer.Option("--allow-leaks", help="Go on with a model that breaks a law; every figure is marked tainted.")
+    bool, typer.Option("--allow-leaks", help="Go on although a check failed; every figure is marked tainted.")
 ]
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A recipe file, a built-in recipe, or a text file of yours.")
+    str, typer.Argument(metavar="RECIPE", help="A recipe file, the name of a built-in recipe, or a text file.")
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-CheckpointOption = Annotated[str, typer.Option("--checkpoint", metavar="best|last|N", help="Which weights.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `train` wrote, e.g. runs/mine.")]
+CheckpointOption = Annotated[
+    str, typer.Option("--checkpoint", metavar="best|last|N", help="Which checkpoint: best, last, or the one of step N.")
+]
 
 
 def changes_of(assignments: list[str] | None) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from glassformer.cli.options import Json
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this recipe.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this recipe as YAML.")] = None,
     variants: Annotated[bool, typer.Option("--variants/--no-variants", help="Also list the variants of each slot.")] = True,
-    details: Annotated[bool, typer.Option("--details", help="All words, and what each gave.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Print full descriptions and results.")] = False,
     json: Json = False,
 ) -> None:
-    """List the built-in recipes with what they gave, and the named parts a recipe can choose from."""
+    """List the built-in recipes and studies, and the variants that a recipe can choose from."""
     from glassformer.recipe import list_recipes, list_variants, recipe_file
     from glassformer.study.library import list_studies
 

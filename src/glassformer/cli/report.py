@@ -13,13 +13,16 @@ from glassformer.cli.options import Json, Plugin
 
 def command(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs: their curves in one picture.")
+        list[Path],
+        typer.Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs (their loss curves in one plot)."),
     ],
-    out_: Annotated[Path | None, typer.Option("--out", metavar="PAGE.html", help="Where to write it.")] = None,
+    out_: Annotated[
+        Path | None, typer.Option("--out", metavar="PAGE.html", help="File to write; default report.html in the folder.")
+    ] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page: figures with intervals, curves, cost, how to run it again."""
+    """Write one self-contained HTML page: results with intervals, curves, cost, the command to repeat it."""
     from glassformer.study.directory import StudyDirectory
 
     if len(runs) > 1:

@@ -16,14 +16,18 @@ from glassformer.runs.overview import flat_rows, records_of
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to look.")] = Path("runs"),
-    kept: Annotated[bool, typer.Option("--kept", help="The trials that studies keep for each other instead.")] = False,
-    empty_kept: Annotated[bool, typer.Option("--empty-kept", help="Remove those; studies keep their own.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="The table as CSV on standard output.")] = False,
-    metrics: Annotated[
-        bool, typer.Option("--metrics", help="With --csv: every record of every run (step, loss, ...) instead.")
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="A folder of runs.")] = Path("runs"),
+    kept: Annotated[
+        bool, typer.Option("--kept", help="List instead the finished trials that studies share (their cache).")
     ] = False,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run FOLDER.")] = None,
+    empty_kept: Annotated[
+        bool, typer.Option("--empty-kept", help="Delete the shared trials; studies keep their own copies.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="With --csv: print every logged step of every run instead.")
+    ] = False,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
     json: Json = False,
 ) -> None:
     """List runs: status, step, loss, notes, and the settings in which they differ."""

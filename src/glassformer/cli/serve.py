@@ -15,15 +15,18 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder whose runs and studies are shown.")] = Path(
         "."
     ),
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8765,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
+    ] = 8765,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; others can reach it unless 127.0.0.1.")
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Address to listen on; any but 127.0.0.1 lets other machines connect."),
     ] = "127.0.0.1",
     json: Json = False,
 ) -> None:
-    """Everything in a browser: runs and studies live, looking inside, asking, generating, attention by hand.
+    """Open a local web page: watch runs and studies, look inside, generate, ask, start new runs.
 
-    The address holds a token; whoever has it can start work on this machine. Ctrl-C ends the page and nothing else.
+    The address holds a token: whoever has it can start jobs on this machine. Ctrl-C stops the page; training goes on.
     """
     import socket
 

@@ -15,25 +15,27 @@ from glassformer.cli.options import Json, Set, changes_of
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.progress import Watcher
 
-app = typer.Typer(help="Train, use and look into tokenizers.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Train, use and inspect tokenizers.", no_args_is_help=True, rich_markup_mode=None)
 
 TokenizerArgument = Annotated[Path, typer.Argument(metavar="TOK", help="A tokenizer's file, or the folder of a run or model.")]
 MOST_PIECES = 400  # more than a screen of them helps nobody
-TextFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Take the text of this file.")]
+TextFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the text from this file.")]
 
 
 @app.command("train")
 def train_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text files (gzip is read too).")],
     out_file: Annotated[Path, typer.Option("--out", metavar="TOK", help="The file to write, e.g. tokenizer.json.")],
-    vocab: Annotated[int | None, typer.Option("--vocab", metavar="N", help="How many tokens.")] = None,
+    vocab: Annotated[int | None, typer.Option("--vocab", metavar="N", help="Size of the vocabulary.")] = None,
     kind: Annotated[str, typer.Option("--kind", metavar="bpe|char|word|byte")] = "bpe",
-    level: Annotated[str | None, typer.Option("--level", metavar="byte|char", help="The smallest symbols of bpe.")] = None,
+    level: Annotated[
+        str | None, typer.Option("--level", metavar="byte|char", help="With bpe: merge bytes (default) or characters.")
+    ] = None,
     settings: Set = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TOK where it is there already.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TOK if it exists.")] = False,
     json: Json = False,
 ) -> None:
-    """Learn a tokenizer from text files, line by line. A bpe tokenizer is written as a Hugging Face tokenizer.json."""
+    """Train a tokenizer on text files. A bpe tokenizer is written as a Hugging Face tokenizer.json."""
     from glassformer.data.tokenizers.base import TOKENIZERS
     from glassformer.data.tokenizers.bpe import BPETokenizerConfig
 
@@ -62,11 +64,13 @@ def train_command(
 @app.command("encode")
 def encode_command(
     tok: TokenizerArgument,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Without it and --file: standard input.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The text; without it and --file, standard input.")
+    ] = None,
     file: TextFile = None,
     json: Json = False,
 ) -> None:
-    """The ids of a text, without start and stop marks; and, beside them, the piece of text each stands for."""
+    """Print the token ids of a text and the text of each token; no START or STOP is added."""
     from glassformer.data.tokenizers.files import load_tokenizer
 
     if text is not None and file is not None:
@@ -86,11 +90,11 @@ def encode_command(
 def decode_command(
     tok: TokenizerArgument,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="IDS", help="12 7 300, or 12,7,300; without: standard input.")
+        list[str] | None, typer.Argument(metavar="IDS", help="Token ids: 12 7 300, or 12,7,300; without them, standard input.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """The text of ids."""
+    """Print the text of token ids."""
     from glassformer.data.tokenizers.files import load_tokenizer
 
     tokenizer = load_tokenizer(tok)
@@ -104,10 +108,12 @@ def decode_command(
 @app.command("show")
 def show_command(
     tok: TokenizerArgument,
-    word: Annotated[str | None, typer.Argument(metavar="[WORD]", help="Show how this is merged.")] = None,
+    word: Annotated[str | None, typer.Argument(metavar="[WORD]", help="Show the merges of this word.")] = None,
     file: TextFile = None,
-    picture: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Draw WORD's merges: word.svg or .png.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="How many merges and tokens to list; 0: all.")] = 20,
+    picture: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Draw the merges of WORD: .svg or .png.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of merges and tokens to list; 0 for all.")] = 20,
     json: Json = False,
 ) -> None:
     """The merges in order, bytes per token, the longest tokens; with --file also the rarest and those never produced.

@@ -20,25 +20,34 @@ if TYPE_CHECKING:
 def command(
     recipe: RecipeArgument,
     set_: Set = None,
-    out_: Annotated[Path | None, typer.Option("--out", metavar="RUN", help="The run's folder (runs/NAME unless told).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint, also to more steps.")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Replaces the recipe's seed.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, by part; train nothing.")] = False,
+    out_: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="RUN", help="Folder to write; default runs/NAME, or runs/NAME-2 if that exists."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the last checkpoint; for more steps add --set training.steps=N.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Use this seed instead of the recipe's.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print parameters, FLOPs, memory and time; train nothing.")
+    ] = False,
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Show N tokens of its own writing at every evaluation.")
+        int, typer.Option("--samples", metavar="N", min=0, help="Generate and show N tokens at every evaluation.")
     ] = 0,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Kept in the run; `runs` shows it.")] = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="A remark to keep in the run; `glassformer runs` shows it.")
+    ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Check the laws although this very architecture and build passed before.")
+        bool, typer.Option("--recheck", help="Run the checks again, although this architecture and build passed before.")
     ] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Print where the seconds went.")] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Print how long each phase took.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a model from a recipe, or from a text file of yours. The folder can be resumed, evaluated and talked to.
+    """Train a model from a recipe, or from a text file.
 
-    RECIPE: a recipe file, a built-in name, a text file (a small recipe is chosen and printed), or with --resume a run's folder.
+    For a text file, a small recipe is chosen and printed. With --resume, RECIPE may be a run's folder.
     """
     changes = changes_of(set_)
     if dry_run:
@@ -99,8 +108,11 @@ def _print_timing(timing: dict[str, Any]) -> None:
 
 def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins: list[Path], json: bool) -> None:
     with watching() as watch:
+        from glassformer.recipe import is_run
         from glassformer.recipe_cost import plan as plan_of
 
+        if is_run(recipe):
+            say(f"{recipe} is the folder of a run: this is the cost of its recipe.")
         plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
     print_json(plan.to_dict()) if json else _print_plan(plan)
 

@@ -14,13 +14,13 @@ from glassformer.foundation.errors import CheckFailed
 def command(
     recipe: RecipeArgument,
     set_: Set = None,
-    kills: Annotated[int, typer.Option("--kills", min=1, help="Kills (-9) in each broken run.")] = 2,
-    times: Annotated[int, typer.Option("--times", min=1, help="How many broken runs.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Draws the moments of the kills.")] = 0,
+    kills: Annotated[int, typer.Option("--kills", min=1, help="How often each test run is killed (SIGKILL) and resumed.")] = 2,
+    times: Annotated[int, typer.Option("--times", min=1, help="Number of test runs.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the moments of the kills.")] = 0,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Prove that a killed and resumed run ends in the same bits as an unbroken one, on your own recipe."""
+    """Test on your recipe that a killed and resumed run ends with exactly the weights of an uninterrupted one."""
     from glassformer.verify_resume import verify_resume
 
     with watching() as watch:

@@ -80,9 +80,14 @@ def _about_unknown(losses: DocumentLosses) -> str | None:
     if not unknown:
         return None
     return (
-        f"{unknown / tokens:.1%} of the predicted tokens are UNK, which is easier to guess than the word it hides: "
+        f"{_percent(unknown / tokens)} of the predicted tokens are UNK, which is easier to guess than the word it hides: "
         "compare perplexities only with models of the same vocabulary."
     )
+
+
+def _percent(share: float) -> str:
+    """With one decimal; a share that would round to 0.0% with one digit."""
+    return f"{share:.1%}" if share >= 0.0005 else f"{100 * share:.1g}%"
 
 
 def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
@@ -151,7 +156,7 @@ def _share(documents: DocumentLosses) -> Estimate:
 def _why_no_bytes(documents: DocumentLosses) -> str:
     unknown, tokens = int(documents.unknown.sum()), int(documents.tokens.sum())
     if unknown:
-        return f"{unknown / tokens:.1%} of the tokens are UNK, which stands for no certain number of bytes"
+        return f"{_percent(unknown / tokens)} of the tokens are UNK, which stands for no certain number of bytes"
     return "this tokenizer does not say how many bytes a token stands for"
 
 

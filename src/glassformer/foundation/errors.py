@@ -125,9 +125,32 @@ class Interrupted(GlassformerError):
         return 128 + self.signal_number
 
 
+OTHER_NAMES = {
+    "rope": "rotary",
+    "rmsnorm": "rms",
+    "layernorm": "layer",
+    "adam": "adamw",
+    "softmax": "dot",
+    "attention": "dot",
+    "mha": "dot",
+    "gqa": "grouped",
+    "swiglu": "gated",
+    "wsd": "warmup-stable-decay",
+    "mlm": "masked",
+    "lm": "next-token",
+    "classification": "labels",
+    "relative": "t5",
+    "absolute": "learned",
+}
+"""What the papers and other libraries call some of our variants."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    known = list(known)
+    if (ours := OTHER_NAMES.get(name.lower())) in known:
+        return f" Did you mean {ours!r}?"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

@@ -64,7 +64,8 @@ def locate(name: Path | str) -> Path:
         of_error = known.get(type(error).__name__, type(error).__name__)
         reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else of_error
         raise DataError(
-            f"{text} is no folder here, is not in the hub's cache, and cannot be fetched: {reason}; give a folder instead."
+            f"{text} is no folder here, is not in the hub's cache, and cannot be fetched: {reason}; "
+            "give a folder instead (in a recipe: model.folder)."
         ) from error
 
 

@@ -61,14 +61,14 @@ def compare(
     baseline: Baseline = "auto",
     watch: Watcher = SILENT,
 ) -> Study:
-    """Runs a study and gives its verdicts.
+    """Runs a study and returns it with a verdict for each change. The same call continues a study that was stopped.
 
-    ``source``: a recipe, whose changes are in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, the name of
-    one that comes with the package, an object), or the folder of a study, to go on with it. What is None is as the plan
-    says, or as plans say by default: 8 seeds, loss, a margin of .01. ``on``: ``local`` (processes), ``ray`` (a cluster;
-    ``address``), ``inline`` (this process). The same call goes on with a study that was stopped. ``store``: take trials that
-    were trained before, and keep new ones. ``baseline``: ``paired`` seeds, a ``bank`` of kept runs, or what fits (``auto``).
-    ``confirm``: a study whose winner is run once more, on fresh seeds and on the test text.
+    ``source``: a recipe, with its changes in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, a built-in
+    name, an object); or the folder of a study, to continue it. None means what the plan says, or the default: 8 seeds, the
+    loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``inline`` (this process).
+    ``store``: reuse trials of earlier studies and keep new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
+    with earlier runs of the baseline, ``auto`` chooses. ``confirm``: a study whose winner is tested once more, with new seeds
+    on the test split.
     """
     load_plugins(plugins)
     given = _given(

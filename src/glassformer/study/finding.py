@@ -81,7 +81,7 @@ def _refuse_unknown(source: Source) -> None:
     if isinstance(source, str) and not Path(source).exists() and "/" not in source and not source.endswith((".yaml", ".yml")):
         known = {**built_in_recipes(), **built_in_studies()}
         if source not in known:
-            raise UnknownName("glassformer recipes", source, known)
+            raise UnknownName("The list of built-in recipes and plans", source, known)
 
 
 def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:

@@ -69,7 +69,7 @@ def _source(desk: Desk, base: str) -> str:
         return str(desk.place.run(base.removeprefix(RUN)).recipe_file)
     built_in = built_in_recipes()
     if base not in built_in:
-        raise UnknownName("glassformer recipes", base, built_in)
+        raise UnknownName("The list of built-in recipes", base, built_in)
     return str(built_in[base])
 
 
