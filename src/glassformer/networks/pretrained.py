@@ -215,8 +215,8 @@ class PretrainedNetwork(Network):
         return Exported(folder, written, notes)
 
     def _note_on_head(self) -> str:
-        known = has_own_head(self.encoder.config.model_type)
-        remedy = "; model.pool: own trains the head that it has" if known else ""
+        settings: Any = self.encoder.config
+        remedy = "; model.pool: own trains the head that it has" if has_own_head(settings.model_type) else ""
         return (
             f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class for "
             f"it{remedy}."
