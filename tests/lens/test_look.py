@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests import encoders
 
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.foundation.errors import UnknownName, UsageError
+from glassformer.lens.capture import capture
 from glassformer.lens.look import Look
+from glassformer.lens.places import Places
 from glassformer.model.slots import MIXERS
 
 from .conftest import CONTEXT, HEADS, KINDS, LAYERS, TEXT
@@ -175,3 +178,18 @@ def test_maps_of_a_pretrained_encoder(tuning: Any, tmp_path: Path) -> None:
     with torch.no_grad():
         assert torch.equal(network(ids), before)  # and its attention is fused again
     assert network.encoder.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # of transformers' file of DeBERTa
+@pytest.mark.parametrize("kind", ["mpnet", "deberta"])
+def test_maps_of_an_encoder_without_fused_attention(kind: str, tmp_path: Path) -> None:
+    from glassformer.networks.pretrained import PretrainedConfig
+
+    folder = encoders.make_folder(tmp_path, kind)
+    network = PretrainedConfig.parse({"folder": str(folder), "context": 9}).build(encoders.WORDS, outputs=2, seed=1)
+    ids_BT, places = torch.tensor([[2, 5, 6, 7, 3]]), Places(network)
+    found = capture(places, ids_BT, [name for name in places.patterns if name is not None])
+    assert len(found.values) == encoders.LAYERS
+    for pattern in found.values.values():
+        torch.testing.assert_close(pattern.sum(-1), torch.ones(1, encoders.HEADS, 5))
+    assert not network.encoder.config.output_attentions  # as before

@@ -235,3 +235,15 @@ def test_dropout_reaches_every_place_that_drops(kind: str, tmp_path: Path) -> No
 def test_dropout_of_the_head_is_what_the_folder_says_of_a_head(tmp_path: Path) -> None:
     for kind, share in (("bert", 0.1), ("distilbert", 0.2), ("modernbert", 0.0)):
         assert build(make_folder(tmp_path / kind, kind)).head.drop == share
+
+
+def test_a_setting_without_effect_is_refused(bert_folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model.causal=true has no effect on model.kind=pretrained"):
+        build(bert_folder, causal=True)
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+def test_the_note_of_an_export_names_only_a_head_that_is_there(kind: str, tmp_path: Path) -> None:
+    network = build(make_folder(tmp_path / kind, kind), tuning="head")
+    (note,) = network.save_pretrained(tmp_path / "out", label_names=["a", "b"]).notes
+    assert ("model.pool: own" in note) == (kind == "bert")

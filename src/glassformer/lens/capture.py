@@ -77,15 +77,20 @@ def quiet(network: Network) -> Iterator[None]:
     modes = [(part, part.training) for part in network.modules()]
     encoder: Any = getattr(network, "encoder", None)
     form = getattr(getattr(encoder, "config", None), "_attn_implementation", None)
+    told = getattr(getattr(encoder, "config", None), "output_attentions", None)
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     try:
         network.eval()
         if form is not None:
             encoder.set_attn_implementation("eager")
+        if form == "eager":  # classes without fused attention (DeBERTa, MPNet) keep the weights to themselves unless told
+            encoder.config.output_attentions = True
         with torch.no_grad(), torch.random.fork_rng(devices=devices):
             yield
     finally:
         for part, mode in modes:
             part.training = mode
+        if form == "eager":
+            encoder.config.output_attentions = told
         if form is not None:
             encoder.set_attn_implementation(form)

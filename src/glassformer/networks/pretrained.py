@@ -27,7 +27,7 @@ from glassformer.pretrained.dropout import set_dropout, stated_dropout
 from glassformer.pretrained.encoders import LoadedEncoder, fingerprint_of_weights, folder_tokenizer, load_encoder
 from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.folders import CONFIG, locate
-from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
+from glassformer.pretrained.heads import PoolChoice, build_head, has_own_head, head_parameters
 from glassformer.pretrained.tuning.base import (
     TUNINGS,
     EncoderSizes,
@@ -211,15 +211,16 @@ class PretrainedNetwork(Network):
         plain = merge or self.config.tuning.kind in ("full", "head")
         with whole_folder(folder) as draft:
             written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)
-        notes = (
-            ()
-            if self.config.pool == "own"
-            else (
-                f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class "
-                "for it; model.pool: own trains the head that it has.",
-            )
-        )
+        notes = () if self.config.pool == "own" else (self._note_on_head(),)
         return Exported(folder, written, notes)
+
+    def _note_on_head(self) -> str:
+        settings: Any = self.encoder.config
+        remedy = "; model.pool: own trains the head that it has" if has_own_head(settings.model_type) else ""
+        return (
+            f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class for "
+            f"it{remedy}."
+        )
 
     def trainable(self) -> int:
         """Numbers that are trained, counted one by one."""
@@ -232,6 +233,10 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
         raise ConfigError(
             f"The tokenizer has {vocabulary} ids, but model.folder={config.folder} knows {rows}: they do not belong together; "
             "use the tokenizer.json that came with the weights."
+        )
+    if config.causal:
+        raise ConfigError(
+            "model.causal=true has no effect on model.kind=pretrained: its encoder sees every token; leave model.causal out."
         )
     needed = config.context + config.tuning.places()
     if needed > sizes.positions:

@@ -92,6 +92,11 @@ def build_head(
     raise ConfigError(f"model.pool=own is not there for this {model_type} model: {reason}; choose model.pool: mean or first.")
 
 
+def has_own_head(model_type: str) -> bool:
+    """Whether ``own`` is known for this kind of encoder."""
+    return model_type == "bert" or model_type in ROBERTA_LIKE
+
+
 def head_parameters(pool: PoolChoice, model_type: str, width: int, outputs: int) -> int:
     """Numbers of the head that are always trained (BERT's pooler belongs to the encoder)."""
     dense = width * width + width if pool == "own" and model_type in ROBERTA_LIKE else 0
