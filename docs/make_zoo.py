@@ -16,9 +16,9 @@ HERE = Path(__file__).parent
 KEPT = HERE / "measurements" / "zoo.json"
 HEAD = """# The zoo: the checks on every causal class of transformers
 
-Look up here whether a causal model class of transformers passes the checks. `glassformer check --zoo` makes this table: it builds
-each class as a tiny random model and checks it in its own process. "?" means "cannot tell", "-" that a law does not apply, "s"
-CPU seconds. What is broken: [found.md](found.md). The laws: [checks.md](checks.md).
+Look up here whether a causal model class of transformers passes the checks. `glassformer check --zoo` makes this table: it
+builds each class as a tiny random model and checks it in its own process. "?" means "cannot tell", "-" that a law does not
+apply, "s" CPU seconds. What is broken: [found.md](found.md). The laws: [checks.md](checks.md).
 
 """
 
