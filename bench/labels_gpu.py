@@ -4,7 +4,7 @@
 
 Jobs, each with its own JSON file, in this order unless named: speeches (six seeds of speeches-classify on dev, beside the bags
 of words), sst2-tuning, sst2-few, boolq-rates (one seed of each rate: which collapse), boolq-tuning, speeches-parts,
-sst2-optimizers-one-rate, sst2-optimizers, sst2-grid. A job that is cut off leaves the others' files.
+sst2-optimizers-one-rate, sst2-optimizers, sst2-grid, sst2-search. A job that is cut off leaves the others' files.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ PLANS = (
     "sst2-optimizers-one-rate",
     "sst2-optimizers",
     "sst2-grid",
+    "sst2-search",
 )
 JOBS = ("speeches", "sst2-tuning", "sst2-few", "boolq-rates", *PLANS[2:])
 RATES = {"1e-4": (1e-4, 4), "1e-3": (1e-3, 9), "5e-4": (5e-4, 7), ".0125": (0.0125, 12), ".0125 long": (0.0125, 20)}

@@ -45,6 +45,26 @@ def make_folder(folder: Path, kind: str = "bert") -> Path:
             settings = {"vocab_size": WORDS, "dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": INNER}
             config = transformers.DistilBertConfig(**settings, max_position_embeddings=PLACES)
             model = transformers.DistilBertModel(config)
+        elif kind == "mpnet":  # its positions begin after the id of padding, and it has no fused attention
+            sizes |= {"pad_token_id": 1, "max_position_embeddings": PLACES + 2}
+            model = transformers.MPNetModel(transformers.MPNetConfig(**sizes))
+        elif kind == "deberta":
+            sizes |= {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 4, "type_vocab_size": 0}
+            model = transformers.DebertaV2Model(transformers.DebertaV2Config(**sizes, max_position_embeddings=PLACES))
+        elif kind == "modernbert":
+            marks = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
+            model = transformers.ModernBertModel(
+                transformers.ModernBertConfig(**sizes, **marks, max_position_embeddings=PLACES)
+            )
+        elif kind == "gpt2":
+            settings = {"vocab_size": WORDS, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": PLACES}
+            model = transformers.GPT2Model(transformers.GPT2Config(**settings, bos_token_id=2, eos_token_id=3))
+        elif kind == "t5":
+            settings = {"d_model": WIDTH, "d_kv": 4, "d_ff": INNER, "num_layers": LAYERS, "num_heads": HEADS}
+            model = transformers.T5EncoderModel(transformers.T5Config(vocab_size=WORDS, **settings))
+        elif kind == "one-segment":  # as the published RoBERTa: a table of one kind of text
+            sizes |= {"type_vocab_size": 1, "max_position_embeddings": PLACES + 1}
+            model = transformers.RobertaModel(transformers.RobertaConfig(**sizes))
         else:
             model = transformers.BertModel(transformers.BertConfig(**sizes, max_position_embeddings=PLACES))
         for parameter in model.parameters():  # large enough to tell apart what depends on what

@@ -20,6 +20,7 @@ from glassformer.recipe import (
     parent_recipe,
     recipe_file,
     recipe_values,
+    with_files_found,
 )
 
 SMALLEST = {"data": {"set": "docstrings"}, "training": {"steps": 5}}
@@ -243,3 +244,18 @@ class TestTheTokenizerOfAPretrainedEncoder:
     def test_no_other_can_be_chosen(self) -> None:
         with pytest.raises(ConfigError, match=r"tokenizer=word is not that of model.folder=models/bert.*leave tokenizer out"):
             self.recipe(tokenizer={"kind": "word", "min_count": 2})
+
+
+def test_an_encoders_folder_beside_the_recipe_is_found_from_anywhere(tmp_path, monkeypatch) -> None:
+    """A name that is no folder here would be looked for on the hub."""
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "tokenizer.json").write_text("{}", encoding="utf-8")
+    values = {"model": {"kind": "pretrained", "folder": "tiny"}, "tokenizer": {"kind": "file", "file": "tiny/tokenizer.json"}}
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found = with_files_found(values, tmp_path)
+    assert found["model"]["folder"] == str(tmp_path / "tiny")
+    assert found["tokenizer"]["file"] == str(tmp_path / "tiny" / "tokenizer.json")
+    assert with_files_found({"model": {"folder": "org/name"}}, tmp_path) == {"model": {"folder": "org/name"}}
+    monkeypatch.chdir(tmp_path)
+    assert with_files_found(values, tmp_path / "elsewhere") == values

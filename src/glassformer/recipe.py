@@ -225,19 +225,23 @@ def recipe_values(source: Source) -> dict[str, Any]:
 
 
 def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Files of the data that are named from ``folder`` and not from here: a recipe may lie beside its text."""
-    data = values.get("data")
-    if not isinstance(data, Mapping):
-        return values
-    moved = {
-        key: str(folder / data[key])
-        for key in ("path", "validation", "test")
-        if isinstance(data.get(key), str)
-        and data[key] not in ("", "-")
-        and not Path(data[key]).expanduser().exists()
-        and (folder / data[key]).exists()
-    }
-    return {**values, "data": {**data, **moved}} if moved else values
+    """Files of the data, and an encoder's folder with its tokenizer, that are named from ``folder`` and not from here: a recipe
+    may lie beside them, and a run was begun beside them."""
+    named = {"data": ("path", "validation", "test"), "model": ("folder",), "tokenizer": ("file",)}
+    found = dict(values)
+    for section, keys in named.items():
+        given = values.get(section)
+        if isinstance(given, Mapping):
+            moved = {key: str(folder / given[key]) for key in keys if _lies_in(folder, given.get(key))}
+            found[section] = {**given, **moved} if moved else given
+    return found
+
+
+def _lies_in(folder: Path, name: Any) -> bool:
+    """Whether this is the name of something in ``folder``, and of nothing here."""
+    if not isinstance(name, str) or name in ("", "-"):
+        return False
+    return not Path(name).expanduser().exists() and (folder / name).exists()
 
 
 def recipe_file(source: str | Path) -> Path:

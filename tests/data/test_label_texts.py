@@ -77,3 +77,15 @@ def test_pairs_to_ask_about_in_a_file_of_another_kind(tmp_path: Path, name: str,
     (tmp_path / name).write_text(text, encoding="utf-8")
     found = texts_to_ask(TOKENIZERS.parse("byte").train(lambda: iter(["a"])), tmp_path / name, data, record=Labels(data).record)
     assert (found.texts, found.pairs) == (("a",), ("b",))
+
+
+def test_an_empty_line_between_texts_is_refused_since_answers_are_matched_by_line(tmp_path: Path) -> None:
+    record = {"labels": {"a": "a", "b": "b"}, "reading": {"pair_column": None}}
+    tokenizer = TOKENIZERS.parse("byte").train(lambda: iter(["a"]))
+    asked, data = tmp_path / "asked.txt", DataConfig(path="unread.csv")
+    asked.write_text("first\nsecond\n\n", encoding="utf-8")  # at the end nothing is moved
+    assert texts_to_ask(tokenizer, asked, data, record=record).texts == ("first", "second")
+    for text, line in (("first\n\nsecond\n", 2), ("\nfirst\n", 1)):
+        asked.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=rf"asked.txt.*{line}.*the line is empty"):
+            texts_to_ask(tokenizer, asked, data, record=record)

@@ -17,6 +17,7 @@ from glassformer.pretrained.tuning.base import TUNINGS
 from glassformer.runs.weights import load_weights, saved_tensors
 
 transformers = pytest.importorskip("transformers")
+OLD_WAYS = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # of transformers' file of DeBERTa
 
 
 def config(folder: Path, **settings: Any) -> PretrainedConfig:
@@ -188,3 +189,49 @@ class TestRefusals:
         (folder / "config.json").write_text(settings)
         with pytest.raises(ConfigError, match="labels are read off an encoder"):
             build(folder)
+
+    @pytest.mark.parametrize(
+        ("kind", "sentence"),
+        [("gpt2", r"GPT2Model\) reads from left to right.*an encoder"), ("t5", r"T5EncoderModel.*BERT, RoBERTa")],
+    )
+    def test_what_is_no_encoder_of_this_kind_gets_its_own_sentence(self, kind: str, sentence: str, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=sentence):
+            build(make_folder(tmp_path, kind))
+
+
+@OLD_WAYS
+@pytest.mark.parametrize("kind", ["mpnet", "deberta"])
+def test_encoders_without_fused_attention_are_read_with_the_plain_one(kind: str, tmp_path: Path) -> None:
+    network = build(make_folder(tmp_path, kind), context=PLACES)
+    assert network(torch.randint(4, WORDS, (2, PLACES))).shape == (2, 2)  # the longest row there is room for
+    assert check_model(network).passed
+    with pytest.raises(ConfigError, match=f"has {PLACES}; make model.context at most {PLACES}"):
+        build(tmp_path, context=PLACES + 1)
+
+
+@pytest.mark.parametrize(("kind", "told"), [("bert", True), ("one-segment", False), ("distilbert", False)])
+def test_only_an_encoder_that_tells_two_texts_apart_is_told_which_is_which(kind: str, told: bool, tmp_path: Path) -> None:
+    network = build(make_folder(tmp_path, kind))
+    ids_BT, segments_BT = torch.randint(4, WORDS, (2, 6)), torch.tensor([[0, 0, 0, 1, 1, 1]]).expand(2, -1)
+    assert network.takes_segments == told
+    assert torch.equal(network(ids_BT, segments_BT=segments_BT), network(ids_BT)) != told
+
+
+@OLD_WAYS
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "deberta", "modernbert"])
+def test_dropout_reaches_every_place_that_drops(kind: str, tmp_path: Path) -> None:
+    network = build(make_folder(tmp_path, kind), dropout=0.37)
+    places = [module for module in network.encoder.modules() if isinstance(module, torch.nn.Dropout)]
+    stated = [
+        value for module in network.encoder.modules() for key, value in vars(module).items() if key == "attention_dropout"
+    ]
+    assert {module.p for module in places} | set(stated) | {network.head.drop} == {0.37}
+    skipped = [
+        name for name, module in network.encoder.named_modules() if isinstance(module, torch.nn.Identity) and "drop" in name
+    ]
+    assert not skipped
+
+
+def test_dropout_of_the_head_is_what_the_folder_says_of_a_head(tmp_path: Path) -> None:
+    for kind, share in (("bert", 0.1), ("distilbert", 0.2), ("modernbert", 0.0)):
+        assert build(make_folder(tmp_path / kind, kind)).head.drop == share

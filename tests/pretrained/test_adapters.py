@@ -113,3 +113,11 @@ def test_an_export_is_whole_or_absent(bert_folder: Path, tmp_path: Path, monkeyp
     network.save_pretrained(out, label_names=["a", "b", "c"])
     assert {"config.json", "model.safetensors"} <= {file.name for file in out.iterdir()}
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_an_adapter_names_its_base_from_the_root_on(bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bert_folder.parent)
+    network = tuned(Path(bert_folder.name), tuning="lora")
+    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
+    named = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert named == str(bert_folder.resolve())

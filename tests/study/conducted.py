@@ -25,6 +25,8 @@ class MakesUp(Executor):
         self.made_up, self.loss, self.leaks = made_up, loss, leaks
         self.done: list[str] = []
         self.needed: list[int] = []
+        self.warmed: list[tuple[int, int]] = []
+        """How many tasks were announced, and how many were done by then."""
         self.closed, self.seconds = False, seconds
 
     @property
@@ -33,6 +35,9 @@ class MakesUp(Executor):
 
     def fit(self, needed_bytes: int) -> None:
         self.needed.append(needed_bytes)
+
+    def warm_up(self, count: int) -> None:
+        self.warmed.append((count, len(self.done)))
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         self._waiting.extend(tasks)

@@ -17,6 +17,7 @@ def test_a_plain_study_in_pairs(conduct):
     assert executor.done[:6] == ["base", "alibi", "rotary", "base, seed 0", "alibi, seed 0", "rotary, seed 0"]
     assert len(executor.done) == 3 + 18
     assert executor.closed
+    assert executor.warmed == [(18, 0)]  # processes for the trials start while the variants are inspected
     assert executor.needed[-1] == 5
     assert study.directory.results_file.is_file()
 
@@ -24,7 +25,7 @@ def test_a_plain_study_in_pairs(conduct):
 def test_done_again_nothing_is_run_and_the_table_is_the_same(conduct):
     first, _, _ = conduct(effects(alibi=-0.1))
     again, executor, _ = conduct(effects(alibi=99.0))
-    assert executor.done == []
+    assert executor.done == executor.warmed == []
     assert not executor.closed  # it was never opened
     assert again.to_dict() == first.to_dict()
 

@@ -63,17 +63,21 @@ class TestEarlier:
 
     def test_what_was_found_before_may_be_found_again(self):
         found = Earlier(others=(replace(FIRST, verdict="worse"),))
-        assert found.corrected(0.01) == 0.01
-        assert found.remarks(0.01)[0].endswith("after studies/a (worse): p stands as it is.")
-        assert found.share(claim="same") == 0.1
+        assert found.corrected(0.01, claim="worse") == 0.01
+        assert found.remarks(0.01, claim="worse")[0].endswith(
+            "after studies/a (worse): it was worse before, so p stands as it is."
+        )
+        assert found.remarks(0.01)[0].endswith("after studies/a (worse): p counts 10 times, unless it is worse again.")
+        assert found.share(claim="same") == found.share(claim="better") == 0.1
+        assert found.remarks(0.01, claim="better")[0].endswith("after studies/a (worse): p counts 10 times.")
         assert found.corrected(0.001, claim=None) == pytest.approx(0.01)
 
     def test_the_same_runs_are_corrected_for_other_studies_once(self):
         """A second study found p = .004, which counts 10 times: .04. The same runs with another margin have that p again."""
         second = replace(NOW, verdict="better", p=0.04)
         again = Earlier.of(replace(second, plan="plan c", margin=0.02), [FIRST, second])
-        assert again.corrected(0.004) == pytest.approx(0.04)
-        assert again.remarks(0.01)[0].endswith(
+        assert again.corrected(0.004, claim="better") == pytest.approx(0.04)
+        assert again.remarks(0.01, claim="better")[0].endswith(
             "after studies/a (not decided): p is at least the 0.04 that these runs had before."
         )
         undecided = Earlier.of(replace(second, plan="plan c"), [FIRST, replace(second, verdict="not decided", p=0.2)])
@@ -83,7 +87,7 @@ class TestEarlier:
     def test_what_the_same_runs_claimed_is_not_taken_back_by_a_later_study(self):
         found = replace(FIRST, verdict="better", p=0.03)
         again = Earlier.of(replace(found, plan="plan c", margin=0.02), [found, replace(NOW, verdict="not decided", p=0.5)])
-        assert again.corrected(0.03) == pytest.approx(0.03)
+        assert again.corrected(0.03, claim="better") == pytest.approx(0.03)
         assert again.share(claim="same") == share_of(2)
 
     def test_runs_made_with_other_text_plugins_or_tuning_are_others(self):
@@ -176,6 +180,17 @@ def test_a_finding_must_hold_over_all_studies_of_the_change():
     clear = verdict(Earlier(others=(FIRST,)), shift=-0.2)
     assert clear.verdict == "better"
     assert "corrected for 2 studies." in clear.headline
+
+
+def test_the_opposite_of_what_was_found_is_not_found_for_free():
+    """A study at a poor setting finds the change worse; one at another setting must not find it better at its own p."""
+    turned = verdict(Earlier(others=(replace(FIRST, verdict="worse"),)))
+    assert turned.verdict == "not decided"
+    assert "after studies/a (worse): p counts 10 times." in turned.sentence
+    again = verdict(Earlier(others=(replace(FIRST, verdict="better"),)))
+    assert again.verdict == "better"
+    assert "it was better before, so p stands as it is." in again.sentence
+    assert "2 studies" not in again.headline  # it is not corrected for them
 
 
 def test_shopping_for_a_margin_finds_nothing_the_same():

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation.metrics import language_units
+from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import ACCURACY, BITS_PER_BYTE, LOSS
 from glassformer.study.evidence import Problem
 from glassformer.study.plan import Trial
-from glassformer.study.results import TrialResult, gathered, metric_of, read_trial, units_of
+from glassformer.study.results import TrialResult, gathered, metric_of, problem_of, read_trial, units_of
 
 TRIAL = Trial("alibi", 3, {"seed": 3}, "alibi/seed-3")
 VALUES = np.array([1.0, 1.5, 0.5, 1.25, 0.0, 1.1])
@@ -73,6 +75,15 @@ def test_diverged_and_failed(made_up, tmp_path, recipe):
 )
 def test_who_has_learned_nothing_cannot_be_compared(made_up, tmp_path, recipe, loss, validation, problem):
     assert read(made_up, tmp_path, recipe, values=loss, validation=validation).problem is problem
+
+
+def test_a_classifier_that_predicts_one_class_is_named_so():
+    same = {"accuracy": Estimate(0.6, 0.5, 0.7, 10)}
+    evaluation = Evaluation("validation", same, baselines={"majority": same}, trivial=("majority",))
+    ended = [{"step": 3, "validation_accuracy": 0.7}, {"step": 9, "validation_accuracy": 0.6, "validation_collapsed_to": 1.0}]
+    assert problem_of(evaluation, ended, ACCURACY) is Problem.ONE_CLASS
+    assert problem_of(evaluation, ended[:1], ACCURACY) is Problem.COLLAPSED
+    assert problem_of(evaluation, [ended[1], {"step": 10, "validation_accuracy": 0.6}], ACCURACY) is Problem.NOT_ABOVE_TRIVIAL
 
 
 def test_a_tainted_trial_leaks(made_up, tmp_path, recipe):

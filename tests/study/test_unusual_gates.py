@@ -245,22 +245,37 @@ def test_a_change_with_rare_bad_runs_fools_every_test(rare_runs, least, most):
 # -- tuning --------------------------------------------------------------------------------------------------------------
 
 
-def false_findings_after_tuning(curve: float, tuning_seeds: int, studies: int, *, luck: bool = True) -> float:
-    """Both variants choose one of 5 settings on the same landscape, and are then compared on fresh seeds."""
-    rng, found = np.random.default_rng([studies, tuning_seeds, round(10 * curve)]), 0
-    real = curve * (np.arange(5) - 2.2) ** 2
+NEAR_RIVAL, TWO_RIVALS = np.array([0.0, 1.0]), np.array([0.0, 0.7, 0.7])
+
+
+def false_findings_after_tuning(
+    real: np.ndarray, tuning_seeds: int, studies: int, *, seeds: int = SEEDS, shared: float = 0.0, luck: bool = True
+) -> float:
+    """Both variants choose on the same landscape (in sd of a run), and are then compared on fresh seeds, shared or not."""
+    rng, found = np.random.default_rng([studies, tuning_seeds, len(real), round(10 * real.sum())]), 0
     for _ in range(studies):
-        grids = [real[:, None] + rng.standard_normal((5, tuning_seeds)) for _ in range(2)]
+        grids = [real[:, None] + rng.standard_normal((len(real), tuning_seeds)) for _ in range(2)]
         first, second = (real[grid.mean(axis=1).argmin()] for grid in grids)
-        d = first - second + rng.standard_normal((SEEDS, 1)) - rng.standard_normal((SEEDS, 1))
+        d = first - second + np.sqrt(2.0 * (1.0 - shared)) * rng.standard_normal((seeds, 1))
         extra = sum(luck_of_choice(grid) for grid in grids) if luck else 0.0
         found += bool(two_way_effects(np.repeat(d, 2, axis=1)).with_luck(extra).p_seed <= 0.05)
     return found / studies
 
 
+def curved(curve: float) -> np.ndarray:
+    """Five settings whose best lies between two of them."""
+    return curve * (np.arange(5) - 2.2) ** 2
+
+
 def test_quick_tuning_on_identical_landscapes():
-    assert false_findings_after_tuning(1.0, 4, QUICK) <= 0.06 + three_errors(0.06, QUICK)
-    assert false_findings_after_tuning(1.0, 2, QUICK, luck=False) > 0.09
+    assert false_findings_after_tuning(curved(1.0), 4, QUICK) <= 0.06 + three_errors(0.06, QUICK)
+    assert false_findings_after_tuning(curved(1.0), 2, QUICK, luck=False) > 0.09
+
+
+def test_quick_tuning_with_few_settings_that_are_nearly_level():
+    """Two or three settings, seeds that go together: 14 to 17 % where means were shrunk towards each other."""
+    assert false_findings_after_tuning(TWO_RIVALS, 4, QUICK, shared=0.6) <= 0.05 + three_errors(0.05, QUICK)
+    assert false_findings_after_tuning(NEAR_RIVAL, 2, QUICK, shared=0.6) <= 0.05 + three_errors(0.05, QUICK)
 
 
 @pytest.mark.slow
@@ -268,7 +283,15 @@ def test_quick_tuning_on_identical_landscapes():
 @pytest.mark.parametrize(("tuning_seeds", "most"), [(2, 0.09), (4, 0.065), (8, 0.065)])
 def test_tuning_on_identical_landscapes(curve, tuning_seeds, most):
     """Without the luck of the choice in the interval: 10 to 15 % on 2 seeds, 9 % on 4."""
-    assert false_findings_after_tuning(curve, tuning_seeds, FULL) <= most
+    assert false_findings_after_tuning(curved(curve), tuning_seeds, FULL) <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("real", [NEAR_RIVAL, TWO_RIVALS, np.array([4.0, 1.0, 0.0, 1.0, 4.0])])
+@pytest.mark.parametrize(("seeds", "shared", "most"), [(8, 0.0, 0.065), (8, 0.6, 0.08), (16, 0.0, 0.105)])
+def test_tuning_with_settings_that_are_nearly_level(real, seeds, shared, most):
+    """16 seeds see a wrong choice of one sd clearly, and 4 tuning seeds make one in seven: 9 % at worst, 15 % before."""
+    assert false_findings_after_tuning(real, 4, FULL, seeds=seeds, shared=shared) <= most
 
 
 # -- a bank of baselines -------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import format_by_name, read
+from glassformer.data.corpus import format_by_name
 from glassformer.data.label_sources import LabelSource, read_rows
 from glassformer.data.labels import COLUMNS, UNLABELLED, LabelledTexts, of_labels, source_like, texts_of_file, texts_of_rows
-from glassformer.data.sources import source_at
+from glassformer.data.readers import lines, to_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError, UsageError
 
@@ -29,8 +29,7 @@ def texts_to_ask(
     if format_by_name(source.files[0]) == "text" and like.pair_column is None:
         if like.format == "label-text" and _begins_with_labels(source, {*known.get("labels", {}), *names}):
             return texts_of_file(tokenizer, path, reading, record=record)
-        lines = [document.text.strip() for document in read(source_at(str(path), DataConfig(path=str(path), document="line")))]
-        return labelled_texts(Path(path).name, lines, names)
+        return labelled_texts(Path(path).name, _lines(source.files), names)
     try:
         return texts_of_file(tokenizer, path, reading, record=record)
     except DataError as error:
@@ -40,6 +39,26 @@ def texts_to_ask(
     if not rows:
         raise DataError("there are no rows in it; give at least one text.", file=path)
     return texts_of_rows(str(path), rows, list(known.get("labels", {})), names)
+
+
+def _lines(files: Sequence[Path]) -> list[str]:
+    """One text on each line. An empty line between them is refused: answers are written line by line, and would be moved."""
+    found: list[str] = []
+    for file in files:
+        empty: int | None = None
+        for number, line in lines(file):
+            text = to_text(line, file, number).strip()
+            if text and empty is not None:
+                raise DataError(
+                    "the line is empty, so later answers would stand on other lines than their texts; fill it in or remove it.",
+                    file=file,
+                    line=empty,
+                )
+            if text:
+                found.append(text)
+            elif empty is None:
+                empty = number
+    return found
 
 
 def _begins_with_labels(source: LabelSource, labels: set[str]) -> bool:

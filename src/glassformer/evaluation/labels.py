@@ -18,7 +18,7 @@ from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.proportions import wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
-from glassformer.foundation.metrics import VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
 
 ACCURACY = Metric("accuracy", "of all texts", "right of all texts", lower_is_better=False, answers=True, margin=0.01)
 LOSS = Metric("loss", "nats per text", "nats per text", margin=0.01)
@@ -27,9 +27,6 @@ MACRO_F1 = Metric("macro_f1", "mean of classes", "mean of the classes' F1", lowe
 CALIBRATION = Metric("calibration_error", "of confidence", "mean distance of confidence and accuracy", judged=False)
 LABEL_METRICS = (ACCURACY, LOSS, UNSEEN, MACRO_F1, CALIBRATION)
 """Every figure of a classifier, in the order of the tables."""
-
-COLLAPSED_TO = "collapsed_to"
-"""Recorded while training where every prediction is one class: its number."""
 
 
 def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Outcomes:

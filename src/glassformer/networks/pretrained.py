@@ -23,11 +23,20 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.pretrained.adapters import save_adapter, save_merged
+from glassformer.pretrained.dropout import set_dropout, stated_dropout
 from glassformer.pretrained.encoders import LoadedEncoder, fingerprint_of_weights, folder_tokenizer, load_encoder
 from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.folders import CONFIG, locate
 from glassformer.pretrained.heads import PoolChoice, build_head, head_parameters
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, TuningConfig, sizes_of, takes_whole_mask
+from glassformer.pretrained.tuning.base import (
+    TUNINGS,
+    EncoderSizes,
+    TuningConfig,
+    sees_ahead,
+    sizes_of,
+    takes_segments,
+    takes_whole_mask,
+)
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -123,13 +132,12 @@ class PretrainedNetwork(Network):
         self.config, settings = config, loaded.config
         sizes = sizes_of(loaded.encoder, config.folder)
         _refuse_misfits(config, loaded, sizes, vocabulary)
-        stated = getattr(settings, "hidden_dropout_prob", getattr(settings, "dropout", 0.1))
-        dropout = stated if config.dropout is None else config.dropout
+        dropout = stated_dropout(settings) if config.dropout is None else config.dropout
         if config.dropout is not None:
-            _set_dropout(loaded.encoder, config.dropout)
+            set_dropout(loaded.encoder, config.dropout)
         self.encoder = loaded.encoder
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", "tuning"))
-        whole_mask = takes_whole_mask(self.encoder)
+        whole_mask, self._segments = takes_whole_mask(self.encoder), takes_segments(self.encoder)
         self.reader = config.tuning.apply(self.encoder, sizes, generator)
         self.reader.whole_mask = whole_mask
         if loaded.pooler is not None and config.tuning.frozen:
@@ -179,7 +187,7 @@ class PretrainedNetwork(Network):
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
-        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT)
+        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
 
     @property
     def pools(self) -> bool:
@@ -187,7 +195,7 @@ class PretrainedNetwork(Network):
 
     @property
     def takes_segments(self) -> bool:
-        return True
+        return self._segments
 
     def forward(
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
@@ -234,14 +242,11 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
             f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; "
             f"make {remedy}."
         )
+    if not sees_ahead(loaded.encoder):
+        raise ConfigError(
+            f"model.folder={config.folder} ({type(loaded.encoder).__name__}) reads from left to right: no token knows of those "
+            "after it; labels are read off an encoder (BERT, RoBERTa, ...): choose one."
+        )
     objection = config.tuning.objection(loaded.encoder, sizes)
     if objection:
         raise ConfigError(objection)
-
-
-def _set_dropout(encoder: nn.Module, share: float) -> None:
-    for module in encoder.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = share
-        if isinstance(getattr(module, "dropout_prob", None), float):
-            module.dropout_prob = share  # type: ignore[assignment]

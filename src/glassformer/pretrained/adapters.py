@@ -55,7 +55,7 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
     else:
         _save_head(network, folder, label_names)
     common = {
-        "base_model_name_or_path": str(network.folder),
+        "base_model_name_or_path": _name_of_base(network),
         "task_type": "SEQ_CLS" if own else "FEATURE_EXTRACTION",
         "inference_mode": True,
         "modules_to_save": ["classifier", "score"] if own else None,
@@ -63,6 +63,12 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
     _save(tensors, folder / ADAPTER)
     write_json(folder / ADAPTER_CONFIG, {**common, **settings})
     return f"peft {tuning.kind}"
+
+
+def _name_of_base(network: Any) -> str:
+    """The name on the hub, or the folder from the root on: an adapter is opened from anywhere."""
+    name: str = network.config.folder
+    return str(network.folder.resolve()) if Path(name).expanduser().is_dir() else name
 
 
 def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:

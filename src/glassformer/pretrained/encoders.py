@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -43,24 +43,9 @@ def load_encoder(name: str) -> LoadedEncoder:
     folder = locate(name)
     weight_files(folder)  # says in one sentence when there are none, or only pickles
     settings = read_config(folder)
-    if settings.get("is_encoder_decoder") or settings.get("is_decoder"):
-        raise ConfigError(
-            f"model.folder={name} is a model with a decoder; labels are read off an encoder (BERT, RoBERTa, ...)."
-        )
-    try:
-        with _quietly(transformers), torch.random.fork_rng(devices=[]):
-            encoder, found = transformers.AutoModel.from_pretrained(
-                folder,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=torch.float32,
-                attn_implementation="sdpa",
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"the model cannot be loaded ({first}).", file=folder) from error
+    _refuse_decoders(name, settings)
+    with _quietly(transformers), torch.random.fork_rng(devices=[]):
+        encoder, found = _opened(transformers, folder)
     missing = [key for key in found["missing_keys"] if not key.startswith("pooler.")]
     if missing:
         raise DataError(f"the weights lack {missing[0]} and {len(missing) - 1} more; fetch the folder again.", file=folder)
@@ -72,6 +57,37 @@ def load_encoder(name: str) -> LoadedEncoder:
     if pooler is not None and len(found["missing_keys"]) > 0:
         pooler = None  # random weights, which nobody pretrained
     return LoadedEncoder(encoder, pooler, folder, fingerprint_of_weights(folder))
+
+
+def _refuse_decoders(name: str, settings: Mapping[str, Any]) -> None:
+    wanted = "labels are read off an encoder (BERT, RoBERTa, ...)"
+    half = next((each for each in settings.get("architectures") or () if str(each).endswith("EncoderModel")), None)
+    if half is not None:
+        raise ConfigError(
+            f"model.folder={name} is one half of a model with a decoder ({half}), which is not read here; {wanted}: choose one."
+        )
+    if settings.get("is_encoder_decoder") or settings.get("is_decoder"):
+        raise ConfigError(f"model.folder={name} is a model with a decoder; {wanted}: choose one.")
+
+
+def _opened(transformers: Any, folder: Path, attention: str = "sdpa") -> tuple[Any, Mapping[str, Any]]:
+    """The encoder and what was missing in its files; with plain attention where its class has no fused one (DeBERTa, MPNet)."""
+    try:
+        opened: tuple[Any, Mapping[str, Any]] = transformers.AutoModel.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            attn_implementation=attention,
+            output_loading_info=True,
+        )
+        return opened
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        if attention == "sdpa" and "scaled_dot_product_attention" in str(error):
+            return _opened(transformers, folder, "eager")
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"the model cannot be loaded ({first}).", file=folder) from error
 
 
 def folder_tokenizer(name: str) -> Tokenizer:

@@ -16,7 +16,6 @@ from glassformer.checks.report import CheckReport
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
     CheckFailed,
-    ConfigError,
     GlassformerError,
     Interrupted,
     RunError,
@@ -28,7 +27,7 @@ from glassformer.study.attempts import note_earlier, refuse_same_runs, take_back
 from glassformer.study.bank import choose_design
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem
-from glassformer.study.executors.base import Ended, Executor, Started, Task
+from glassformer.study.executors.base import Ended, Executor, Started, Task, refusal
 from glassformer.study.keeping import Keeper
 from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
 from glassformer.study.progress import ProgressTracker
@@ -117,6 +116,8 @@ class Conductor:
         unknown = [name for name, facts in self.facts.items() if facts.check is None]
         asked = {**self._everywhere(), "recheck": self.store is None}
         tasks = [Task("inspect", name, {**asked, "recipe": self._recipe(name)}) for name in unknown]
+        if tasks:  # nothing is kept of these variants: the trials' processes start while these are inspected
+            self._ready().warm_up(len(self.plan.tuning_trials()) or len(self.plan.trials()))
         for task, answer in self._answers(tasks):
             self.facts[task.label] = _inspected(self.facts[task.label], answer)
         self._write_book()
@@ -390,21 +391,25 @@ class Conductor:
 
     # -- the executor ----------------------------------------------------------------------------------------------------
 
+    def _ready(self) -> Executor:
+        """The executor, opened when it is first needed, with as many processes as the variants' memory leaves room for."""
+        if self._executor is None:
+            self._executor = self._open()
+        self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
+        return self._executor
+
     def _answers(
         self, tasks: Sequence[Task], progress: ProgressTracker | None = None, trials: Mapping[str, Trial] | None = None
     ) -> Iterator[tuple[Task, dict[str, Any]]]:
         """Hands the tasks out and yields each with its answer. A stop lets running ones save, and then ends the study."""
         if not tasks:
             return
-        if self._executor is None:
-            self._executor = self._open()
-        self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
-        told = False
-        for event in self._executor.run(tasks):
+        executor, told = self._ready(), False
+        for event in executor.run(tasks):
             if self._stop.requested and not told:
                 told = True
                 self.watch.say("Stopping: running trials finish their step and save. A second Ctrl-C ends at once.")
-                self._executor.stop()
+                executor.stop()
             if isinstance(event, Ended):
                 if self._is_stop(event.answer):
                     continue
@@ -423,18 +428,8 @@ class Conductor:
             self._stop.number = self._stop.number or int(answer.get("signal", 2))
             return True
         if answer.get("status") == "refused":
-            raise _refused(answer)
+            raise refusal(answer)
         return "lost" in answer and self._stop.requested
-
-
-def _refused(answer: Mapping[str, Any]) -> GlassformerError:
-    """A setting that this process accepts and a worker does not was made known here only."""
-    if answer["exit_code"] != 2:
-        return RunError(answer["reason"])
-    return ConfigError(
-        f"{answer['reason']} (The processes that train know built-in variants and those of --plugin files; a variant made in a "
-        "notebook or script belongs into such a file.)"
-    )
 
 
 def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:

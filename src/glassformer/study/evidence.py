@@ -31,12 +31,13 @@ class Problem(StrEnum):
     STEP_DIFFERS = "step differs"
     DIVERGED = "diverged"
     COLLAPSED = "collapsed"
+    ONE_CLASS = "one class"
     NOT_ABOVE_TRIVIAL = "not above the trivial baseline"
     MISSING = "missing"
 
 
 ROUNDING = 1e-9
-UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.NOT_ABOVE_TRIVIAL)
+UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.ONE_CLASS, Problem.NOT_ABOVE_TRIVIAL)
 """What a run does by itself: a change that does it more often than the baseline is unstable."""
 
 

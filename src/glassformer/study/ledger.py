@@ -107,21 +107,21 @@ class Earlier:
             overlapping=tuple(one for one in asked if one.overlaps(own)),
         )
 
-    def share(self, *, claim: str | None = "difference") -> float:
-        """The part of the permitted error that this study has for a ``claim`` about the change: a difference, or the same.
+    def share(self, *, claim: str | None = None) -> float:
+        """The part of the permitted error that this study has for a ``claim`` about the change: better, worse or same.
 
-        Where an earlier study claimed it already, a false alarm has been raised or not: saying it again adds none. None: a
-        claim that the ledger does not keep, so nobody knows whether it was made.
+        Where an earlier study claimed the very same already, a false alarm has been raised or not: saying it again adds none.
+        The opposite is another claim: else a study at a poor setting would make every later finding free. None: a claim
+        that the ledger does not keep, so nobody knows whether it was made.
         """
-        words = {"difference": ("better", "worse"), "same": ("same",)}.get(claim or "", ())
-        claimed = any(one.verdict in words for one in (*self.others, *self.same_runs))
+        claimed = any(one.verdict == claim for one in (*self.others, *self.same_runs))
         return 1.0 if claimed else share_of(len(self.others) + 1)
 
     def next_share(self, seeds: int) -> float:
         """The part that a further study on fresh seeds would have, if this one, of so many seeds, finds nothing."""
         return share_of(len(self.others) + 1 + (seeds >= FEWEST_SEEDS))
 
-    def corrected(self, p: float, *, claim: str | None = "difference") -> float:
+    def corrected(self, p: float, *, claim: str | None = None) -> float:
         """A p that is corrected for the changes of its study, corrected once more for the other studies.
 
         The floor was corrected for studies when it was found, and is not corrected again.
@@ -138,14 +138,18 @@ class Earlier:
         """The smallest margin these runs were judged with: a wider one was chosen after they were seen."""
         return min((one.margin for one in self.overlapping), default=None)
 
-    def remarks(self, margin: float) -> list[str]:
-        """What the sentence has to say about it."""
+    def remarks(self, margin: float, *, claim: str | None = None) -> list[str]:
+        """What the sentence has to say about it. ``claim``: better or worse, as the difference lies; None before it is seen."""
         told = []
         if self.others:
             number = len(self.others) + 1
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
-            times = f"p counts {1.0 / self.share():.0f} times" if self.share() < 1.0 else "p stands as it is"
-            if self.share() == 1.0 and self.floor > 0.0:
+            times, share = f"p counts {1.0 / share_of(number):.0f} times", self.share(claim=claim)
+            if share == 1.0:
+                times = f"it was {claim} before, so p stands as it is"
+            elif claim is None and (found := self._found()):
+                times += f", unless it is {found} again"
+            if share == 1.0 and self.floor > 0.0:
                 times = f"p is at least the {self.floor:.2g} that these runs had before"
             told.append(f"{_ordinal(number)} study of this change on this text, after {names}: {times}.")
         again = [one for one in self.overlapping if one in self.others]
@@ -155,6 +159,11 @@ class Earlier:
         if self.margin is not None and self.margin < margin:
             told.append(f"Runs with these seeds had a margin of {self.margin:g}, which stands: this one was chosen after them.")
         return told
+
+    def _found(self) -> str:
+        """The differences that were claimed before."""
+        every = {one.verdict for one in (*self.others, *self.same_runs)}
+        return " or ".join(word for word in ("better", "worse") if word in every)
 
     def to_dict(self) -> dict[str, Any]:
         return {key: [asdict(one) for one in getattr(self, key)] for key in ("others", "same_runs", "overlapping")}

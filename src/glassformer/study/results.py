@@ -18,7 +18,7 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
 from glassformer.foundation.files import read_json
-from glassformer.foundation.metrics import Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.evidence import Problem, Trials
@@ -134,7 +134,10 @@ def problem_of(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], met
     own = evaluation.metrics[metric.name].value
     if own is not None and metric.better(own - trivial):
         return None
-    seen = [record[metric.recorded] for record in records if metric.recorded in record]
+    evaluated = [record for record in records if metric.recorded in record]
+    if evaluated and evaluated[-1].get(VALIDATION + COLLAPSED_TO) is not None:
+        return Problem.ONE_CLASS
+    seen = [record[metric.recorded] for record in evaluated]
     return Problem.COLLAPSED if any(metric.better(value - trivial) for value in seen) else Problem.NOT_ABOVE_TRIVIAL
 
 

@@ -105,10 +105,15 @@ def over_sets(
     p = {name: 1.0 if one is None else float(one.p) for name, one in found.items()}
     planned = [name for name in names if not _exploratory(rows[name])]
     corrected = dict(zip(names, holm(list(p.values())))) | dict(zip(planned, holm([p[name] for name in planned])))
-    before = {name: _Before.of((earlier or {}).get(name, ())) for name in names}
+    claims = {name: _claim(metric, one) for name, one in found.items()}
+    before = {name: _Before.of((earlier or {}).get(name, ()), claims[name]) for name in names}
     return [
         _overall(name, rows[name], found[name], float(corrected[name]), metric, margin, alpha, before[name]) for name in names
     ]
+
+
+def _claim(metric: Metric, found: Combined | None) -> str | None:
+    return None if found is None else "better" if metric.better(float(found.mean)) else "worse"
 
 
 def _exploratory(row: Mapping[str, Verdict]) -> bool:
@@ -124,9 +129,9 @@ class _Before:
     margin: float | None = None
 
     @classmethod
-    def of(cls, earlier: Sequence[Earlier]) -> _Before:
+    def of(cls, earlier: Sequence[Earlier], claim: str | None) -> _Before:
         return cls(
-            min((one.share() for one in earlier), default=1.0),
+            min((one.share(claim=claim) for one in earlier), default=1.0),
             min((one.share(claim="same") for one in earlier), default=1.0),
             min((one.margin for one in earlier if one.margin is not None), default=None),
         )

@@ -16,31 +16,34 @@ from glassformer.foundation.errors import RunError
 from glassformer.study.plan import StudyPlan
 from glassformer.study.results import TrialResult, metric_of
 
-DRAWS = 4000
+LANDSCAPES, DRAWS = 64, 400
+PLAUSIBLE = 0.95
+"""Of the landscapes that fit the tuning runs, the share whose luck is no larger than the one that is counted."""
 FEWEST_FOR_AN_EDGE = 3
 """Values of a key from which on a grid has a middle, so that a choice at its end says something."""
 
 
 def luck_of_choice(values: Floats, *, lower_is_better: bool = True, noise: float | None = None) -> float:
-    """The variance over choices of the mean of the chosen point, from ``values[point, seed]``.
+    """The variance over choices of the mean of the chosen point, from ``values[point, seed]``: as large as it may well be.
 
-    What the points really give is estimated by shrinking their means towards each other by the noise in them; then the choice
-    is made again and again. ``noise``: the variance of one run, for a single tuning seed, which cannot tell it.
+    What the points really give is known up to the noise in their means. So landscapes that fit are drawn, in each of them the
+    choice is made again and again, and the largest luck but for a few (``PLAUSIBLE``) counts. The luck of the landscape that
+    was seen would be too small just where it matters: a wrong choice comes from a tuning in which a worse point looked level.
+    ``noise``: the variance of one run, for a single tuning seed, which cannot tell it.
     """
     values = values[np.isfinite(values).all(axis=1)]
     points, seeds = values.shape
     if points < 2:
         return 0.0
-    means = values.mean(axis=1)
     of_run = float(values.var(axis=1, ddof=1).mean()) if seeds > 1 else noise or 0.0
-    of_mean, spread = of_run / seeds, float(means.var(ddof=1))
-    if of_mean == 0.0 or spread == 0.0:
+    if of_run == 0.0:
         return 0.0
-    real = means.mean() + max(0.0, 1.0 - of_mean / spread) * (means - means.mean())
-    rng = np.random.default_rng(points * 1000 + seeds)
-    drawn = real + np.sqrt(of_mean) * rng.standard_normal((DRAWS, points))
-    chosen = (drawn if lower_is_better else -drawn).argmin(axis=1)
-    return float(real[chosen].var())
+    rng, error = np.random.default_rng(points * 1000 + seeds), np.sqrt(of_run / seeds)
+    means = values.mean(axis=1) if lower_is_better else -values.mean(axis=1)
+    real = means + error * rng.standard_normal((LANDSCAPES, points))
+    drawn = real[:, None] + error * rng.standard_normal((DRAWS, points))
+    lucks = np.take_along_axis(real, drawn.argmin(axis=-1), axis=1).var(axis=1)
+    return float(np.quantile(lucks, PLAUSIBLE))
 
 
 def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:

@@ -213,9 +213,10 @@ def _judge(analysis: Analysis, base: Trials, ready: Sequence[Trials], looks: Loo
     levels = _over_looks([float(analysis.p(effects)) for effects in all_effects], looks, look, left)
     seed_levels = _over_looks([float(effects.p_seed) for effects in all_effects], looks, look, left)
     beyond_levels = _over_looks([float(analysis.p_beyond(e)) for e in all_effects], looks, look, looks.changes)
-    p = _over_studies(holm(levels), ready, claim="difference")
-    p_seed = _over_studies(holm(seed_levels), ready, claim="difference")
-    p_beyond = _over_studies(holm(beyond_levels), ready, claim=None)
+    claims = [_direction(analysis, float(effects.mean)) for effects in all_effects]
+    p = _over_studies(holm(levels), ready, claims)
+    p_seed = _over_studies(holm(seed_levels), ready, claims)
+    p_beyond = _over_studies(holm(beyond_levels), ready, [None] * len(ready))
     steps = left - np.argsort(np.argsort(levels, kind="stable"), kind="stable")
     return [
         _Judged(
@@ -236,9 +237,14 @@ def _over_looks(p: Sequence[float], looks: Looks, look: int, count: int) -> npt.
     return np.concatenate([looks.level(p, look), np.ones(count - len(p))])
 
 
-def _over_studies(p: npt.ArrayLike, changes: Sequence[Trials], *, claim: str | None) -> list[float]:
-    """p of each change, corrected for the studies that made the same claim about it before."""
-    return [change.earlier.corrected(float(one), claim=claim) for change, one in zip(changes, np.asarray(p))]
+def _direction(analysis: Analysis, mean: float) -> Literal["better", "worse"]:
+    return "better" if analysis.metric.better(mean) else "worse"
+
+
+def _over_studies(p: npt.ArrayLike, changes: Sequence[Trials], claims: Sequence[str | None]) -> list[float]:
+    """p of each change, corrected for the studies before; what one of them claimed already may be claimed again."""
+    rows = zip(changes, np.asarray(p), claims)
+    return [change.earlier.corrected(float(one), claim=claim) for change, one, claim in rows]
 
 
 def _same_level(looks: Looks, look: int, change: Trials) -> float:
@@ -258,7 +264,7 @@ def _word_of(analysis: Analysis, mean: float, *, is_same: bool, is_significant: 
     if is_same:
         return "same"
     if is_significant:
-        return "better" if analysis.metric.better(mean) else "worse"
+        return _direction(analysis, mean)
     return "not decided"
 
 
@@ -270,7 +276,9 @@ def _alone(analysis: Analysis, base: Trials, change: Trials, judged: _Judged, lo
         return {}
     without = analysis.without_each_seed(base, change, effects.seeds)
     levels = np.minimum(looks.level(analysis.p(without), judged.look) * judged.steps, 1.0)
-    is_significant = np.array([change.earlier.corrected(float(p)) for p in levels]) <= looks.alpha
+    claims = [_direction(analysis, float(mean)) for mean in without.mean]
+    found = [change.earlier.corrected(float(p), claim=claim) for p, claim in zip(levels, claims)]
+    is_significant = np.array(found) <= looks.alpha
     is_same = analysis.p_same(without, change) < _same_level(looks, judged.look, change)
     words = [
         _word_of(analysis, float(mean), is_same=bool(same), is_significant=bool(significant))
@@ -312,6 +320,7 @@ def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judged |
         p_beyond_corrected=judged.p_beyond,
     )
     alone = _alone(analysis, base, change, judged, looks)
+    claim = _direction(analysis, float(judged.effects.mean))
     explanation = Explanation(
         name=change.name,
         word=judged.word,
@@ -322,8 +331,8 @@ def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judged |
         alone=alone,
         exploratory=change.exploratory,
         command=rules.command,
-        remarks=(*change.earlier.remarks(rules.margin), *change.remarks, *rules.remarks),
-        studies=len(change.earlier.others) + 1,
+        remarks=(*change.earlier.remarks(rules.margin, claim=claim), *change.remarks, *rules.remarks),
+        studies=1 if change.earlier.share(claim=claim) == 1.0 else len(change.earlier.others) + 1,
         same_level=same_level,
     )
     return Verdict(

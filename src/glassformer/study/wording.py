@@ -19,6 +19,7 @@ _PROBLEMS = {
     Problem.STEP_DIFFERS: STEP_DIFFERS,
     Problem.DIVERGED: "{it} diverged",
     Problem.COLLAPSED: "{it} collapsed (it had learned, and ended no better than the trivial baseline)",
+    Problem.ONE_CLASS: "{it} collapsed to one class for every text",
     Problem.NOT_ABOVE_TRIVIAL: "{it} is not above the trivial baseline",
     Problem.MISSING: "{it} has no result",
 }

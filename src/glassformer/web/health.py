@@ -26,6 +26,7 @@ PROBLEMS = {
     Problem.LEAK: "A check found a leak: its figures mean nothing.",
     Problem.STEP_DIFFERS: "The step that trains it differs from the plain step: its figures are not those of the recipe.",
     Problem.COLLAPSED: "It collapsed: it had learned, and ended no better than the trivial baseline.",
+    Problem.ONE_CLASS: "It collapsed: it predicts one class for every text. Try a smaller training.lr or a warm-up.",
     Problem.NOT_ABOVE_TRIVIAL: "It is not better than the trivial baseline.",
 }
 

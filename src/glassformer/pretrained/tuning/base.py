@@ -110,6 +110,25 @@ def takes_whole_mask(encoder: nn.Module) -> bool:
     return given.shape == expected.shape and torch.allclose(given[seen], expected[seen], rtol=1e-4, atol=1e-5)
 
 
+@torch.no_grad()
+def sees_ahead(encoder: nn.Module) -> bool:
+    """Whether the first vector depends on the last token, found by trying: config.json does not always say it."""
+    training, place = encoder.training, next(encoder.parameters()).device
+    ids_BT = torch.tensor([[3, 4, 5, 6], [3, 4, 5, 3]], device=place)  # ids that any vocabulary has
+    encoder.eval()
+    try:
+        first, other = read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))[:, 0]
+    finally:
+        encoder.train(training)
+    return not torch.equal(first, other)
+
+
+def takes_segments(encoder: nn.Module) -> bool:
+    """Whether the encoder tells the first of two texts from the second: RoBERTa has a table with one row for both, and
+    DistilBERT none at all, whatever their tokenizers say."""
+    return "token_type_ids" in accepted(encoder) and getattr(encoder.config, "type_vocab_size", 2) > 1
+
+
 def accepted(encoder: nn.Module) -> set[str]:
     """The arguments of the encoder's forward pass."""
     passes = [vars(base)["forward"] for base in type(encoder).__mro__ if "forward" in vars(base)]
@@ -123,9 +142,7 @@ def sizes_of(encoder: nn.Module, name: str) -> EncoderSizes:
         width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
     except AttributeError as error:
         raise ConfigError(f"model.folder={name}: its config.json states no {error.name}, so its sizes are not known.") from None
-    positions = int(getattr(config, "max_position_embeddings", 1 << 20))
-    if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert"):
-        positions -= config.pad_token_id + 1  # their positions begin after the id of padding
+    positions = int(getattr(config, "max_position_embeddings", 1 << 20)) - _skipped_positions(encoder)
     linear = {
         place: (module.in_features, module.out_features)
         for place, module in encoder.named_modules()
@@ -133,6 +150,14 @@ def sizes_of(encoder: nn.Module, name: str) -> EncoderSizes:
     }
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
     return EncoderSizes(name, width, heads, layers, parameters, positions, linear)
+
+
+def _skipped_positions(encoder: nn.Module) -> int:
+    """RoBERTa's and MPNet's positions begin after the id of padding, which their table has a row for."""
+    tables = (module for name, module in encoder.named_modules() if name.endswith("position_embeddings"))
+    return next(
+        (table.padding_idx + 1 for table in tables if isinstance(table, nn.Embedding) and table.padding_idx is not None), 0
+    )
 
 
 TUNINGS: Slot[TuningConfig] = Slot(

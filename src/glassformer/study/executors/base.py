@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
+
+from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,10 @@ class Executor(ABC):
         """Told how much memory a task takes; an executor that shares a GPU runs fewer at once where it must."""
         return None
 
+    def warm_up(self, count: int) -> None:
+        """Told that ``count`` tasks will come: an executor of processes starts them, and they import torch meanwhile."""
+        return None
+
     @abstractmethod
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         """Starts tasks in the order given and tells what happens, until all have ended."""
@@ -92,3 +98,13 @@ class Executor(ABC):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def refusal(answer: Mapping[str, Any]) -> GlassformerError:
+    """What a worker said that refused a task. A setting that this process accepts and a worker does not is known here only."""
+    if answer["exit_code"] != 2:
+        return RunError(answer["reason"])
+    return ConfigError(
+        f"{answer['reason']} (The processes that train know built-in variants and those of --plugin files; a variant made in a "
+        "notebook or script belongs into such a file.)"
+    )

@@ -51,7 +51,6 @@ class LocalExecutor(Executor):
             self.jobs = min(self.jobs, len(self._gpus) * per_gpu(needed_bytes, self._gpu_bytes, asked))
 
     def warm_up(self, count: int) -> None:
-        """Starts workers ahead of their tasks, so that they import torch while the driver is busy."""
         if self.jobs > len(self._gpus) > 0:
             self._shared_gpu.start()
         while len(self._workers) < min(count, self.jobs):
