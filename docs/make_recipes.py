@@ -18,12 +18,12 @@ PAGE = Path(__file__).with_name("recipes.md")
 
 TOP = """# Every key of a recipe
 
-Written by `python docs/make_recipes.py` from the classes themselves; a test holds it equal to them. A recipe is one YAML file
-with these keys; any of them can be changed on the command line (`--set model.layers=2`) or in Python
-(`gf.train(recipe, set={"model.layers": 2})`). Only `data.set` or `data.path`, and `training.steps` or `training.epochs`,
-must be given. A **slot** is a key whose value is a named variant, alone (`positions: alibi`) or with settings
-(`mixer: {kind: argmax, straight_through: true}`); what there is: [variants](variants.md). No recipe is needed to begin:
-`glassformer train mine.txt` chooses a small one and writes it to `RUN/recipe.yaml`.
+Look up here what you can set. A recipe is one YAML file with these keys. Change any of them on the command line
+(`--set model.layers=2`) or in Python (`gf.train(recipe, set={"model.layers": 2})`). Only the data (`data.set` or `data.path`)
+and the length (`training.steps` or `training.epochs`) must be given. A **slot** is a key whose value is a named variant, alone
+(`positions: alibi`) or with settings (`mixer: {kind: argmax, straight_through: true}`): [all variants](variants.md). You need
+no recipe to begin: `glassformer train mine.txt` chooses a small one and writes it to `RUN/recipe.yaml`. This page is generated
+by `python docs/make_recipes.py`.
 
 ```yaml
 data: {path: mine.txt}

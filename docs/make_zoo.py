@@ -14,11 +14,11 @@ from glassformer.checks.zoo.table import markdown
 
 HERE = Path(__file__).parent
 KEPT = HERE / "measurements" / "zoo.json"
-HEAD = """# The zoo: the laws on every causal class of transformers
+HEAD = """# The zoo: the checks on every causal class of transformers
 
-`glassformer check --zoo` builds every class that the installed transformers maps to causal language modelling in tiny form
-with random weights and runs the laws on it, each in a process of its own. "?" is "cannot tell", "-" a law that does not
-apply, "s" seconds of one core. What is broken is explained in [found.md](found.md), the laws in [checks.md](checks.md).
+Look up here whether a causal model class of transformers passes the checks. `glassformer check --zoo` makes this table: it
+builds each class as a tiny random model and checks it in its own process. "?" means "cannot tell", "-" that a law does not
+apply, "s" CPU seconds. What is broken: [found.md](found.md). The laws: [checks.md](checks.md).
 
 """
 

@@ -132,3 +132,10 @@ def test_models_and_functions_pass_through() -> None:
 
     torch.manual_seed(0)
     assert check(Last(), vocabulary=5, context=6).broken == {"causality"}
+
+
+def test_a_run_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(UsageError, match="runs/none does not exist; `glassformer runs runs`"):
+        check("runs/none")

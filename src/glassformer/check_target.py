@@ -82,6 +82,8 @@ def resolve(
         return Path(target), None, frozenset()
     if isinstance(target, str) and HUB_NAME.fullmatch(target) and not Path(target).exists():
         _refuse_changes(target, changes)
+        if "/" in target and Path(target).parent.is_dir():  # a run that is not there, and no name on the hub
+            raise UsageError(f"{target} does not exist; `glassformer runs {Path(target).parent}` lists the runs there.")
         return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)

@@ -43,7 +43,7 @@ from glassformer.lifecycle import (
     folder_of,
     refuse_nothing_to_resume,
     rewind,
-    tell_folder,
+    tell_nothing_left,
     threads_before,
     timed,
 )
@@ -90,27 +90,22 @@ def train(
     on_save: Callable[[Path], None] | None = None,
     watch: Watcher | None = None,
 ) -> Run:
-    """Trains a recipe and returns the run.
+    """Trains a recipe and returns the run. ``set`` changes recipe keys: ``{"model.width": 64}``.
 
-    ``source``: a recipe (built-in name, file, mapping), a text file (a small recipe is chosen and printed), or with
-    ``resume`` a run's folder. ``set``: changes of recipe keys, ``{"model.width": 64}``. ``out``: the folder to write
-    (default runs/NAME). ``resume``: continue from the last checkpoint; ``"or begin"`` starts where there is none yet.
-    ``on_step`` and ``on_evaluation`` get each record as it is logged (``{"step": 7, "loss": ...}``), ``on_save`` the folder
-    of each checkpoint. ``samples``: tokens to generate at every evaluation. ``note``: a remark kept in the run.
-
-    A model that fails a check (sees later tokens, other rows, padding) is not trained. ``allow_leaks`` trains it, with every
-    figure marked tainted. ``recheck=False`` accepts a check of the same architecture and build that passed before.
-    ``checked``: the report of such a check, so that a study checks once and not in every trial. ``watch`` shows progress;
-    by default in a notebook or a terminal. ``clock`` measures the phases.
+    ``source``: a recipe (built-in name, file, mapping), a text file (a small recipe is chosen and printed), or with ``resume``
+    a run's folder. ``out``: default runs/NAME. ``resume``: continue from the last checkpoint; ``"or begin"`` starts where there
+    is none. ``on_step`` and ``on_evaluation`` get each record as it is logged, ``on_save`` each checkpoint's folder.
+    ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
+    not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
+    architecture and build, ``checked`` is the report of one. ``watch`` shows progress (default: a notebook or a terminal).
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
     load_plugins(plugins)
-    folder = RunDirectory(folder_of(source, out, resume=bool(resume)))
+    folder = RunDirectory(folder_of(source, out, resume=bool(resume), watch=watch))
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
     if resume is True:
         refuse_nothing_to_resume(folder)
-    tell_folder(source, folder.root, out, resume=bool(resume), watch=watch)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
         asked = _Asked(recipe, folder, plugins, threads, allow_leaks, checked, recheck, clock, watch, stop)
         work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
@@ -358,8 +353,7 @@ def _remark(work: _Assembled, note: str | None, watch: Watcher) -> None:
     """The user's own note goes into the run; what the machine and the data give cause to say is said."""
     if note is not None:
         work.folder.add_note(note)
-    if work.beginning is not None and work.beginning.step >= work.steps:
-        watch.say(f"Nothing is left to train: {work.steps} steps are done. For more, add --set training.steps=N.")
+    tell_nothing_left(work.beginning, work.steps, watch)
     for remark in (*work.runtime.notes, *work.data.notes, *getattr(work.batches, "notes", ())):
         watch.say(remark)
 

@@ -20,7 +20,7 @@ from glassformer.foundation.errors import (
     did_you_mean,
 )
 from glassformer.foundation.plugins import changed_plugins
-from glassformer.foundation.progress import Watcher
+from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.recipe import Recipe, Source
@@ -46,7 +46,7 @@ MAY_CHANGE_ON_RESUME = (
 """Keys that may differ when a run goes on: how long, how often it looks and saves, the number of micro-batches."""
 
 
-def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
+def folder_of(source: Source, out: Path | str | None, *, resume: bool, watch: Watcher = SILENT) -> Path:
     """The run's folder: ``out``; the run itself where one is to go on; runs/NAME otherwise."""
     run = _run_of(source)
     if resume and run is not None:
@@ -58,7 +58,11 @@ def folder_of(source: Source, out: Path | str | None, *, resume: bool) -> Path:
             f"{source} is the folder of a run. To continue it, add --resume. To train its recipe again: glassformer train "
             f"{RunDirectory(run).recipe_file} --out NEW."
         )
-    return Path(out) if out is not None else default_folder(source, resume=resume)
+    if out is not None:
+        return Path(out)
+    folder = default_folder(source, resume=resume)
+    _tell_folder(source, folder, resume=resume, watch=watch)
+    return folder
 
 
 def default_folder(source: Source, *, resume: bool) -> Path:
@@ -90,15 +94,21 @@ def _run_of(source: Source) -> Path | None:
     return inside.root if place == inside.recipe_file and inside.exists() and inside.state_file.exists() else None
 
 
-def tell_folder(source: Source, folder: Path, out: Path | str | None, *, resume: bool, watch: Watcher) -> None:
+def _tell_folder(source: Source, folder: Path, *, resume: bool, watch: Watcher) -> None:
     """Says which of runs/NAME, runs/NAME-2, ... is written, where nobody named it and runs/NAME is taken."""
     first = Path("runs") / _name_of(source)
-    if out is not None or folder == first or (resume and _run_of(source) is not None):
+    if folder == first:
         return
     if resume:
         watch.say(f"The newest run of this recipe is {folder}.")
     else:
         watch.say(f"{first} exists, so this run goes to {folder}. To continue the old one: glassformer train {first} --resume.")
+
+
+def tell_nothing_left(beginning: Checkpoint | None, steps: int, watch: Watcher) -> None:
+    """A finished run that is resumed says how to train it further."""
+    if beginning is not None and beginning.step >= steps:
+        watch.say(f"Nothing is left to train: {steps} steps are done. For more, add --set training.steps=N.")
 
 
 def refuse_nothing_to_resume(folder: RunDirectory) -> None:

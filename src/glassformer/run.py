@@ -45,11 +45,9 @@ from glassformer.runs.records import MetricsLog
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
-    """Loads the run in ``folder``, or a Hugging Face model's folder (imported into the cache).
-
-    ``plugins``: the files a run was trained with; a plugin is never loaded because a folder names it. ``recheck=False``:
-    ``evaluate`` accepts a check of the same weights and build that passed before.
-    """
+    """Loads the run in ``folder``, or a Hugging Face model's folder (imported into the cache). ``plugins``: the files a run
+    was trained with; none is loaded because a folder names it. ``recheck=False``: ``evaluate`` accepts a check of the same
+    weights and build that passed before."""
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
@@ -192,8 +190,7 @@ class Run:
 
         ``split``: train, validation (default), test, or test:NAME for one of several test files. Use of test is recorded.
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
-        ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture;
-        without it the model is checked here.
+        ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture.
         """
         if data is not None and split is not None:
             raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
@@ -428,11 +425,8 @@ class Run:
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
-        """What the model does with a text: attention maps, logit lens, head scores (docs/look.md).
-
-        ``checkpoint``: also ``untrained``, ``0`` (before the first step) and the steps of the film. ``hide``: positions to
-        mask, so that no query attends to them. ``model``: an altered model instead of a checkpoint's.
-        """
+        """What the model does with a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before the first step) and
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network = self.network_at(checkpoint) if model is None else model
         ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
         labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
