@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.checks.report import CheckReport
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
     CheckFailed,
@@ -21,10 +20,11 @@ from glassformer.foundation.errors import (
     RunError,
 )
 from glassformer.foundation.plugins import loaded_plugins
-from glassformer.foundation.progress import Watcher, duration
+from glassformer.foundation.progress import Watcher
 from glassformer.recipe import Recipe
 from glassformer.study.attempts import note_earlier, refuse_same_runs, take_back
 from glassformer.study.bank import choose_design
+from glassformer.study.budget import Budget, seconds_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem
 from glassformer.study.executors.base import Ended, Executor, Started, Task, refusal
@@ -70,7 +70,7 @@ class Conductor:
         self._keeper: Keeper | None = None
         self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}
-        self._spent = 0.0
+        self._budget = Budget(plan.budget_hours)
 
     def run(self) -> Study:
         """To the end: every planned look, or as many as it takes to decide, or as many as the budget pays for."""
@@ -139,7 +139,7 @@ class Conductor:
         asked = {**self._everywhere(), "recheck": self.store is None}
         tasks = [Task("inspect", name, {**asked, "recipe": self._recipe(name)}) for name in names]
         for task, answer in self._answers(tasks):
-            self.facts[task.label] = _inspected(self.facts[task.label], answer)
+            self.facts[task.label] = self.facts[task.label].inspected(answer)
 
     def _choose_design(self) -> None:
         """Paired or against kept runs of the baseline: decided once, before the first trial, and written into the plan."""
@@ -194,7 +194,7 @@ class Conductor:
         trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._trained(trial.variant)]
         self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
         results = self._finish(trials)
-        if self._used_up() and any(one.status == "pending" and self._trained(one.trial.variant) for one in results):
+        if self._budget.used_up and any(one.status == "pending" and self._trained(one.trial.variant) for one in results):
             return False
         chosen = []
         for name in self.plan.variants:
@@ -239,15 +239,11 @@ class Conductor:
         results = [self._read(trial) for trial in trials]
         done = [self._seconds(result) for result in results if result.done]
         left = [one.trial for one in results if not one.done and not (self._keeper and self._keeper.holds(one.trial))]
-        cost = len(left) * sum(done) / max(1, len(done))
-        rest = 3600.0 * self.plan.budget_hours - self._spent_before()
-        if cost <= rest:
-            return True
-        self.watch.say(
-            f"The look at {seeds} seeds would take about {duration(cost)} of computing, and {duration(max(0.0, rest))} of the "
-            f"budget are left: not begun. A larger budget_hours goes on from here."
-        )
-        return False
+        self._budget.spent = self._spent_before()
+        objection = self._budget.objection(seeds, len(left), done)
+        if objection:
+            self.watch.say(objection)
+        return objection is None
 
     def _spent_before(self) -> float:
         """Seconds that the trials trained here took, those of tuning too. Read only where a budget asks for it."""
@@ -257,12 +253,7 @@ class Conductor:
         return sum(self._seconds(self._read(trial)) for trial in trials if not self.directory.was_taken(trial))
 
     def _seconds(self, result: TrialResult) -> float:
-        """From what the trial read: a setting of a grid may have other steps and batches than its variant."""
-        if not result.tokens_per_second or result.evaluation is None or result.evaluation.step is None:
-            return 0.0
-        recipe = self._recipe_of(result.trial)
-        tokens = result.evaluation.step * recipe["training"]["batch_size"] * recipe["model"]["context"]
-        return float(tokens / result.tokens_per_second)
+        return seconds_of(result, self._recipe_of(result.trial))
 
     def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
         """What the folder says; with ``repair`` a damaged one is set aside, so that the trial runs again."""
@@ -301,7 +292,7 @@ class Conductor:
         results.update({trial.label: self._read(trial, repair=True) for trial in taken})
         left = self._worth_running([trial for trial in left if not results[trial.label].done], list(results.values()))
         if left:
-            self._spent = self._spent_before()
+            self._budget.spent = self._spent_before()
             self._run(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
         return [self._with_failure(self._read(trial)) for trial in trials]
 
@@ -406,18 +397,12 @@ class Conductor:
         if taken:
             self.watch.say(f"The baseline cannot be used ({trial.label}), so {len(taken)} trials of changes are not begun.")
 
-    def _used_up(self) -> bool:
-        return self.plan.budget_hours is not None and self._spent > 3600.0 * self.plan.budget_hours
-
     def _spend(self, seconds: float) -> None:
-        self._spent += seconds
-        if self._used_up() and self._executor is not None:
+        self._budget.spent += seconds
+        if self._budget.used_up and self._executor is not None:
             taken = self._executor.withdraw(unless=lambda task: False)
             if taken:
-                self.watch.say(
-                    f"The budget of {self.plan.budget_hours:g} hours is used up: {len(taken)} trials are not begun. "
-                    "A larger budget_hours goes on from here."
-                )
+                self.watch.say(self._budget.told(len(taken)))
 
     # -- the executor ----------------------------------------------------------------------------------------------------
 
@@ -460,12 +445,3 @@ class Conductor:
         if answer.get("status") == "refused":
             raise refusal(answer)
         return "lost" in answer and self._stop.requested
-
-
-def _inspected(facts: Facts, answer: dict[str, Any]) -> Facts:
-    if "lost" in answer or answer["status"] != "finished":
-        raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
-    report = CheckReport.from_dict(answer["check"])
-    leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
-    kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
-    return replace(facts, leak=leak or facts.leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import plugin_sums
@@ -51,6 +52,15 @@ class Facts:
     """A sum of the weights it starts from; empty without any, where they cannot be told, and in books of older versions."""
     asked: str = ""
     """A fingerprint of what its recipe trains, however often it saves and looks; empty in books of older versions."""
+
+    def inspected(self, answer: Mapping[str, Any]) -> Facts:
+        """The same with what a worker found out about the variant: its size, its cost, its checks."""
+        if "lost" in answer or answer["status"] != "finished":
+            raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
+        report = CheckReport.from_dict(answer["check"])
+        leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
+        kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
+        return replace(self, leak=leak or self.leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
 
     @property
     def adapted(self) -> dict[str, Any]:
