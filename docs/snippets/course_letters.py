@@ -10,7 +10,7 @@ Path("runs/letters.yaml").write_text("""
 data: {path: runs/letters.txt, document: line, split: {validation: 0.02, test: 0.02}}
 tokenizer: char
 model: {width: 64, layers: 2, heads: 4, context: 32, positions: alibi}
-training: {steps: 300, batch_size: 32, lr: 0.01, optimizer: muon, schedule: constant}
+training: {steps: 400, batch_size: 32, lr: 0.01, optimizer: muon, schedule: linear}
 evaluation: {every: 100}
 checkpoint: {film: 10}
 seed: 1
