@@ -154,7 +154,8 @@ def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, st
 def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: int, seeds: Sequence[int] | None) -> None:
     if not model.dims.causal:
         raise ConfigError(
-            "model.causal=false cannot generate: each token would see the ones after it; train with model.causal=true."
+            "model.causal=false cannot generate: each token would see the ones after it; train a causal model "
+            "(glassformer ask gives a classifier's labels)."
         )
     if max_new_tokens < 0:
         raise BadArgument("max_new_tokens", max_new_tokens, "it must be 0 or greater")

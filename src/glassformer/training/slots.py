@@ -12,7 +12,7 @@ from torch import nn
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.training.optimizer import Optimizer
 
-_LAYER = re.compile(r"(?:^|\.)(?:blocks|layers?|h)\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)(?:blocks|h|(?:\w+_)?layers?)\.(\d+)\.")
 """A layer's number in a parameter's name: blocks.3. in our models; layer.3. (BERT), layers.3. or h.3. in pretrained ones."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -20,7 +20,9 @@ class AdamWConfig(OptimizerConfig):
     betas: Annotated[tuple[Share, Share], Strict(False)] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     layer_decay: float = Field(default=1.0, gt=0, le=1)
-    """Each layer's rate as a multiple of the rate of the layer above it (the head has ``training.lr``); 1: one rate for all."""
+    """Each layer's rate as a multiple of the rate of the layer above it (the head has ``training.lr``); 1: one rate for all.
+
+    Without effect where no trained weight belongs to a layer (a head, a prompt or a prefix on a frozen encoder)."""
 
     def build(self, parameters: Mapping[str, nn.Parameter], *, lr: float, weight_decay: float) -> list[AdamW]:
         return [AdamW(self._groups(parameters, lr, weight_decay), lr=lr, betas=self.betas, eps=self.eps)]
