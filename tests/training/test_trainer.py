@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +99,15 @@ def test_when_it_evaluates_and_saves(scene) -> None:
     around.trainer.run(TrainingState())
     assert around.evaluated_at == [3, 6, 9, 10]  # and at the end
     assert around.saved == [4, 8, 10]
+
+
+def test_an_evaluation_is_told_in_figures(scene) -> None:
+    around = scene(steps=2, losses=[3.0], evaluation={"every": 2})
+    figures = {"validation_accuracy": 0.5, "validation_loss": 3.0, "validation_collapsed_to": 1.0}
+    around.trainer.callbacks = replace(around.trainer.callbacks, evaluate=lambda: figures)
+    around.trainer.run(TrainingState())
+    assert "step 2 of 2: validation accuracy 0.5000, loss 3.0000" in around.said
+    assert around.records[-1]["validation_collapsed_to"] == 1.0
 
 
 def test_a_tenth_of_the_run_unless_told(scene) -> None:

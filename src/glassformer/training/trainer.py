@@ -16,7 +16,7 @@ import torch
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.foundation.metrics import LOSS, VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import Runtime, is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
@@ -263,7 +263,10 @@ class Trainer:
 
     def _tell(self, step: int, figures: Mapping[str, float]) -> None:
         """``step 500 of 5,000: validation loss 2.1034; 3 min left``: what a log is read for."""
-        shown = ", ".join(f"{name.removeprefix(VALIDATION)} {value:.4f}" for name, value in figures.items())
+        named = {name.removeprefix(VALIDATION): value for name, value in figures.items()}
+        shown = ", ".join(
+            f"{name} {value:.4f}" for name, value in named.items() if name != COLLAPSED_TO
+        )  # a class, not a figure
         left = (time.perf_counter() - self._started) / max(1, self._taken) * (self.steps - step)
         rest = f"; {duration(left)} left" if step < self.steps and self._taken else ""
         self.callbacks.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
