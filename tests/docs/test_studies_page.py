@@ -48,13 +48,18 @@ def test_a_measurement_has_enough_seeds_and_a_sentence_for_each_change(maker: Mo
     assert all(one["variant"] in one["sentence"] and one["sentence"] in maker.table(document) for one in document["verdicts"])
 
 
+DOCUMENT = {
+    "date": "2026-01-02",
+    "machine": {"device_name": None, "cpu": "A processor", "precision": "float32", "torch": "9"},
+    "metric": "loss",
+    "unit": "nats per token",
+    "margin": 0.01,
+}
+
+
 def test_a_table_from_a_study(maker: ModuleType) -> None:
     document = {
-        "date": "2026-01-02",
-        "machine": {"device_name": None, "cpu": "A processor", "precision": "float32", "torch": "9"},
-        "metric": "loss",
-        "unit": "nats per token",
-        "margin": 0.01,
+        **DOCUMENT,
         "looks": [8, 16],
         "base": {"seeds": 8, "value": {"value": 1.5, "low": 1.4, "high": 1.6, "n": 8}},
         "notes": ["a note."],
@@ -95,11 +100,8 @@ def test_a_study_without_a_finished_trial_is_refused(maker: ModuleType, tmp_path
 
 def test_a_search_has_a_result_and_no_table(maker: ModuleType) -> None:
     document = {
-        "date": "2026-01-02",
-        "machine": {"device_name": None, "cpu": "A processor", "precision": "float32", "torch": "9"},
+        **DOCUMENT,
         "metric": "accuracy",
-        "unit": "of all texts",
-        "margin": 0.01,
         "looks": [6],
         "base": {"seeds": 6, "value": {"value": 0.9, "low": 0.89, "high": 0.91, "n": 6}},
         "notes": [],

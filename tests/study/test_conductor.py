@@ -104,6 +104,14 @@ class TestTuning:
         assert study.book.variants["alibi"].tuned == {"training.lr": 0.01}
         assert any("on validation)" in sentence for sentence in said)
 
+    def test_the_only_setting_that_works_is_called_so(self, conduct):
+        def loss(variant: str, seed: int, recipe: Any) -> Any:
+            fails = recipe["training"]["lr"] == 0.1
+            return {"status": "failed", "reason": "x"} if fails else self.loss(variant, seed, recipe)
+
+        _, _, said = conduct(loss, "alibi", tune=GRID)
+        assert any("training.lr=0.01, the only one that could be used of 2 settings" in sentence for sentence in said)
+
     def test_no_setting_that_works(self, conduct):
         with pytest.raises(RunError, match="base has no setting of its grid without a problem"):
             conduct(lambda *_: {"status": "failed", "reason": "x"}, "alibi", tune=GRID)

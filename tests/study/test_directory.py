@@ -106,6 +106,16 @@ def test_one_process_at_a_time(study):
         pass
 
 
+def test_a_study_that_is_refused_leaves_no_folder_not_even_the_one_around_it(tmp_path):
+    with pytest.raises(ConfigError), StudyDirectory(tmp_path / "studies" / "one").alone():
+        raise ConfigError("no.")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "studies").mkdir()
+    with StudyDirectory(tmp_path / "studies" / "one").alone():
+        pass
+    assert list(tmp_path.iterdir()) == [tmp_path / "studies"]  # it was there before
+
+
 def test_a_plan_without_trials_can_be_taken_back(study):
     study.begin(plan(), resolve)
     study.forget_beginning()

@@ -117,7 +117,7 @@ def test_a_grid_must_not_change_what_is_asked(recipe):
 
 def test_no_validation_text(recipe):
     recipe["data"]["split"] = {"validation": 0.0}
-    with pytest.raises(ConfigError, match="no validation part to compare on"):
+    with pytest.raises(ConfigError, match=r"split=validation is no part of these data \(they have none to compare on\)"):
         facts_of(recipe, {"model.positions": "none"})
 
 

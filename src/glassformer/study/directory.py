@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -85,7 +85,7 @@ class StudyDirectory:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """One process at a time works on a study; a second one is refused with a sentence."""
-        made, lock = not self.root.exists(), self.root / ".lock"
+        made, above, lock = not self.root.exists(), not self.root.parent.exists(), self.root / ".lock"
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(lock, wait=False) as mine:
             if not mine:
@@ -96,6 +96,9 @@ class StudyDirectory:
                 if made and list(self.root.iterdir()) == [lock]:  # refused before it began: nothing is left behind
                     lock.unlink()
                     self.root.rmdir()
+                    if above:
+                        with suppress(OSError):  # another study began in it meanwhile
+                            self.root.parent.rmdir()
 
     def set_aside(self, folder: Path) -> Path:
         """Moves a damaged trial out of the way, so that it can be run again and still be looked at."""

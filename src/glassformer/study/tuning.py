@@ -65,7 +65,12 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
     points = plan.tuning_points(name)
     said = ", ".join(f"{key}={value}" for key, value in points[chosen].items())
     where = "" if plan.split == VALIDATION_SPLIT else f" on {VALIDATION_SPLIT}"
-    told = f"{name} is tuned: {said}, the best of {len(means)} settings ({plan.judged.name} {means[chosen]:.4f}{where})."
+    which = f"the best of {len(points)} settings"
+    if len(means) < len(points):
+        which = (
+            f"{'the only one' if len(means) == 1 else f'the best of {len(means)}'} that could be used of {len(points)} settings"
+        )
+    told = f"{name} is tuned: {said}, {which} ({plan.judged.name} {means[chosen]:.4f}{where})."
     return points[chosen], " ".join([told, *at_the_edge(points, chosen)])
 
 

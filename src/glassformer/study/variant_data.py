@@ -122,7 +122,8 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     """Variants are compared unit by unit: the same items for all, and for nats per token the same tokens."""
     base, split = data[BASE], plan.split
     if split.partition(":")[0] not in base.names:
-        raise ConfigError(f"The data have no {split} part to compare on; give data.validation, or a share in data.split.")
+        there = ", ".join(name for name in base.names if name != "train") or "none to compare on"
+        raise ConfigError(f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.")
     if plan.tune is not None and VALIDATION_SPLIT not in base.names:
         raise ConfigError(
             f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
