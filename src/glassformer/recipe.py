@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from glassformer.data.config import DataConfig, replace_source
 from glassformer.data.own_text import ENDINGS, is_text, recipe_for
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
-from glassformer.foundation.config import Config, fingerprint, override
+from glassformer.foundation.config import Config, fingerprint, override, value_at
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import Slot
@@ -87,7 +87,7 @@ def _changed_by_set(changes: Mapping[str, Any]) -> str:
 
 def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The values with an ``about`` that is true of what the changes make of them."""
-    before = {key: value for key, value in changes.items() if key in DESCRIPTIVE or _at(values, key) == value}
+    before = {key: value for key, value in changes.items() if key in DESCRIPTIVE or value_at(values, key) == value}
     new = {key: value for key, value in changes.items() if key not in before}
     if not new:
         return values
@@ -102,13 +102,6 @@ def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any
 
 
 CHANGED = "Changed: "
-
-
-def _at(values: Mapping[str, Any], dotted: str) -> Any:
-    found: Any = values
-    for part in dotted.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
 
 
 def _in_short(value: Any) -> str:

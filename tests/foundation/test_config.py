@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
-from glassformer.foundation.config import Config, diff, fingerprint, flatten, override, parse_assignment
+from glassformer.foundation.config import Config, diff, fingerprint, flatten, override, parse_assignment, value_at
 from glassformer.foundation.errors import ConfigError
 
 
@@ -155,3 +155,11 @@ def test_fingerprints_do_not_depend_on_order() -> None:
     assert fingerprint([1, 2]) != fingerprint([2, 1])
     with pytest.raises(ValueError, match="not JSON compliant"):
         fingerprint({"a": float("nan")})
+
+
+def test_the_value_at_a_dotted_key() -> None:
+    values = {"a": {"b": {"c": 1}, "none": None}, "d": 2}
+    assert value_at(values, "a.b.c") == 1
+    assert value_at(values, "a.b") == {"c": 1}
+    assert value_at(values, "a.none", default=7) is None  # it is there
+    assert (value_at(values, "a.x"), value_at(values, "d.x", default=7)) == (None, 7)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.study.power import MORE_TUNING, seeds_needed
-from glassformer.study.tuning import at_the_edge, luck_of_choice
+from glassformer.study.tuning import at_the_edge, costs_otherwise, luck_of_choice
 from glassformer.study.two_way import two_way_effects
 
 
@@ -48,3 +48,9 @@ def test_a_choice_at_the_end_of_its_grid_is_told():
     assert at_the_edge(points, 0) == ["training.lr=0.1 is the smallest that was tried: a better one may lie below it."]
     assert at_the_edge(points, 2) == []
     assert at_the_edge([{"model.positions": kind} for kind in ("learned", "rotary", "none")], 0) == []
+
+
+def test_which_settings_change_what_a_run_costs():
+    assert not costs_otherwise({"training.lr": 0.1, "training.optimizer.layer_decay": 0.9, "training.schedule": "linear"})
+    for key in ("training.steps", "training.batch_size", "model.width", "training.optimizer", "training.optimizer.kind"):
+        assert costs_otherwise({"training.lr": 0.1, key: 1}), key

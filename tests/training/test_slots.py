@@ -33,6 +33,7 @@ def test_the_layer_of_a_parameter_by_its_name() -> None:
     assert [
         layer_of(name) for name in ("blocks.11.norm.weight", "encoder.encoder.layer.3.x.weight", "h.0.y", "layers.2.z")
     ] == [11, 3, 0, 2]
+    assert layer_of("head.layers.1.weight") is None  # a classifier's own layers are above all others
     assert layer_of("encoder.encoder.albert_layer_groups.0.albert_layers.0.ffn.weight") == 0
     assert [layer_of(name) for name in ("embedding.weight", "head.weight", "norm.weight", "encoder.layer_norm.weight")] == [
         None

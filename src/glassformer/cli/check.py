@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from glassformer.cli.console import out, print_json, remarks
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import CannotTell, CheckFailed, UsageError
 from glassformer.foundation.plugins import fault_in_plugin
+
+if TYPE_CHECKING:
+    from glassformer.checks.report import CheckReport
 
 
 def command(
@@ -74,6 +77,11 @@ def command(
         quick=not thorough,
         watch=remarks(),
     )
+    _tell(report, json)
+
+
+def _tell(report: CheckReport, json: bool) -> None:
+    """Prints the report; a broken law, or one that cannot be judged, ends the command with its exit code."""
     if json:
         print_json(report.to_dict())
     else:

@@ -153,6 +153,16 @@ def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str
     return result
 
 
+def value_at(values: Mapping[str, Any], dotted: str, default: Any = None) -> Any:
+    """What a dotted key holds, a whole section too; ``default`` where there is no such key."""
+    found: Any = values
+    for part in dotted.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return default
+        found = found[part]
+    return found
+
+
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested mappings -> dotted keys; an empty mapping stays as it is."""
     flat: dict[str, Any] = {}

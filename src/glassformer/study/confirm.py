@@ -6,11 +6,10 @@ run like any study, and there is one for each study. Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from glassformer.foundation.config import value_at
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
@@ -18,6 +17,7 @@ from glassformer.study.study import Study
 from glassformer.study.verdict import Verdict
 
 UNSEEN_SPLIT = "test"
+NOT_THERE = object()
 
 
 def winner(study: Study) -> Verdict:
@@ -41,15 +41,8 @@ def _not_its_own(study: Study, name: str) -> dict[str, Any]:
     if keys and not done:
         raise UsageError(f"{study.folder} has no trial of {name} any more, which would tell its {keys[0]}; put trials/ back.")
     recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
-    return {key: reduce(lambda part, word: part[word], key.split("."), recipe) for key in keys if _holds(recipe, key)}
-
-
-def _holds(recipe: Any, key: str) -> bool:
-    for word in key.split("."):
-        if not isinstance(recipe, Mapping) or word not in recipe:
-            return False
-        recipe = recipe[word]
-    return True
+    held = {key: value_at(recipe, key, default=NOT_THERE) for key in keys}
+    return {key: value for key, value in held.items() if value is not NOT_THERE}
 
 
 def confirmation(study: Study) -> tuple[StudyPlan, Path]:

@@ -20,7 +20,7 @@ LANDSCAPES, DRAWS = 64, 400
 PLAUSIBLE = 0.95
 """Of the landscapes that fit the tuning runs, the share whose luck is no larger than the one that is counted."""
 RATES = ("training.lr", "training.weight_decay", "training.clip", "training.label_smoothing")
-"""What can be tuned without changing the model, or how long its run is."""
+"""What can be tuned without changing the model, its memory, or how long its run is; and so can an optimizer's own numbers."""
 FEWEST_FOR_AN_EDGE = 3
 """Values of a key from which on a grid has a middle, so that a choice at its end says something."""
 
@@ -76,7 +76,8 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
 
 def costs_otherwise(settings: Mapping[str, Any]) -> bool:
     """Whether tuned settings may change what a run costs, or the model that is checked."""
-    return not settings.keys() <= {*RATES}
+    own = ("training.optimizer.", "training.schedule")
+    return any(key not in RATES and (not key.startswith(own) or key.endswith(".kind")) for key in settings)
 
 
 def at_the_edge(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:

@@ -49,7 +49,7 @@ def decays(name: str, parameter: nn.Parameter) -> bool:
 
 def layer_of(name: str) -> int | None:
     """The layer that a parameter belongs to, by its name; None: embeddings, positions, the last norm, the head."""
-    found = _LAYER.search(name)
+    found = None if name.startswith("head.") else _LAYER.search(name)  # a head may have layers of its own
     return int(found[1]) if found else None
 
 
