@@ -38,7 +38,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def captured_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fresh run is captured whatever the device; one that goes on stays as it was begun."""
 
-    def choose(step: Any, config: Any, steps: int, watch: Any, before: Any = None) -> StepForm:
+    def choose(step: Any, config: Any, steps: int, watch: Any, before: Any = None, *_: Any) -> StepForm:
         return StepForm(False, before["captured"] if before else True)
 
     monkeypatch.setattr(fast, "choose_form", choose)

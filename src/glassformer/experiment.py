@@ -82,6 +82,7 @@ def train(
     checked: CheckReport | None = None,
     threads: int | None = None,
     recheck: bool = True,
+    planned_flops: float = 0.0,
     clock: Stopwatch | None = None,
     samples: int = 0,
     note: str | None = None,
@@ -97,7 +98,7 @@ def train(
     is none. ``on_step`` and ``on_evaluation`` get each record as it is logged, ``on_save`` each checkpoint's folder.
     ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
     not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
-    architecture and build, ``checked`` is the report of one. ``watch`` shows progress (default: a notebook or a terminal).
+    architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
@@ -107,7 +108,7 @@ def train(
     if resume is True:
         refuse_nothing_to_resume(folder)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
-        asked = _Asked(recipe, folder, plugins, threads, allow_leaks, checked, recheck, clock, watch, stop)
+        asked = _Asked(recipe, folder, plugins, threads, allow_leaks, checked, recheck, planned_flops, clock, watch, stop)
         work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
         step, report = _checked_step(asked, work, report)
         rewind(folder, 0 if work.beginning is None else work.beginning.step)
@@ -130,6 +131,7 @@ class _Asked:
     allow_leaks: bool
     checked: CheckReport | None
     recheck: bool
+    planned_flops: float
     clock: Stopwatch
     watch: Watcher
     stop: StopSignal
@@ -174,7 +176,8 @@ def _assembled(asked: _Asked, beginning: Checkpoint | None) -> tuple[_Assembled,
     """Parent, machine, data, network, optimizers and batches; and what the checks found about the network."""
     recipe, folder, clock, watch = asked.recipe, asked.folder, asked.clock, asked.watch
     parent = None if beginning is not None else _parent(asked)
-    runtime = _runtime(recipe, asked.threads or threads_before(folder))  # after the parent, whose threads may be others
+    threads, wanted = asked.threads or threads_before(folder), recipe.training  # after the parent, whose threads may be others
+    runtime = choose_runtime(device=wanted.device, precision=wanted.precision, threads=threads)
     with asked.stop.at_once(), clock.phase("data"):
         data = _prepared(recipe, folder, asked.stop, watch)
     network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
@@ -190,7 +193,7 @@ def _assembled(asked: _Asked, beginning: Checkpoint | None) -> tuple[_Assembled,
 def _checked_step(asked: _Asked, work: _Assembled, report: CheckReport) -> tuple[TrainStep | GraphedStep, CheckReport]:
     """The training step as it will run, and the report on the network with what was found about that step."""
     _refuse_fewer_steps(work)
-    step = _step(work, asked.clock, asked.watch)
+    step = _step(asked, work)
     with asked.clock.phase("checks"):
         known = (asked.checked is not None or not asked.recheck) and work.fresh
         return step, _paths_checked(work, step, report, known, asked.allow_leaks, asked.watch)
@@ -234,14 +237,15 @@ def _callbacks(work: _Assembled, keep: Telling, samples: int, stop: StopSignal, 
     )
 
 
-def _step(work: _Assembled, clock: Stopwatch, watch: Watcher) -> TrainStep | GraphedStep:
-    """The training step, in the fastest form that this machine and the length of the run allow."""
-    training, seed = work.recipe.training, work.recipe.seed
+def _step(asked: _Asked, work: _Assembled) -> TrainStep | GraphedStep:
+    """The training step, in the fastest form that this machine and the length of the run (or of its study) allow."""
+    training, clock = work.recipe.training, asked.clock
     loss = TrainingLoss(work.network, work.recipe.objective, work.runtime, smoothing=training.label_smoothing)
     with clock.phase("compile"):
-        step = TrainStep(loss, work.optimizers, training, work.runtime, seed)
+        step = TrainStep(loss, work.optimizers, training, work.runtime, work.recipe.seed)
         begun = work.folder.read_environment().get("step_form") if work.folder.environment_file.exists() else None
-        return begin(step, work.steps, lambda: work.on_device.batch(0), watch=watch, clock=clock, before=begun)
+        more: dict[str, Any] = {"watch": asked.watch, "clock": clock, "before": begun, "planned_flops": asked.planned_flops}
+        return begin(step, work.steps, lambda: work.on_device.batch(0), **more)
 
 
 def _refuse_fewer_steps(work: _Assembled) -> None:
@@ -251,10 +255,6 @@ def _refuse_fewer_steps(work: _Assembled) -> None:
             f"{work.folder.root} has taken {beginning.step} steps, more than training.steps={work.steps}; give that many "
             "or more, or start a new run."
         )
-
-
-def _runtime(recipe: Recipe, threads: int | None) -> Runtime:
-    return choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=threads)
 
 
 def _checked(

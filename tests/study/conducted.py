@@ -27,11 +27,17 @@ class MakesUp(Executor):
         self.needed: list[int] = []
         self.warmed: list[tuple[int, int]] = []
         """How many tasks were announced, and how many were done by then."""
+        self.planned: set[float] = set()
+        """FLOPs that trials were told the study plans on one GPU."""
         self.closed, self.seconds = False, seconds
 
     @property
     def slots(self) -> int:
         return 1
+
+    @property
+    def gpus(self) -> int:
+        return 2
 
     def fit(self, needed_bytes: int) -> None:
         self.needed.append(needed_bytes)
@@ -53,6 +59,7 @@ class MakesUp(Executor):
             findings = [FINDING] if task.label in self.leaks else []
             figures = {"parameters": 9, "step_flops": 7, "memory_bytes": 5, "steps": 24, "tokens": 1680, "device": "cpu"}
             return {"status": "finished", "check": {**PASSED, "findings": findings}, "machine": MADE_ON, **figures}
+        self.planned.add(task.values["planned_flops"])
         variant, _, rest = task.label.partition(", seed ")
         found = self.loss(variant, int(rest.split(" ")[0]), task.values["recipe"])
         if isinstance(found, dict):

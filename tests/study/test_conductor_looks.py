@@ -25,9 +25,11 @@ class TestLooks:
         assert seeds == {"base": 16, "alibi": 6, "rotary": 16}
 
     def test_all_decided_at_the_first_look(self, conduct):
-        study, _, _ = conduct(effects(alibi=-0.1), seeds=None, max_seeds=16)
+        study, executor, _ = conduct(effects(alibi=-0.1), seeds=None, max_seeds=16)
         assert words(study) == {"alibi": "better", "rotary": "same"}
         assert len(study.finished("base")) == 6
+        step_flops, steps, runs, gpus = 7, 24, 3 * 16, 2
+        assert executor.planned == {step_flops * steps * runs / gpus}  # every trial is told the same, at every look
 
     def test_interrupted_between_looks_it_ends_the_same(self, conduct, tmp_path):
         def loss(variant: str, seed: int, recipe: Any) -> float:

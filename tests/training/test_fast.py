@@ -14,12 +14,14 @@ from glassformer.foundation.runtime import Runtime
 from glassformer.training import fast
 from glassformer.training.fast import (
     CAPTURING_PAYS_FROM,
+    COMPILING_IN_A_STUDY_PAYS_FROM,
     COMPILING_PAYS_FROM,
     StepForm,
     accelerate,
     begin,
     choose_form,
     compile_loss,
+    compiling_pays,
     form_of,
     training_flops,
 )
@@ -96,13 +98,37 @@ def test_how_long_a_training_is_counted_in_flops(make_step) -> None:
     assert training_flops(step, LONG // 4) < COMPILING_PAYS_FROM <= training_flops(step, LONG)
 
 
+@pytest.mark.parametrize(
+    ("flops", "planned", "pays"),
+    [
+        (COMPILING_PAYS_FROM, 0.0, True),
+        (0.9 * COMPILING_PAYS_FROM, 0.0, False),
+        (COMPILING_IN_A_STUDY_PAYS_FROM, COMPILING_PAYS_FROM, True),
+        (COMPILING_IN_A_STUDY_PAYS_FROM, 0.9 * COMPILING_PAYS_FROM, False),
+        (0.9 * COMPILING_IN_A_STUDY_PAYS_FROM, 100 * COMPILING_PAYS_FROM, False),  # every trial compiles for seconds
+    ],
+)
+def test_in_a_study_shorter_runs_are_compiled(flops: float, planned: float, pays: bool) -> None:
+    assert compiling_pays(flops, planned) is pays
+
+
+def test_what_a_study_plans_is_counted(make_step, monkeypatch) -> None:
+    monkeypatch.setattr(fast, "_can_compile", lambda: True)
+    step = make_step()
+    step.runtime = Runtime(torch.device("cuda"), "float32", 1)
+    short = int(LONG * COMPILING_IN_A_STUDY_PAYS_FROM / COMPILING_PAYS_FROM)
+    for planned, compiled in ((0.0, False), (1.0, False), (COMPILING_PAYS_FROM, True)):
+        assert choose_form(step, step.config, short, Listener(), None, planned).compiled is compiled
+    assert "this study is too short" in fast._should_compile(step, short, 1.0)[1]
+
+
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
     """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
     monkeypatch.setattr(fast, "_can_compile", lambda: False)
     step, listener = make_step(), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, LONG, listener) == (False, True)
-    assert "Triton" in fast._compiling_pays(step, LONG)[1]
+    assert "Triton" in fast._should_compile(step, LONG)[1]
 
 
 @pytest.mark.parametrize(("optimizer", "capturable"), [("Adam", True), ("NAdam", False), ("Rprop", False), ("SGD", False)])
@@ -165,7 +191,7 @@ def test_what_runs_is_said_once_and_told(
     wait = stand_in(monkeypatch)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(compiled, True))
-    monkeypatch.setattr(fast, "_compiling_pays", lambda *_: (compiled, "" if compiled else ", for which this run is too short"))
+    monkeypatch.setattr(fast, "_should_compile", lambda *_: (compiled, "" if compiled else ", for which this run is too short"))
     step, listener = make_step(), Listener()
     if waits:
         step.loss_module.network.final_norm.register_forward_hook(Waiting(wait))

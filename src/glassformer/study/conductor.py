@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.foundation.config import diff
-from glassformer.foundation.errors import (
-    CheckFailed,
-    GlassformerError,
-    Interrupted,
-    RunError,
-)
+from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
 from glassformer.recipe import Recipe
@@ -36,7 +31,7 @@ from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
 from glassformer.study.tuning import best_setting, costs_otherwise
 from glassformer.study.variant_data import prepared_facts
-from glassformer.study.variants import Facts, VariantBook
+from glassformer.study.variants import Facts, VariantBook, planned_flops
 from glassformer.study.wording import STEP_DIFFERS, leak_found
 from glassformer.training.signals import StopSignal
 
@@ -315,7 +310,8 @@ class Conductor:
         progress = ProgressTracker(self.watch, self.facts, self.directory.trial, self._mean)
         progress.begin(trials, done)
         by_label = {trial.label: trial for trial in left}
-        tasks = [self._task(trial) for trial in left]
+        planned = planned_flops([*self.plan.tuning_trials(), *self.plan.trials()], self.facts, self._ready().gpus)
+        tasks = [self._task(trial, planned) for trial in left]
         for task, answer in self._answers(tasks, progress, by_label):
             trial = by_label[task.label]
             usable = self._note(trial, answer)
@@ -333,7 +329,7 @@ class Conductor:
         values = [metric_of(one.units, self.plan.judged) for one in own if one.units is not None]
         return sum(values) / len(values) if values else None
 
-    def _task(self, trial: Trial) -> Task:
+    def _task(self, trial: Trial, planned: float) -> Task:
         facts = self.facts[trial.variant]
         values = {
             **self._everywhere(),
@@ -345,6 +341,7 @@ class Conductor:
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
             "store": self.store is not None,
+            "planned_flops": planned,
         }
         return Task("trial", trial.label, values)
 

@@ -195,6 +195,7 @@ def _gone_on(values: dict[str, Any], directory: RunDirectory) -> Run:
         threads=1,
         allow_leaks=values["allow_leaks"],
         checked=_checked(values, trained=False),
+        planned_flops=values.get("planned_flops", 0.0),
         watch=SILENT,
     )
 

@@ -36,7 +36,7 @@ class TrainingConfig(Config):
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """`auto`: bf16 on a GPU that has it, float32 elsewhere."""
     compile: Literal["auto"] | bool = "auto"
-    """Whether torch compiles the step; `auto`: where it is worth it."""
+    """Whether torch compiles the step; `auto`: on a GPU, in runs and studies long enough to repay it."""
     cuda_graph: Literal["auto"] | bool = "auto"
     """Whether the step is captured as a CUDA graph and replayed; `auto`: on a GPU, from 30 steps on."""
     device: str = "auto"

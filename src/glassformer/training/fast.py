@@ -28,6 +28,10 @@ COMPILING_PAYS_FROM = 6e15
 shorter) is earned back: 6,000 steps of shakespeare-char. Counted, not timed, so that a run chooses the same again when it is
 resumed. On a CPU it never pays (0-7 %)."""
 
+COMPILING_IN_A_STUDY_PAYS_FROM = 1e15
+"""FLOPs of one run from which compiling pays inside a study that computes ``COMPILING_PAYS_FROM`` on this GPU: one process
+compiles (7 s of the processor) while the others use the GPU."""
+
 
 class StepForm(NamedTuple):
     """How the steps of a run are computed."""
@@ -37,14 +41,19 @@ class StepForm(NamedTuple):
 
 
 def choose_form(
-    step: TrainStep, config: TrainingConfig, steps: int, watch: Watcher, before: Mapping[str, bool] | None = None
+    step: TrainStep,
+    config: TrainingConfig,
+    steps: int,
+    watch: Watcher,
+    before: Mapping[str, bool] | None = None,
+    planned_flops: float = 0.0,
 ) -> StepForm:
-    """The fastest form of ``step`` that this machine and recipe allow. ``before``: of a run that goes on, which stays as it was
-    begun: the bits of another form are others."""
+    """The fastest form of ``step`` that this machine and recipe allow. ``before``: of a resumed run, which keeps the form it
+    began with: the bits of another form are others. ``planned_flops``: see ``begin``."""
     on_cuda, capturable = step.runtime.device.type == "cuda", step.optimizers.capturable
     compiled, captured = config.compile, config.cuda_graph
     if compiled == "auto":
-        compiled = before["compiled"] if before else _compiling_pays(step, steps)[0]
+        compiled = before["compiled"] if before else _should_compile(step, steps, planned_flops)[0]
     if captured == "auto":
         captured = before["captured"] if before else compiled or steps >= CAPTURING_PAYS_FROM
         captured = captured and on_cuda and capturable
@@ -63,18 +72,21 @@ def begin(
     watch: Watcher = SILENT,
     clock: Stopwatch | None = None,
     before: Mapping[str, bool] | None = None,
+    planned_flops: float = 0.0,
 ) -> TrainStep | GraphedStep:
     """``step`` in the form in which a run of so many steps takes it, said: what ``form_of`` tells of it is what runs.
 
     The capture is tried on a batch of the run; where it is refused the plain step is given. A run that was begun as captured
     goes on with what captures: where it is refused now, it ran as it is before, with an optimizer made for capturing.
+    ``planned_flops``: of all the runs of a study on this GPU. They compile at the same time, and later ones find the kernels in
+    the cache, so compiling can pay for a study of runs that are too short for it alone.
     """
-    form, why_not = choose_form(step, step.config, steps, watch, before), None
+    form, why_not = choose_form(step, step.config, steps, watch, before, planned_flops), None
     fast = accelerate(step, form, watch, clock)
     if isinstance(fast, GraphedStep):
         why_not = _refusal(fast, batch)
         fast = fast if why_not is None or (before and before["captured"]) else fast.given_up()
-    because = "" if before or step.config.compile != "auto" else _compiling_pays(step, steps)[1]
+    because = "" if before or step.config.compile != "auto" else _should_compile(step, steps, planned_flops)[1]
     sentence = _sentence(form, why_not, because)
     if sentence:
         watch.say(sentence)
@@ -121,12 +133,18 @@ def training_flops(step: TrainStep, steps: int) -> float:
     return 6.0 * tokens * sum(parameter.numel() for parameter in network.parameters())
 
 
-def _compiling_pays(step: TrainStep, steps: int) -> tuple[bool, str]:
+def compiling_pays(flops: float, planned_flops: float) -> bool:
+    """Whether a run of so many FLOPs is long enough, alone or as a part of what is planned on this GPU."""
+    in_a_study = flops >= COMPILING_IN_A_STUDY_PAYS_FROM and planned_flops >= COMPILING_PAYS_FROM
+    return flops >= COMPILING_PAYS_FROM or in_a_study
+
+
+def _should_compile(step: TrainStep, steps: int, planned_flops: float = 0.0) -> tuple[bool, str]:
     """Whether it does, and why not."""
     if step.runtime.device.type != "cuda":
         return False, ""
-    if training_flops(step, steps) < COMPILING_PAYS_FROM:
-        return False, ", for which this run is too short"
+    if not compiling_pays(training_flops(step, steps), planned_flops):
+        return False, f", for which this {'study' if planned_flops else 'run'} is too short"
     return (True, "") if _can_compile() else (False, " (torch's compiler for CUDA needs Triton, which is not installed)")
 
 

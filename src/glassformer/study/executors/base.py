@@ -66,6 +66,11 @@ class Executor(ABC):
     def slots(self) -> int:
         """How many tasks run at once, for the time that is left."""
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the tasks share; 0 where that is not known."""
+        return 0
+
     def fit(self, needed_bytes: int) -> None:
         """Told how much memory a task takes; an executor that shares a GPU runs fewer at once where it must."""
         return None

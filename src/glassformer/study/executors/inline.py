@@ -22,6 +22,10 @@ class InlineExecutor(Executor):
     def slots(self) -> int:
         return 1
 
+    @property
+    def gpus(self) -> int:
+        return 1  # the one that this process would use
+
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         self._waiting.extend(tasks)
         while self._waiting:
