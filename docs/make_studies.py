@@ -11,8 +11,9 @@ Does not train anything, and loads no torch.
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
-import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ MEASUREMENTS = Path(__file__).with_name("measurements")
 LARGEST_VALUES = 2_000_000  # bytes
 SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end -->)", re.DOTALL)
 NOISE = re.compile(r"(<!-- noise -->\n).*?(<!-- end -->)", re.DOTALL)
+ENCODER_FOLDER = re.compile(r'("model.folder": ")/[^"]*/([^"/]+)')
 PLACE = re.compile(r"(<!-- study (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 KEPT = ("variant", "verdict", "difference", "p_corrected", "seeds", "seeds_needed", "correlation", "sentence", "exploratory")
 
@@ -144,13 +146,20 @@ def keep_values(folder: Path, file: Path) -> None:
     """Keeps what the verdicts rest on, by seed and document, so that they can be judged again; too large ones are left out."""
     values = StudyDirectory(folder).values_file
     if values.is_file() and values.stat().st_size <= LARGEST_VALUES:
-        shutil.copyfile(values, file)
+        file.write_text(without_own_paths(values.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def without_own_paths(text: str) -> str:
+    """A record as JSON without folders of the machine it was made on."""
+    data = os.environ.get("GLASSFORMER_DATA")
+    text = text if not data else text.replace(str(Path(data).absolute()), "$GLASSFORMER_DATA")
+    return ENCODER_FOLDER.sub(r"\1FOLDER/\2", text)
 
 
 def main(folders: list[str]) -> None:
     for folder in folders:
         document = compact(Study.load(folder))
-        write_json(MEASUREMENTS / f"study-{document['study']}.json", document)
+        write_json(MEASUREMENTS / f"study-{document['study']}.json", json.loads(without_own_paths(json.dumps(document))))
         keep_values(Path(folder), MEASUREMENTS / f"values-{document['study']}.json")
     text = summary(PAGE.read_text(encoding="utf-8"), measured())
     PAGE.write_text(noise(page(text, measured())), encoding="utf-8")

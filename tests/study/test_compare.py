@@ -11,8 +11,7 @@ import pytest
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, RunError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.recipe import load_recipe
-from glassformer.study.compare import _probably_compiled, compare
+from glassformer.study.compare import compare
 from glassformer.study.plan import StudyPlan
 
 
@@ -184,18 +183,3 @@ def test_leaks_that_are_allowed_are_trained_and_tainted(recipe):
     assert "a check found a leak) in 2 of 2 seeds" in verdict.reason
     assert len(study.finished("model.merge=reweight")) == 2
     assert math.isfinite(study.table[1]["loss"]["value"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "trials", "expected"),
-    [
-        ({}, 16, True),
-        ({"training.steps": 300}, 16, False),
-        ({}, 1, False),
-        ({"training.compile": False}, 16, False),
-        ({"training.steps": 10, "training.compile": True}, 1, True),
-    ],
-)
-def test_whether_a_study_will_compile_is_guessed_from_its_recipe(settings: dict, trials: int, expected: bool) -> None:
-    recipe = load_recipe("shakespeare-char", {"training.steps": 2000, **settings})
-    assert _probably_compiled(recipe, trials) is expected

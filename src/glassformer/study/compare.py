@@ -16,7 +16,6 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
-from glassformer.model.config import ModelConfig
 from glassformer.recipe import Recipe, Source
 from glassformer.study.conductor import Conductor
 from glassformer.study.confirm import confirmation
@@ -29,7 +28,6 @@ from glassformer.study.finding import find_plan
 from glassformer.study.plan import Resolve, StudyPlan
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
-from glassformer.training.fast import compiling_pays
 
 On = Literal["local", "ray", "inline"]
 Baseline = Literal["auto", "paired", "bank"]
@@ -200,25 +198,9 @@ def _inline() -> Executor:
 def _local(directory: StudyDirectory, jobs: int | None, plan: StudyPlan, resolve: Resolve) -> Executor:
     """One process per core; with GPUs, as many as share them well."""
     trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
-    recipe = Recipe.parse(resolve(plan.set))
-    gpus = _gpus(recipe.training.device)
+    gpus = _gpus(Recipe.parse(resolve(plan.set)).training.device)
     usual = cores() if not gpus else min(cores(), PER_GPU * len(gpus))
-    compiling = bool(gpus) and _probably_compiled(recipe, trials // len(gpus))
-    free = _free_bytes(gpus)
-    return LocalExecutor(min(jobs or usual, trials), logs=directory.logs, gpus=gpus, gpu_bytes=free, compiling=compiling)
-
-
-def _probably_compiled(recipe: Recipe, trials: int) -> bool:
-    """Whether ``trials`` such runs on one GPU will be compiled, by the matrices of the blocks alone: a guess, made before any
-    model is built, which decides only whether waiting processes import the compiler."""
-    model, training = recipe.model, recipe.training
-    if training.compile != "auto":
-        return bool(training.compile)
-    if not isinstance(model, ModelConfig) or training.steps is None:
-        return False
-    tokens = training.steps * training.batch_size * model.context
-    flops = 6.0 * tokens * 12 * model.layers * model.width**2
-    return compiling_pays(flops, trials * flops)
+    return LocalExecutor(min(jobs or usual, trials), logs=directory.logs, gpus=gpus, gpu_bytes=_free_bytes(gpus))
 
 
 def _gpus(device: str) -> list[str]:

@@ -12,9 +12,8 @@ import time
 
 import pytest
 
-from glassformer.study.executors import worker as worker_module
 from glassformer.study.executors.base import Task
-from glassformer.study.executors.worker import COMPILES, START, listen, serve
+from glassformer.study.executors.worker import START, listen, serve
 
 TASK = Task("nothing", "a task of no kind", {"cwd": ".", "plugins": []})
 
@@ -28,26 +27,6 @@ def test_it_serves_until_a_stop() -> None:
     ready, *lines = [json.loads(line) for line in answers.getvalue().splitlines()]
     assert "ready" in ready
     assert [line["of"] for line in lines] == ["a", "b"]
-
-
-@pytest.mark.parametrize(("compiles", "waiting", "imported"), [(True, True, 1), (True, False, 0), (False, True, 0)])
-def test_one_that_waits_imports_the_compiler(monkeypatch, compiles: bool, waiting: bool, imported: int) -> None:
-    """Only where trials will be compiled, and not before a task that is already there."""
-    tasks: queue.Queue[Task] = queue.Queue()
-    imports: list[str] = []
-
-    def imports_module(name: str) -> None:
-        imports.append(name)
-        tasks.put(Task("x", "late"))
-
-    monkeypatch.setattr(worker_module.importlib, "import_module", imports_module)
-    monkeypatch.setenv(COMPILES, "yes") if compiles else monkeypatch.delenv(COMPILES, raising=False)
-    if not waiting:
-        tasks.put(Task("x", "early"))
-    elif not compiles:
-        threading.Timer(0.1, lambda: tasks.put(Task("x", "late"))).start()
-    serve(tasks, io.StringIO(), lambda task: {"status": "stopped"})
-    assert imports == ["torch._inductor.compile_fx"] * imported
 
 
 def test_the_end_of_the_stream_is_seen_while_a_task_runs() -> None:

@@ -21,7 +21,7 @@ from typing import Any, final
 from glassformer.study.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
 from glassformer.study.executors.machine import cores, per_gpu
 from glassformer.study.executors.mps import SharedGPU
-from glassformer.study.executors.worker import COMPILES, NEEDS_GPU, START
+from glassformer.study.executors.worker import NEEDS_GPU, START
 
 PATIENCE = 0.5  # seconds without news after which progress is looked at
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -31,13 +31,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THRE
 class LocalExecutor(Executor):
     """``jobs`` processes; ``gpus`` are the GPUs they share in turn, with ``gpu_bytes`` free on each; logs go to ``logs``.
 
-    No more processes share a GPU than its memory takes, whatever ``jobs`` says. ``compiling``: the tasks will probably need
-    torch's compiler, so processes that wait for work import it.
+    No more processes share a GPU than its memory takes, whatever ``jobs`` says.
     """
 
     def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0, compiling: bool = False) -> None:
         super().__init__()
-        self._compiling = compiling
         self.jobs, self._logs, self._gpus, self._gpu_bytes = jobs, logs, list(gpus), gpu_bytes
         self._news: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
         self._workers: list[_Worker] = []
@@ -70,7 +68,6 @@ class LocalExecutor(Executor):
             return {**os.environ, **ONE_THREAD}
         compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
         own = {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._shared_gpu.environment}
-        own |= {COMPILES: "yes"} if self._compiling else {}
         return {**compiling, **os.environ, **ONE_THREAD, **own}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:

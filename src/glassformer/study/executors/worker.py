@@ -7,14 +7,12 @@ Started as ``python -c`` (and not through multiprocessing), so that a user's scr
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import os
 import queue
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import IO, Any
 
 from glassformer.study.executors.base import Task
@@ -23,9 +21,6 @@ START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from glassform
 """The program of a worker; its argument is the driver's ``sys.path``."""
 NEEDS_GPU = "GLASSFORMER_WORKER_NEEDS_GPU"
 """Set for workers that were given a GPU: one that does not see it ends, instead of training on the CPU."""
-
-COMPILES = "GLASSFORMER_WORKER_COMPILES"
-"""Set where trials will be compiled: a worker that has nothing to do yet imports torch's compiler (8 s on some hosts)."""
 
 
 def main() -> None:
@@ -54,9 +49,6 @@ def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
 def serve(tasks: queue.Queue[Task], answers: IO[str], perform: Callable[[Task], dict[str, Any]]) -> None:
     """One answer per task. After a task that was stopped by a signal there is nothing more to do."""
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
-    if tasks.empty() and os.environ.get(COMPILES):
-        with suppress(ImportError):  # without Triton nothing is compiled
-            importlib.import_module("torch._inductor.compile_fx")
     while True:
         answer = perform(tasks.get())
         print(json.dumps(answer), file=answers, flush=True)
