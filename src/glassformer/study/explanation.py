@@ -154,7 +154,7 @@ class Explanation:
         needed, target = self.evidence.seeds_needed, f"a difference of {self.effect:g}"
         if needed.value is None:
             return f"To find {target}, {needed}."
-        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would find {target} four times in five."
+        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would find {target} with 80 % power."
 
     def _what_next(self) -> str:
         needed = self.evidence.seeds_next
