@@ -63,17 +63,19 @@ class TestChecksFirst:
             verdict = one.verdict("alibi")
             assert verdict.sentence.startswith(told)
             assert verdict.reason == "it trains by a step that differs from the plain step in 6 of 6 seeds"
+            (row,) = [row for row in one.table if row["variant"] == "alibi"]
+            assert row["loss"]["reason"] == "the step that trains it differs from the plain step"
         assert "alibi trains by a step that differs from the plain step: 5 trials of it not begun." in said
 
-    def test_measured_all_the_same_it_is_told_what_one_would_have_believed(self, conduct):
+    def test_measured_all_the_same_it_is_told_what_that_step_gave(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> float:
             own = effects(alibi=-0.1)(variant, seed, recipe)
             return Tainted(own, before_training=True, only_differs=True) if variant == "alibi" else own
 
         study, _, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True)
         sentence = study.verdict("alibi").sentence
-        assert "the step that trains it differs from the plain step: it leaks. Without the check one would have" in sentence
-        assert "cheats" not in sentence
+        assert "the step that trains it differs from the plain step: it leaks. Trained by that step: loss lower by" in sentence
+        assert "cheats" not in sentence and "believed" not in sentence
         assert _taint(study) == "alibi: the step that trains it differs from the plain step."
 
     @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from glassformer.study.tuning import luck_of_choice
 from glassformer.study.values import KeptValues, read_values, write_values
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
+from glassformer.study.wording import LEAK_FOUND, STEP_FOUND
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -256,9 +257,9 @@ class Study:
         return rows
 
     def _reached(self, variant: str) -> Estimate:
-        return (
-            Estimate(None, reason="a check found a leak") if self.withheld(variant) else over_seeds(self.seed_values(variant))
-        )
+        if self.withheld(variant):
+            return Estimate(None, reason=STEP_FOUND if self.book.variants[variant].step_differs else LEAK_FOUND)
+        return over_seeds(self.seed_values(variant))
 
     @cached_property
     def notes(self) -> list[str]:

@@ -14,8 +14,10 @@ from glassformer.study.counts import Rate
 from glassformer.study.evidence import Evidence, Problem
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
+LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
+"""Why the table has no figure of a variant."""
 _PROBLEMS = {
-    Problem.LEAK: "{it} sees what it has to predict (a check found a leak)",
+    Problem.LEAK: f"{{it}} sees what it has to predict ({LEAK_FOUND})",
     Problem.STEP_DIFFERS: STEP_DIFFERS,
     Problem.DIVERGED: "{it} diverged",
     Problem.COLLAPSED: "{it} collapsed (it had learned, and ended no better than the trivial baseline)",
@@ -70,7 +72,7 @@ def cheats(name: str, how: str, when: str) -> str:
 
 def step_differs(name: str, how: str) -> str:
     """``bilinear is invalid: the step that trains it differs from the plain step: path: the compiled step ...``"""
-    return f"{name} is invalid: the step that trains it differs from the plain step: {how}."
+    return f"{name} is invalid: {STEP_FOUND}: {how}."
 
 
 def leak_found(*, in_step: bool) -> str:
@@ -94,6 +96,11 @@ def waiting(seeds: int, looks: Sequence[int]) -> str:
 def believed(evidence: Evidence) -> str:
     """What a leaking variant would have been taken for."""
     return f"Without the check one would have believed: {direction(evidence)} ({interval_text(evidence.difference)})."
+
+
+def by_that_step(evidence: Evidence) -> str:
+    """What a variant gave that was trained by a step that differs from the plain one."""
+    return f"Trained by that step: {direction(evidence)} ({interval_text(evidence.difference)})."
 
 
 def half_of(estimate: Estimate) -> float | None:
