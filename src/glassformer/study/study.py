@@ -259,7 +259,7 @@ class Study:
     def _reached(self, variant: str) -> Estimate:
         if self.withheld(variant):
             return Estimate(None, reason=STEP_FOUND if self.book.variants[variant].step_differs else LEAK_FOUND)
-        return over_seeds(self.seed_values(variant))
+        return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property
     def notes(self) -> list[str]:

@@ -103,10 +103,6 @@ def by_that_step(evidence: Evidence) -> str:
     return f"Trained by that step: {direction(evidence)} ({interval_text(evidence.difference)})."
 
 
-def half_of(estimate: Estimate) -> float | None:
-    return None if estimate.low is None or estimate.high is None else 0.5 * (estimate.high - estimate.low)
-
-
 def direction(evidence: Evidence) -> str:
     """``loss lower by 0.032 nats per token``."""
     value = evidence.difference.value
@@ -114,14 +110,14 @@ def direction(evidence: Evidence) -> str:
     if value == 0.0:
         return f"{evidence.metric.name} exactly equal"
     way = "lower" if value < 0.0 else "higher"
-    return f"{evidence.metric.name} {way} by {number(abs(value), half_of(evidence.difference))} {evidence.metric.unit}"
+    return f"{evidence.metric.name} {way} by {number(abs(value), evidence.difference.half_width)} {evidence.metric.unit}"
 
 
 def interval_text(estimate: Estimate, percent: str = "95 %") -> str:
     """``95 % interval 0.015 to 0.049`` when it lies on one side of zero, ``0.012 lower to 0.008 higher`` when it does not."""
     if estimate.low is None or estimate.high is None:
         return f"no {percent} interval"
-    half = half_of(estimate)
+    half = estimate.half_width
     near, far = sorted((number(abs(estimate.low), half), number(abs(estimate.high), half)), key=float)
     if estimate.low < 0.0 < estimate.high:
         return f"{percent} interval {number(-estimate.low, half)} lower to {number(estimate.high, half)} higher"
