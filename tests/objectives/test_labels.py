@@ -177,6 +177,10 @@ def test_a_batch_is_shown_with_its_padding(table: Path) -> None:
     lines = LabelsConfig().show(batches.batch(0), data.tokenizer)
     assert len(lines) == 3
     assert all("of padding" in line for line in lines)
+    numbers = [int(label) for label in batches.batch(0)["labels"]]
+    assert [line.split(",")[0] for line in lines] == [f"label {number}" for number in numbers]
+    named = LabelsConfig().show_with(batches.batch(0), data)  # type: ignore[arg-type]
+    assert [line.split(",")[0] for line in named] == [f"label {('cat', 'cow', 'dog')[number]}" for number in numbers]
     fewer = LabelsConfig().batches(data, context=9, batch_size=250, seed=1)  # type: ignore[arg-type]
     assert "only fills the batch, not counted" in LabelsConfig().show(fewer.batch(0), data.tokenizer)[-1]
     assert as_batch(batches.groups.batch(0)).shapes == batches.batch(0).shapes
