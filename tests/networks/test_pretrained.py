@@ -13,7 +13,7 @@ from tests.encoders import LAYERS, PLACES, WIDTH, WORDS, make_folder
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.networks.pretrained import PretrainedConfig, PretrainedNetwork
-from glassformer.pretrained.tuning.base import TUNINGS
+from glassformer.pretrained.tuning.base import TUNINGS, sees_ahead
 from glassformer.runs.weights import load_weights, saved_tensors
 
 transformers = pytest.importorskip("transformers")
@@ -197,6 +197,21 @@ class TestRefusals:
     def test_what_is_no_encoder_of_this_kind_gets_its_own_sentence(self, kind: str, sentence: str, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=sentence):
             build(make_folder(tmp_path, kind))
+
+
+@pytest.mark.parametrize(("kind", "ahead"), [("bert", True), ("gpt2", False)])
+@pytest.mark.parametrize("unused", [range(0), range(3, 7), range(3, WORDS - 1)])
+def test_rows_of_zeros_do_not_make_an_encoder_one_that_reads_from_left_to_right(
+    kind: str, ahead: bool, unused: range, tmp_path: Path
+) -> None:
+    """Ids that were never used in pretraining may have no vector of their own: exchanging two of them changes nothing."""
+    encoder = transformers.AutoModel.from_pretrained(make_folder(tmp_path, kind))
+    with torch.no_grad():
+        encoder.get_input_embeddings().weight[list(unused)] = 0.0
+    encoder.save_pretrained(tmp_path)
+    assert sees_ahead(encoder) == ahead
+    if ahead:
+        build(tmp_path)
 
 
 @OLD_WAYS
