@@ -32,6 +32,7 @@ from glassformer.pretrained.tuning.base import (
     TUNINGS,
     EncoderSizes,
     TuningConfig,
+    reused_parameters,
     sees_ahead,
     sizes_of,
     takes_segments,
@@ -97,7 +98,7 @@ class PretrainedConfig(NetworkConfig):
         tuned = self.tuning.trainable(sizes)
         head = head_parameters(self.pool, loaded.config.model_type, sizes.width, outputs or 0)
         rows, embedding = self.context + self.tuning.places(), loaded.encoder.get_input_embeddings().weight.numel()  # type: ignore[operator]
-        products = matmul_flops(batch * rows, sizes.parameters - embedding)
+        products = matmul_flops(batch * rows, sizes.parameters - embedding + reused_parameters(loaded.encoder))
         attention = 2 * sizes.layers * matmul_flops(batch, rows, rows, sizes.width)
         forward = products + attention
         backward = 2 * forward if not self.tuning.frozen else forward if tuned else 0  # no gradients of frozen weights
