@@ -16,6 +16,7 @@ from glassformer.data.labels import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.evaluation.tools import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.files import sha256_of_file
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.objectives.labels import LabelsConfig, as_batch, label_scores
@@ -197,6 +198,20 @@ def test_a_killed_run_of_a_pretrained_encoder_ends_in_the_same_bits(
     del wanted["tokenizer"]  # it is the folder's
     proof = verify_resume(wanted, kills=1, folder=tmp_path)
     assert proof.same
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_the_run_says_which_pretrained_weights_it_began_with(
+    tuning: str, table: Path, bert_folder: Path, tmp_path: Path
+) -> None:
+    model = {"kind": "pretrained", "folder": str(bert_folder), "tuning": tuning, "context": 12}
+    wanted = recipe(table, model=model, training={"steps": 1, "batch_size": 4, "lr": 0.01})
+    del wanted["tokenizer"]  # it is the folder's
+    run = gf.train(wanted, out=tmp_path / "run")
+    assert run.directory.read_environment()["pretrained"] == {
+        "folder": str(bert_folder.resolve()),
+        "sha256": sha256_of_file(bert_folder / "model.safetensors"),
+    }
 
 
 @pytest.mark.parametrize("segments", [0, 2])

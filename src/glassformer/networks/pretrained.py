@@ -156,7 +156,7 @@ class PretrainedNetwork(Network):
         self.base_sha256 = loaded.sha256 if config.tuning.frozen else None
         if self.base_sha256 is not None:
             self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
-        self.folder, self.sizes = loaded.folder, sizes
+        self.folder, self.sizes, self._sha256 = loaded.folder, sizes, loaded.sha256
         self.reserved_ids = frozenset(
             token for name in ("pad_token_id",) if isinstance(token := getattr(settings, name, None), int)
         )
@@ -189,6 +189,9 @@ class PretrainedNetwork(Network):
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
+
+    def began_with(self) -> dict[str, str]:
+        return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
 
     @property
     def pools(self) -> bool:
