@@ -31,7 +31,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.ledger import Attempt, Earlier, Ledger
 from glassformer.study.notes import notes_of, notes_of_trials, remarks_of, share_spent
-from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
+from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
 from glassformer.study.values import KeptValues, read_values, write_values
@@ -162,7 +162,7 @@ class Study:
             except RunError:
                 continue
             if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(found.units, self.metric)
+                grid[trial.point, self.plan.tuning_seeds.index(trial.seed)] = metric_of(found.units, self.metric)
         values = self.seed_values(variant)
         noise = float(values.var(ddof=1)) if len(values) > 1 else None
         return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
