@@ -34,7 +34,7 @@ from glassformer.study.progress import ProgressTracker
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
-from glassformer.study.tuning import best_setting, costs_otherwise
+from glassformer.study.tuning import best_setting, costs_otherwise, makes_another_model
 from glassformer.study.variant_data import prepared_facts
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.wording import STEP_DIFFERS, leak_found
@@ -64,6 +64,7 @@ class Conductor:
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
         self.named, self.store, self.baseline = named, store, baseline
         self.facts: dict[str, Facts] = {}
+        self._settings: dict[tuple[str, int], Facts] = {}  # of tuned settings that make another model, by variant and point
         self.failures: dict[tuple[str, int], str] = {}
         self._open = executor
         self._executor: Executor | None = None
@@ -193,7 +194,8 @@ class Conductor:
             return True
         trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._trained(trial.variant)]
         self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
-        results = self._finish(trials)
+        self._inspect_settings(trials)
+        results = self._finish([trial for trial in trials if not self._setting_leaks(trial)])
         if self._budget.used_up and any(one.status == "pending" and self._trained(one.trial.variant) for one in results):
             return False
         chosen = []
@@ -203,11 +205,35 @@ class Conductor:
                 self.facts[name] = replace(self.facts[name], tuned=point, notes=(*self.facts[name].notes, note))
                 self.watch.say(note)
                 chosen.append(name)
+        self._settings.clear()  # what is trained from here on is inspected as a variant
         changed = [name for name in chosen if costs_otherwise(self.facts[name].tuned)]
         self._inspect(changed)
         self._write_book()
         self._tell_leaks(changed)
         return True
+
+    def _inspect_settings(self, trials: Sequence[Trial]) -> None:
+        """Checks what a variant's own check is not about: settings of its grid that make another model, before they train."""
+        asked = {**self._everywhere(), "recheck": self.store is None}
+        tasks: dict[str, tuple[Task, Trial]] = {}
+        for trial in trials:
+            point = self.plan.tuning_points(trial.variant)[trial.point]
+            label = f"{trial.variant} (setting {trial.point + 1} of its grid)"
+            if makes_another_model(point) and label not in tasks and not self._read(trial).done:
+                recipe = self._recipe(trial.variant, point)
+                tasks[label] = Task("inspect", label, {**asked, "recipe": recipe}), trial
+        for task, answer in self._answers([task for task, _ in tasks.values()]):
+            _, trial = tasks[task.label]
+            facts = self._settings[trial.variant, trial.point] = self.facts[trial.variant].inspected(answer)
+            if self._setting_leaks(trial):
+                point = self.plan.tuning_points(trial.variant)[trial.point]
+                said = ", ".join(f"{key}={value}" for key, value in point.items())
+                self.watch.say(f"{trial.variant} with {said} is not tried: {facts.leak}")
+
+    def _setting_leaks(self, trial: Trial) -> bool:
+        """Whether a setting fails its check though the variant passes: it cannot be chosen, so it is not trained either."""
+        facts = self._settings.get((trial.variant, trial.point)) if trial.area == "tuning" else None
+        return facts is not None and facts.leak is not None and self.facts[trial.variant].leak is None
 
     def _adapted(self) -> dict[str, dict[str, Any]]:
         return {name: facts.adapted for name, facts in self.facts.items()}
@@ -335,6 +361,8 @@ class Conductor:
 
     def _task(self, trial: Trial) -> Task:
         facts = self.facts[trial.variant]
+        if trial.area == "tuning":
+            facts = self._settings.get((trial.variant, trial.point), facts)
         values = {
             **self._everywhere(),
             "study": str(self.directory.root.resolve()),
@@ -410,7 +438,7 @@ class Conductor:
         """The executor, opened when it is first needed, with as many processes as the variants' memory leaves room for."""
         if self._executor is None:
             self._executor = self._open()
-        self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
+        self._executor.fit(max(facts.memory_bytes for facts in (*self.facts.values(), *self._settings.values())))
         return self._executor
 
     def _answers(
