@@ -75,7 +75,8 @@ class TestChecksFirst:
         study, _, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True)
         sentence = study.verdict("alibi").sentence
         assert "the step that trains it differs from the plain step: it leaks. Trained by that step: loss lower by" in sentence
-        assert "cheats" not in sentence and "believed" not in sentence
+        assert "cheats" not in sentence
+        assert "believed" not in sentence
         assert _taint(study) == "alibi: the step that trains it differs from the plain step."
 
     @pytest.mark.parametrize(

@@ -140,7 +140,8 @@ class _Before:
 def _combined(row: Mapping[str, Verdict]) -> Combined | None:
     """None where a set has no usable difference, or there are too few sets."""
     usable = [one.evidence for one in row.values() if one.verdict != "invalid" and one.evidence is not None]
-    known = [(one.difference.value, one.half_width) for one in usable if one.half_width is not None]
+    found = [(one.difference.value, one.half_width) for one in usable]
+    known = [(value, half) for value, half in found if value is not None and half is not None]
     if len(known) < len(row) or len(row) < 2:
         return None
     half = np.array([half for _, half in known], dtype=np.float64)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
 
-
 FIRST_WORD, EXCHANGED, SCANNED = 3, 6, 4096
 """Of the probe for encoders that read from left to right: an id, how many take its place, rows that are looked at first."""
 
