@@ -51,6 +51,9 @@ def make_folder(folder: Path, kind: str = "bert") -> Path:
         elif kind == "deberta":
             sizes |= {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 4, "type_vocab_size": 0}
             model = transformers.DebertaV2Model(transformers.DebertaV2Config(**sizes, max_position_embeddings=PLACES))
+        elif kind in ("albert", "albert-unshared"):
+            sizes |= {"embedding_size": 8, "num_hidden_groups": 1 if kind == "albert" else LAYERS}
+            model = transformers.AlbertModel(transformers.AlbertConfig(**sizes, max_position_embeddings=PLACES))
         elif kind == "modernbert":
             marks = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
             model = transformers.ModernBertModel(

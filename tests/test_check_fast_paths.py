@@ -190,8 +190,9 @@ def test_generation_in_bf16_is_checked_before_its_first_text_and_remembered(monk
     assert asked == [broken]
     for _ in range(2):
         asked[:] = [broken]
-        with pytest.raises(CheckFailed, match="float32"):
+        with pytest.raises(CheckFailed, match="float32") as stopped:
             require_generation_check(a_model(), model, "other weights", vocabulary=VOCABULARY)
+        assert stopped.value.only_differs
 
 
 def test_scores_that_are_no_numbers_are_cannot_tell() -> None:

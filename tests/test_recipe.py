@@ -84,6 +84,7 @@ def test_steps_replace_epochs_and_the_reverse() -> None:
         ({"objective": "nexttoken"}, "objective has no 'nexttoken'. Did you mean 'next-token'?"),
         ({"training.batch_size": 4, "training.accumulate": 3}, "training.accumulate=3 does not divide training.batch_size=4"),
         ({"data.splitt": 1}, "There is no key 'data.splitt'. Did you mean 'split'?"),
+        ({"data.split.stratify": True}, "data.split.stratify=true has no effect on objective=next-token"),
         ({"seed": -1}, "seed=-1 is not accepted"),
         ({"checkpoint.keep": 1}, "checkpoint.keep=1 is not accepted"),
         ({"data.set": None}, "exactly one of set and path"),

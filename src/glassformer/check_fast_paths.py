@@ -183,7 +183,7 @@ def require_generation_check(
         cache_check(key, found)
     if found.broken:
         remedy = "Generate with --precision float32, which is the reference implementation."
-        raise CheckFailed(f"{found.findings[0].sentence} {remedy}")
+        raise CheckFailed(f"{found.findings[0].sentence} {remedy}", only_differs=found.only_differs)
     if not found.passed:
         watch.say(f"Checks of generation in bf16: {found.doubts}")
 

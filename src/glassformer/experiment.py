@@ -377,7 +377,7 @@ def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckRe
             "ancestry": [] if work.parent is None else work.parent.ancestry(),
             "step_form": form_of(step)._asdict(),
         }
-        checks = {"checks": report.to_dict(), "tainted": taint_of(report)}
+        checks = {"checks": report.to_dict(), "tainted": taint_of(report), "pretrained": work.network.began_with()}
         folder.write_environment({**environment(work.runtime), **facts, **checks})
     else:
         _renew_environment(work)

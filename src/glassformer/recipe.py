@@ -60,6 +60,14 @@ class Recipe(Config):
         self.objective.metric(self.evaluation.by)  # an unknown name is refused here, with the nearest
         return self
 
+    @model_validator(mode="after")
+    def _stratifies_labels(self) -> Self:
+        if self.data.split.stratify and "labels" not in self.objective.reads:
+            raise ConfigError(
+                f"data.split.stratify=true has no effect on objective={self.objective.kind}, which has no labels; leave it out."
+            )
+        return self
+
     @property
     def fingerprint(self) -> str:
         """The same for two recipes that ask for the same run."""

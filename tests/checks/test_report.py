@@ -111,3 +111,7 @@ def test_a_fast_path_that_gives_other_numbers_differs_and_does_not_leak() -> Non
     leak = Finding("causality", "the compiled loss", 3, 1, 0.5, {})
     assert not CheckReport("it", findings=(leak, other)).only_differs
     assert not CheckReport("it").only_differs
+    for findings, differs in (((other,), True), ((leak, other), False)):
+        with pytest.raises(CheckFailed) as stopped:
+            CheckReport("it", findings=findings).require()
+        assert stopped.value.only_differs is differs

@@ -36,6 +36,15 @@ def test_show(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["documents"] == [{"source": str(text), "line": 1, "text": "line", "cut": True}]
 
 
+def test_show_names_the_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    (tmp_path / "sst2").mkdir()
+    for name in ("train", "dev", "test"):
+        (tmp_path / "sst2" / f"{name}.txt").write_text("1 a fine film\n0 a dull one\n")
+    assert run(["data", "show", "sst2"]) == 0
+    assert "line 2, label negative\na dull one" in capsys.readouterr().out
+
+
 def test_stats(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "lengths.svg"
     assert run(["data", "stats", str(text), "--document", "line", "--tokenizer", "word", "--out", str(picture), "--json"]) == 0

@@ -1,8 +1,15 @@
-"""``glassformer report``."""
+"""``glassformer report``: a page, and with --json what it holds in short."""
 
 from __future__ import annotations
 
 import shutil
+
+from tests.study.conftest import MadeUp
+
+from glassformer.study.set_study import SetStudy
+
+GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
+WORSE = [one + 0.5 for one in GOOD]
 
 
 def test_a_page(cli, trained, tmp_path) -> None:
@@ -12,7 +19,51 @@ def test_a_page(cli, trained, tmp_path) -> None:
     assert answer.out.strip() == str(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.lstrip().lower().startswith("<!doctype html>")
-    assert cli("report", tmp_path / "run", "--json").json == {"report": str(tmp_path / "run" / "report.html")}
+
+
+def test_of_a_run_the_figures_are_told(cli, trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    told = cli("report", tmp_path / "run", "--json").json
+    assert told["report"] == str(tmp_path / "run" / "report.html")
+    assert (told["kind"], told["name"], told["status"], told["tainted"]) == ("run", "run", "finished", None)
+    measured = cli("evaluate", tmp_path / "run", "--json").json
+    assert told["metrics"] == measured["metrics"]
+    assert told["step"] == measured["step"]
+
+
+def test_of_several_runs_how_they_stand(cli, trained, tmp_path) -> None:
+    for name in ("one", "other"):
+        shutil.copytree(trained, tmp_path / name)
+    told = cli("report", tmp_path / "one", tmp_path / "other", "--out", tmp_path / "page.html", "--json").json
+    assert (told["report"], told["kind"]) == (str(tmp_path / "page.html"), "runs")
+    assert [(one["name"], one["status"], one["metric"]) for one in told["runs"]] == [
+        ("one", "finished", "loss"),
+        ("other", "finished", "loss"),
+    ]
+    assert told["runs"][0]["last_validation"] > 0.0
+
+
+def test_of_a_study_the_verdicts_are_told(cli, tmp_path) -> None:
+    study = MadeUp().study(tmp_path / "study", {"base": WORSE, "alibi": GOOD})
+    told = cli("report", tmp_path / "study", "--json").json
+    (verdict,) = study.verdicts
+    assert told == {
+        "report": str(tmp_path / "study" / "report.html"),
+        "kind": "study",
+        "name": "study",
+        "metric": "loss",
+        "verdicts": [{"variant": "alibi", "verdict": "better", "sentence": verdict.sentence}],
+    }
+
+
+def test_of_a_study_on_several_sets_those_over_all_are_told(cli, tmp_path) -> None:
+    folder = tmp_path / "both"
+    SetStudy.begin(folder, ["a", "b", "c"])
+    for name in "abc":
+        MadeUp().study(folder / name, {"base": WORSE, "alibi": GOOD})
+    told = cli("report", folder, "--json").json
+    assert (told["kind"], told["name"], told["sets"]) == ("study on several sets", "both", ["a", "b", "c"])
+    assert [(one["variant"], one["verdict"]) for one in told["verdicts"]] == [("alibi", "better")]
 
 
 def test_what_is_no_run(cli, tmp_path) -> None:

@@ -73,6 +73,23 @@ def test_first_documents_are_whole_or_cut(config: DataConfig, tmp_path: Path) ->
     assert found["own_files"] == {"test:t": [str(tmp_path / "t.txt")]}
 
 
+def test_documents_of_a_labelled_set_have_the_names_of_their_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    (tmp_path / "sst2").mkdir()
+    for name in ("train", "dev", "test"):
+        (tmp_path / "sst2" / f"{name}.txt").write_text("1 a fine film\n0 a dull one\n7 no known one\n")
+    found = first_documents(DataConfig(set="sst2"), count=3)["documents"]
+    assert [(one["text"].strip(), one["label"]) for one in found] == [
+        ("a fine film", "positive"),
+        ("a dull one", "negative"),
+        ("no known one", "7"),
+    ]
+    (tmp_path / "speeches").mkdir()
+    (tmp_path / "speeches" / "train_lm.txt").write_text("a line\n")
+    (tmp_path / "speeches" / "train_classify.tsv").write_text("0\tanother line\n1\tmore\n")
+    assert "label" not in first_documents(DataConfig(set="speeches"))["documents"][0]  # its text is not its labelled texts
+
+
 def test_pieces_of_a_file_are_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "PIECE_BYTES", 10)
     for name in ("a.txt", "b.txt"):

@@ -151,3 +151,37 @@ def test_a_label_that_is_only_held_out_is_told(tmp_path: Path) -> None:
         assert any("No text to train on has the label rare" in note for note in labels.notes) == lost
         told.append(lost)
     assert 0 < sum(told) < 40
+
+
+def stratified(data: DataConfig, **split: object) -> DataConfig:
+    return DataConfig.parse({**data.to_dict(), "split": {"validation": 0.2, **split}})
+
+
+def test_a_stratified_share_has_every_label(tmp_path: Path) -> None:
+    """90 of one label, 9 of another, 2 of a third: by chance alone the rare ones are often not held out."""
+    order = np.random.default_rng(3).permutation(101)
+    kinds = ["often"] * 90 + ["seldom"] * 9 + ["twice"] * 2
+    data = files(tmp_path, "".join(f"{kinds[n]} text number {n}\n" for n in order))
+    plain, missing = {}, []
+    for seed in range(6):
+        part = Labels(stratified(data, seed=seed, stratify=True))
+        assert part.split("validation").counts.tolist() == [18, 2, 1]
+        assert part.split("train").counts.tolist() == [72, 7, 1]
+        plain[seed] = Labels(stratified(data, seed=seed))
+        missing += [seed] if 0 in plain[seed].split("validation").counts else []
+    assert missing
+    told = "No validation text has the label twice; data.split.stratify=true holds out a share of each label."
+    assert told in plain[missing[0]].notes
+    same, other = (Labels(stratified(data, seed=1, stratify=True)).split("validation").ids for _ in range(2))
+    assert same == other != Labels(stratified(data, seed=2, stratify=True)).split("validation").ids
+
+
+def test_without_it_the_draw_is_what_it_was(tmp_path: Path) -> None:
+    data = files(tmp_path, TRAIN)
+    assert "stratify" not in data.to_dict()["split"]
+    assert Labels(data).split("validation").ids == ("path.txt:1", "path.txt:18")
+
+
+def test_one_text_of_a_label_is_trained_on(tmp_path: Path) -> None:
+    data = files(tmp_path, "once alone\n" + "".join(f"often text number {n}\n" for n in range(9)))
+    assert Labels(stratified(data, stratify=True)).split("train").counts.tolist() == [7, 1]

@@ -41,7 +41,10 @@ def written(tmp_path, text: str, name: str = "q.tsv"):
         ("Where was Ann Lee born?\tRome\nWhere was Bob Day born? Oslo\n", 2, "no tab between a question and its answer"),
         ("Where was Ann Lee born?\tRome\tItaly\n", 1, "3 columns"),
         ("Where was Ann Lee born?\nWhere was Bob Day born?\tOslo\n", 2, "2 columns, but a question alone is 1"),
-        ("\n\tRome\n", 2, "question is empty"),
+        ("\tRome\n", 1, "question is empty"),
+        ("\nWhere?\tRome\n", 1, "the line is empty, so later answers would stand on other lines"),
+        ("Where?\tRome\n \n\nWhere?\tOslo\n", 2, "the line is empty"),
+        ("Where?\n\nWhere?\n", 2, "the line is empty"),
         ("Where was Ann Lee born?\t \n", 1, "answer is empty"),
         ("Where was Ann Łee born?\tRome\n", 1, "'Ł' is unknown to the tokenizer"),
         ("Where was Ann Lee born?\tRom\u0119\n", 1, "'ę' is unknown to the tokenizer"),
@@ -56,9 +59,9 @@ def test_a_bad_line_is_a_sentence_with_file_and_line(tmp_path, text, line, rule)
 
 
 def test_questions_are_read_with_or_without_answers(tmp_path):
-    both = read_questions(written(tmp_path, "A b?\tC\n\nD e?\tF g\n"))
+    both = read_questions(written(tmp_path, "A b?\tC\n\nD e?\tF g\n"), answered=True)  # nothing is matched to its lines
     assert (both.questions, both.answers, both.lines) == (("A b?", "D e?"), ("C", "F g"), (1, 3))
-    alone = read_questions(written(tmp_path, "A b?\nD e?\n"))
+    alone = read_questions(written(tmp_path, "A b?\nD e?\n\n \n"))
     assert alone.answers is None
     again = read_questions(written(tmp_path, "A b?\tC\nA b?\tD\n"))
     assert again.ids == ["A b?", "A b? (line 2)"]

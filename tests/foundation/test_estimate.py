@@ -20,6 +20,14 @@ def test_the_json_of_the_contract() -> None:
     }
 
 
+def test_an_interval_is_cut_at_the_range_of_its_metric() -> None:
+    assert Estimate(0.9, 0.7, 1.1, 3).within((0.0, 1.0)) == Estimate(0.9, 0.7, 1.0, 3)
+    assert Estimate(0.1, -0.1, 0.3, 3).within((0.0, 1.0)) == Estimate(0.1, 0.0, 0.3, 3)
+    for unchanged in (Estimate(0.9, 0.8, 0.95, 3), Estimate(0.9, n=1), Estimate(None, reason="none")):
+        assert unchanged.within((0.0, 1.0)) == unchanged
+    assert Estimate(0.9, 0.7, 1.1, 3).within(None) == Estimate(0.9, 0.7, 1.1, 3)
+
+
 @pytest.mark.parametrize("estimate", [Estimate(1.5, 1.0, 2.0, 7), Estimate(3.25, n=1), Estimate(None, reason="no bytes")])
 def test_there_and_back(estimate: Estimate) -> None:
     assert Estimate.from_dict(estimate.to_dict()) == estimate

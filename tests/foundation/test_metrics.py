@@ -19,6 +19,11 @@ def test_the_direction_says_what_is_better() -> None:
     assert not ACCURACY.better(0.0)  # equal is no improvement, either way
 
 
+def test_right_or_wrong_answers_have_a_range() -> None:
+    assert (ACCURACY.bounds, ACCURACY.difference_bounds) == ((0.0, 1.0), (-1.0, 1.0))
+    assert (LOSS.bounds, LOSS.difference_bounds) == (None, None)
+
+
 def test_the_best_step_is_the_first_of_equal_ones() -> None:
     values = {3: 0.5, 7: 0.25, 9: 0.75, 12: 0.25, 15: 0.75}
     assert LOSS.best(values) == 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def test_data_show_prints_a_batch_with_shapes_and_padding(place: Path, capsys: p
     shown = capsys.readouterr().out
     assert "ids [12, 9], hidden [12, 9], labels [12]" in shown
     assert "of padding" in shown
+    assert re.search(r"^1: label (cat|dog), \d", shown, flags=re.MULTILINE)
 
 
 def test_predictions_of_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,8 @@ from tests.encoders import LAYERS, PLACES, WIDTH, WORDS, make_folder
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.networks.pretrained import PretrainedConfig, PretrainedNetwork
-from glassformer.pretrained.tuning.base import TUNINGS
+from glassformer.pretrained.encoders import load_encoder
+from glassformer.pretrained.tuning.base import TUNINGS, reused_parameters, sees_ahead
 from glassformer.runs.weights import load_weights, saved_tensors
 
 transformers = pytest.importorskip("transformers")
@@ -61,6 +62,24 @@ def test_counts_by_formula_before_building_and_by_hand(tuning: str, pool: str, b
 def test_a_prompt_of_128_and_two_labels_is_130_d_and_2(bert_folder: Path, tmp_path: Path) -> None:
     formula = config(bert_folder, tuning="prompt").tuning.trainable(build(bert_folder, tuning="head").sizes)
     assert formula + 2 * WIDTH + 2 == 130 * WIDTH + 2
+
+
+def test_layers_that_share_their_weights_cost_as_much_as_others(tmp_path: Path) -> None:
+    """ALBERT's layers are one set of weights, used again and again: fewer parameters, and the same products."""
+    shared, own = (
+        config(make_folder(tmp_path / kind, kind)).cost(WORDS, outputs=2, batch=4) for kind in ("albert", "albert-unshared")
+    )
+    layer = (own.parameters - shared.parameters) // (LAYERS - 1)
+    assert layer > 4 * WIDTH * WIDTH
+    assert shared.forward_flops == own.forward_flops
+    assert shared.step_flops == own.step_flops
+
+
+@OLD_WAYS
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "deberta", "modernbert"])
+def test_nothing_is_used_again_where_every_layer_has_weights_of_its_own(kind: str, tmp_path: Path) -> None:
+    """DeBERTa's maps of queries and keys also read its table of distances, which is not a row of the text."""
+    assert reused_parameters(load_encoder(str(make_folder(tmp_path, kind))).encoder) == 0
 
 
 @pytest.mark.parametrize("pool", ["mean", "first", "own"])
@@ -197,6 +216,21 @@ class TestRefusals:
     def test_what_is_no_encoder_of_this_kind_gets_its_own_sentence(self, kind: str, sentence: str, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=sentence):
             build(make_folder(tmp_path, kind))
+
+
+@pytest.mark.parametrize(("kind", "ahead"), [("bert", True), ("gpt2", False)])
+@pytest.mark.parametrize("unused", [range(0), range(3, 7), range(3, WORDS - 1)])
+def test_rows_of_zeros_do_not_make_an_encoder_one_that_reads_from_left_to_right(
+    kind: str, ahead: bool, unused: range, tmp_path: Path
+) -> None:
+    """Ids that were never used in pretraining may have no vector of their own: exchanging two of them changes nothing."""
+    encoder = transformers.AutoModel.from_pretrained(make_folder(tmp_path, kind))
+    with torch.no_grad():
+        encoder.get_input_embeddings().weight[list(unused)] = 0.0
+    encoder.save_pretrained(tmp_path)
+    assert sees_ahead(encoder) == ahead
+    if ahead:
+        build(tmp_path)
 
 
 @OLD_WAYS

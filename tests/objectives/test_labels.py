@@ -16,6 +16,7 @@ from glassformer.data.labels import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.evaluation.tools import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.files import sha256_of_file
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.objectives.labels import LabelsConfig, as_batch, label_scores
@@ -177,6 +178,10 @@ def test_a_batch_is_shown_with_its_padding(table: Path) -> None:
     lines = LabelsConfig().show(batches.batch(0), data.tokenizer)
     assert len(lines) == 3
     assert all("of padding" in line for line in lines)
+    numbers = [int(label) for label in batches.batch(0)["labels"]]
+    assert [line.split(",")[0] for line in lines] == [f"label {number}" for number in numbers]
+    named = LabelsConfig().show_with(batches.batch(0), data)  # type: ignore[arg-type]
+    assert [line.split(",")[0] for line in named] == [f"label {('cat', 'cow', 'dog')[number]}" for number in numbers]
     fewer = LabelsConfig().batches(data, context=9, batch_size=250, seed=1)  # type: ignore[arg-type]
     assert "only fills the batch, not counted" in LabelsConfig().show(fewer.batch(0), data.tokenizer)[-1]
     assert as_batch(batches.groups.batch(0)).shapes == batches.batch(0).shapes
@@ -193,6 +198,20 @@ def test_a_killed_run_of_a_pretrained_encoder_ends_in_the_same_bits(
     del wanted["tokenizer"]  # it is the folder's
     proof = verify_resume(wanted, kills=1, folder=tmp_path)
     assert proof.same
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_the_run_says_which_pretrained_weights_it_began_with(
+    tuning: str, table: Path, bert_folder: Path, tmp_path: Path
+) -> None:
+    model = {"kind": "pretrained", "folder": str(bert_folder), "tuning": tuning, "context": 12}
+    wanted = recipe(table, model=model, training={"steps": 1, "batch_size": 4, "lr": 0.01})
+    del wanted["tokenizer"]  # it is the folder's
+    run = gf.train(wanted, out=tmp_path / "run")
+    assert run.directory.read_environment()["pretrained"] == {
+        "folder": str(bert_folder.resolve()),
+        "sha256": sha256_of_file(bert_folder / "model.safetensors"),
+    }
 
 
 @pytest.mark.parametrize("segments", [0, 2])

@@ -63,7 +63,7 @@ def test_a_bank_with_a_bad_run_is_not_used_and_nothing_is_left_out_of_it():
 def test_the_power_is_told_in_the_unit_of_the_metric():
     plan = StudyPlan.parse({**MODEL, "seeds": 8})
     # 1.16 standard deviations of a difference, which is sqrt(2) times that of a run: 1.16 * 1.414 * 0.01
-    assert "8 seeds will find a difference of 0.016 nats per token four times in five" in foreseen(plan, 0.01, 12)
+    assert "8 seeds will find a difference of 0.016 nats per token with 80 % power" in foreseen(plan, 0.01, 12)
     assert noise_of(np.array([1.0, 1.1, 1.2])) is None
     assert noise_of(np.array([1.0, 1.1, 1.2, 1.3])) == pytest.approx(0.1291, abs=1e-4)
 

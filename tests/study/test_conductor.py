@@ -78,6 +78,13 @@ class TestTuning:
         assert {name: facts.tuned["training.lr"] for name, facts in study.book.variants.items()} == {"base": 0.1, "alibi": 0.01}
         assert words(study) == {"alibi": "same"}
 
+    def test_other_tuning_seeds_are_tried_and_counted(self, conduct):
+        study, executor, _ = conduct(self.loss, "alibi", tune={**GRID, "first_seed": 1_008_000}, first_seed=8)
+        tried = [label for label in executor.done if "setting" in label]
+        assert {label.split("seed ")[1].split(" ")[0] for label in tried} == {"1008000", "1008001"}
+        assert study.book.variants["alibi"].tuned == {"training.lr": 0.01}
+        assert words(study) == {"alibi": "same"}  # the luck of tuning is read from these seeds
+
     def test_what_a_tuned_setting_costs_is_found_out_again(self, conduct):
         grid = {"grid": {"training.steps": [12, 24]}, "seeds": 2}
         _, executor, _ = conduct(self.loss, "alibi", tune=grid)

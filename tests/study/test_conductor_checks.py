@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.study.conducted import Tainted, effects, luck, words
+from tests.study.conducted import MakesUp, Tainted, effects, luck, words
 
-from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.errors import CheckFailed, RunError
 from glassformer.study.ledger import Ledger
 from glassformer.study.report import _taint
 from glassformer.study.study import Study
@@ -63,17 +63,20 @@ class TestChecksFirst:
             verdict = one.verdict("alibi")
             assert verdict.sentence.startswith(told)
             assert verdict.reason == "it trains by a step that differs from the plain step in 6 of 6 seeds"
+            (row,) = [row for row in one.table if row["variant"] == "alibi"]
+            assert row["loss"]["reason"] == "the step that trains it differs from the plain step"
         assert "alibi trains by a step that differs from the plain step: 5 trials of it not begun." in said
 
-    def test_measured_all_the_same_it_is_told_what_one_would_have_believed(self, conduct):
+    def test_measured_all_the_same_it_is_told_what_that_step_gave(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> float:
             own = effects(alibi=-0.1)(variant, seed, recipe)
             return Tainted(own, before_training=True, only_differs=True) if variant == "alibi" else own
 
         study, _, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True)
         sentence = study.verdict("alibi").sentence
-        assert "the step that trains it differs from the plain step: it leaks. Without the check one would have" in sentence
+        assert "the step that trains it differs from the plain step: it leaks. Trained by that step: loss lower by" in sentence
         assert "cheats" not in sentence
+        assert "believed" not in sentence
         assert _taint(study) == "alibi: the step that trains it differs from the plain step."
 
     @pytest.mark.parametrize(
@@ -86,6 +89,43 @@ class TestChecksFirst:
 
         study, _, _ = conduct(loss, "alibi", seeds=2, allow_leaks=True)
         assert where in study.verdict("alibi").sentence
+
+    def test_a_tuned_setting_that_makes_another_model_is_checked_before_its_number_counts(self, conduct, monkeypatch):
+        """The variant passes, and one setting of its grid does not, though it has the lowest loss."""
+        checks: dict[str, Any] = {}
+        answer = MakesUp.answer
+
+        def noted(self: MakesUp, task: Any) -> dict[str, Any]:
+            if task.kind == "trial" and "setting" in task.label:
+                checks[task.label] = task.values["check"]
+            told = answer(self, task)
+            if task.kind == "inspect":
+                told["check"] = {**told["check"], "subject": str(task.values["recipe"]["model"]["width"])}
+            return told
+
+        def loss(variant: str, seed: int, recipe: Any) -> float:
+            return effects()(variant, seed, recipe) - 0.01 * recipe["model"]["width"]
+
+        monkeypatch.setattr(MakesUp, "answer", noted)
+        leaking = "alibi (setting 3 of its grid)"
+        tune = {"grid": {"model.width": [12, 24, 36]}, "seeds": 2}
+        study, executor, said = conduct(loss, "alibi", tune=tune, leaks=[leaking], allow_leaks=True)
+        settings = [f"{name} (setting {at} of its grid)" for at in (1, 2, 3) for name in ("base", "alibi")]
+        assert {label for label in executor.done if label.endswith("grid)") and "seed" not in label} == set(settings)
+        assert not any(label.startswith("alibi, seed") and "setting 3" in label for label in executor.done)
+        told = {(label.split("setting ")[1][0], check["subject"]) for label, check in checks.items()}
+        assert told == {("1", "12"), ("2", "24"), ("3", "36")}  # each model's own check
+        assert any(sentence.startswith("alibi with model.width=36 is not tried: causality") for sentence in said)
+        tuned = {name: facts.tuned["model.width"] for name, facts in study.book.variants.items()}
+        assert tuned == {"base": 36, "alibi": 24}
+        assert study.book.variants["alibi"].leak is None
+        assert any("model.width=24, the best of 2 that could be used of 3 settings" in sentence for sentence in said)
+        assert conduct(loss, "alibi", tune=tune, leaks=[leaking], allow_leaks=True)[1].done == []
+
+    def test_where_every_tuned_setting_fails_its_check_it_is_said(self, conduct):
+        leaks = [f"alibi (setting {at} of its grid)" for at in (1, 2)]
+        with pytest.raises(RunError, match=r"alibi has no setting of its grid without a problem \(a check failed\)"):
+            conduct(effects(), "alibi", tune={"grid": {"model.width": [12, 24]}, "seeds": 1}, leaks=leaks)
 
     def test_of_a_model_that_leaks_once_trained_no_figure_is_given_and_nothing_is_kept(self, conduct, store):
         """Another seed was done, and kept, before the one that is checked after training."""

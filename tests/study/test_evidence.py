@@ -121,6 +121,19 @@ class TestAnswersThatAreAllWon:
         few = decide(Trials("base", np.zeros((8, 3))), [Trials("change", np.ones((8, 3)))], Rules((8,), ACCURACY))[0]
         assert "Documents are too few: more text is needed, not more seeds." in few.sentence
 
+    def test_no_interval_goes_beyond_one(self):
+        """Won by nearly every item, with seeds that differ: by t alone the interval reaches beyond 1."""
+        base, change = Trials("base", np.zeros((8, 50))), np.ones((8, 50))
+        change[0, :20] = 0.0
+        found = decide(base, [Trials("change", change)], Rules((8,), ACCURACY))[0].evidence
+        t = two_way_effects(change).estimate(0.95)
+        assert t.high > 1.0
+        assert found.difference.high == found.on_this_set.high == found.same_interval.high == 1.0
+        assert found.half_width == pytest.approx(0.5 * (t.high - found.difference.low), rel=0.2)
+        lost = decide(Trials("base", change), [Trials("change", base.values)], Rules((8,), ACCURACY))[0]
+        assert lost.difference.low == -1.0
+        assert decide(base, [Trials("change", change)], Rules((8,), LOSS))[0].difference.high == pytest.approx(t.high)
+
     def test_nothing_changes_for_many_that_differ(self):
         rng = np.random.default_rng(0)
         effects = two_way_effects(rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=(N, 300)))

@@ -13,6 +13,7 @@ from glassformer.recipe import built_in_recipes, load_recipe, run_taken
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.finding import find_plan, several_bases
+from glassformer.study.plan import StudyPlan
 
 
 class TestPlans:
@@ -38,6 +39,36 @@ class TestPlans:
         (tmp_path / "plan.yaml").write_text(dump_yaml(searched))
         plan, _, notes = find_plan(tmp_path / "plan.yaml", None, cross=False, set={})
         assert (plan.variants, notes) == (["base"], [])
+
+    def test_fresh_seeds_are_fresh_for_tuning_too(self, recipe, tmp_path):
+        tune = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 4}
+
+        def seeds(plan: StudyPlan) -> set[int]:
+            return {trial.seed for trial in plan.tuning_trials()}
+
+        first, resolve, _ = find_plan(self.plan(recipe, tune=tune), None, cross=False, set={})
+        by_flag, _, _ = find_plan(self.plan(recipe, tune=tune), None, cross=False, set={}, first_seed=8)
+        by_plan, _, _ = find_plan(self.plan(recipe, tune=tune, first_seed=8), None, cross=False, set={})
+        by_vary, _, _ = find_plan(recipe, {"model.positions": ["none"]}, cross=False, set={}, first_seed=8, tune=tune)
+        assert seeds(by_flag) == seeds(by_plan) == seeds(by_vary)
+        assert len(seeds(first)) == len(seeds(by_flag)) == 4
+        assert not seeds(first) & seeds(by_flag)
+        begun = StudyDirectory(tmp_path / "second")
+        begun.begin(by_flag, resolve)
+        assert seeds(find_plan(str(begun.root), None, cross=False, set={})[0]) == seeds(by_flag)
+        third, _, _ = find_plan(str(begun.plan_file), None, cross=False, set={}, first_seed=9)
+        assert not seeds(third) & (seeds(first) | seeds(by_flag))
+        assert seeds(find_plan(str(begun.plan_file), None, cross=False, set={}, first_seed=0)[0]) == seeds(first)
+
+    def test_a_study_of_an_earlier_version_goes_on_with_its_tuning_seeds(self, recipe, tmp_path):
+        tune = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 4}
+        asked, resolve, _ = find_plan(self.plan(recipe, tune=tune, first_seed=8), None, cross=False, set={})
+        old = asked.model_copy(update={"tune": asked.tune.model_copy(update={"first_seed": None})})
+        directory = StudyDirectory(tmp_path / "old")
+        directory.begin(old, resolve)
+        assert directory.continues(asked, resolve)
+        for again in (asked, find_plan(str(directory.root), None, cross=False, set={})[0]):
+            assert directory.begin(again, resolve)[0].tuning_trials() == old.tuning_trials()
 
     def test_a_built_in_recipe_keeps_its_name_and_a_built_in_study_has_one(self):
         plan, _, _ = find_plan("docstrings-char", {"model.positions": ["alibi"]}, cross=False, set={})

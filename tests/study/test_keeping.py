@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -82,6 +83,20 @@ def test_a_trial_of_a_plugin_that_was_edited_meanwhile_is_not_kept(keeper, made_
         made_up.run(keeper.directory.trial(trial), recipe, plugins=plugins)
         keeper.keep(trial, TrialResult(trial, "finished"))
         assert len(TrialStore().entries()) == kept
+
+
+def test_other_pretrained_weights_in_the_same_folder_are_another_origin(keeper, bert_folder, tmp_path):
+    pytest.importorskip("transformers")
+    keeper, recipe = keeper
+    folder = shutil.copytree(bert_folder, tmp_path / "encoder")
+    model = {"kind": "pretrained", "folder": str(folder), "context": 12}
+    tuned = load_recipe({"data": recipe["data"], "objective": "labels", "model": model, "training": {"steps": 3}}).to_dict()
+    before = keeper.origin("base", tuned)
+    assert before == keeper.origin("base", tuned)
+    weights = bytearray((folder / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(weights)
+    assert keeper.origin("base", tuned).group != before.group
 
 
 def test_bad_runs_of_the_baseline_and_those_of_tuning_are_known(keeper, made_up):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import pytest
 
@@ -11,6 +12,7 @@ from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.study.plan import (
     BASE,
+    FIRST_TUNING_SEED,
     LONGEST_FOLDER,
     StudyPlan,
     compared,
@@ -315,8 +317,30 @@ def test_foresight_tells_what_can_be_seen():
     assert plan(seeds=8).foresight().startswith("With 8 seeds and one change, a difference of 1.16 standard deviations")
     assert plan(max_seeds=16, changes=list(TestTrials.changes)).foresight().startswith("With up to 16 seeds and 2 changes")
     assert plan(seeds=3).foresight().startswith("With 3 seeds nothing will be decided")
-    assert plan(seeds=8).foresight().endswith("four times in five.")
-    assert plan(max_seeds=16).foresight().endswith("three times in four.")
+    assert plan(seeds=8).foresight().endswith("is found with 80 % power.")
+    assert plan(max_seeds=16).foresight().endswith("is found with about 75 % power.")
+
+
+class TestTuningSeeds:
+    tune: ClassVar = {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 3}
+
+    def seeds(self, made: StudyPlan) -> set[int]:
+        return {trial.seed for trial in made.tuning_trials()}
+
+    def test_a_study_on_fresh_seeds_tunes_on_fresh_seeds(self):
+        first, second = (plan(seeds=6, first_seed=seed, tune=self.tune).with_fresh_tuning() for seed in (0, 1))
+        assert self.seeds(first) == {FIRST_TUNING_SEED + at for at in range(3)}
+        assert len(self.seeds(second)) == 3
+        assert not self.seeds(first) & self.seeds(second)
+        assert StudyPlan.parse(second.to_dict()) == second
+
+    def test_plans_that_begin_at_seed_0_and_saved_ones_are_as_they_were(self):
+        saved = plan(seeds=6, first_seed=8, tune=self.tune)
+        assert "first_seed" not in saved.to_dict()["tune"]
+        assert self.seeds(saved) == {FIRST_TUNING_SEED + at for at in range(3)}
+        first = plan(seeds=6, tune=self.tune)
+        assert first.with_fresh_tuning() == first
+        assert plan(seeds=6).with_fresh_tuning() == plan(seeds=6)
 
 
 def test_settings_are_chosen_on_validation_whatever_decides():

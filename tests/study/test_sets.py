@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glassformer.foundation.metrics import LOSS
+from glassformer.foundation.metrics import ACCURACY, LOSS
 from glassformer.study.evidence import Trials
 from glassformer.study.ledger import Attempt, Earlier
 from glassformer.study.sets import combine, over_sets
@@ -72,6 +72,25 @@ def test_a_set_without_variance_makes_no_false_findings():
     errors = rng.uniform(0.5, 2.0, (4000, 4)) * [1, 1, 1, 0]
     truth = rng.standard_normal((4000, 4)) * [1, 1, 1, 0]
     assert float((combine(truth + errors * rng.standard_normal((4000, 4)), errors**2).p <= 0.05).mean()) <= 0.06
+
+
+def test_a_difference_that_is_cut_at_its_range_counts_with_its_whole_uncertainty():
+    """Of -0.875 by shares: what is shown ends at -1, and what is combined reaches beyond it."""
+
+    def shares(seeds_off: int):
+        won = np.ones((8, 40))
+        won[:seeds_off] = 0.0
+        return decide(Trials("base", won), [Trials("rotary", np.zeros((8, 40)))], Rules((8,), ACCURACY))
+
+    sets = {"a": shares(1), "b": shares(1), "c": shares(1)}
+    shown = sets["a"][0].difference
+    assert shown.low == -1.0
+    overall = over_sets(sets, ACCURACY, 0.01)[0]
+    assert overall.difference.low >= -1.0
+    whole = sets["a"][0].evidence.half_width
+    by_hand = combine([shown.value] * 3, [(whole / 1.96) ** 2] * 3)
+    assert overall.p == pytest.approx(float(by_hand.p))
+    assert whole > 0.5 * (shown.high - shown.low)
 
 
 def test_two_sets_decide_nothing():

@@ -11,6 +11,7 @@ import pytest
 
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.files import read_json
+from glassformer.foundation.metrics import Metric
 from glassformer.report.page import Listing
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.report import study_page
@@ -53,6 +54,19 @@ def test_means_over_seeds_by_hand():
     two = over_seeds([1.0, 3.0])  # sd sqrt(2), t(1) at 97.5 % is 12.7062
     assert two.value == 2.0
     assert two.high == pytest.approx(2.0 + 12.7062047, abs=1e-6)
+
+
+def test_a_share_is_shown_inside_its_range(made_up, tmp_path):
+    near_one = [0.999, 0.9, 0.999, 0.999, 0.999, 0.999]  # by t alone the mean reaches 1.025
+    near_zero = [1.0 - value for value in near_one]
+    share = Metric("loss", "of all items", lower_is_better=False, answers=True).to_dict()
+    study = made_up.study(tmp_path / "study", {"base": near_one, "alibi": near_zero}, metric="loss", measured=share)
+    base, alibi = (row["loss"] for row in study.table)
+    assert over_seeds(study.seed_values("base")).high > 1.0
+    assert base["high"] == 1.0
+    assert 0.9 < base["low"] < base["value"] < 1.0
+    assert over_seeds(study.seed_values("alibi")).low < 0.0
+    assert alibi["low"] == 0.0
 
 
 def test_the_json_of_the_contract(study):

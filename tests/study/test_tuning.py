@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.study.power import MORE_TUNING, seeds_needed
-from glassformer.study.tuning import at_the_edge, costs_otherwise, luck_of_choice
+from glassformer.study.tuning import at_the_edge, costs_otherwise, luck_of_choice, makes_another_model
 from glassformer.study.two_way import two_way_effects
 
 
@@ -54,3 +54,9 @@ def test_which_settings_change_what_a_run_costs():
     assert not costs_otherwise({"training.lr": 0.1, "training.optimizer.layer_decay": 0.9, "training.schedule": "linear"})
     for key in ("training.steps", "training.batch_size", "model.width", "training.optimizer", "training.optimizer.kind"):
         assert costs_otherwise({"training.lr": 0.1, key: 1}), key
+
+
+def test_what_makes_another_model_needs_a_check_of_its_own():
+    assert not makes_another_model({"training.lr": 0.1, "training.batch_size": 8, "evaluation.patience": 2})
+    for key in ("model.layers", "model.merge", "objective", "data.set", "training.precision"):
+        assert makes_another_model({"training.lr": 0.1, key: 1}), key

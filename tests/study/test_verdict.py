@@ -24,7 +24,7 @@ class TestTheRows:
         # .0001 / (.0001 / 7.84888) * 1.6 + 1.92, the factor for noise that 5 seeds know badly
         assert verdict.verdict == "not decided"
         assert verdict.reason == "below 6 seeds we do not decide"
-        assert "Roughly 15 seeds (6-32) would find a difference of 0.01 four times in five." in verdict.sentence
+        assert "Roughly 15 seeds (6-32) would find a difference of 0.01 with 80 % power." in verdict.sentence
         assert verdict.evidence.p < 0.05  # it would have been found otherwise
 
     def test_3_same(self):

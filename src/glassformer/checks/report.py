@@ -154,7 +154,8 @@ class CheckReport:
     def require(self) -> None:
         """Raises ``CheckFailed`` when a law is broken, ``CannotTell`` when one could not be judged."""
         if self.findings:
-            raise CheckFailed(" ".join(finding.sentence for finding in self.findings))
+            sentences = " ".join(finding.sentence for finding in self.findings)
+            raise CheckFailed(sentences, only_differs=self.only_differs)
         if self.cannot_tell:
             raise CannotTell(self.doubts)
 

@@ -67,7 +67,8 @@ def show_command(
         print_json(found)
         return
     for number, one in enumerate(found["documents"], start=1):
-        more = " (cut)" if one["cut"] else ""
+        label = f", label {one['label']}" if "label" in one else ""
+        more = f"{label} (cut)" if one["cut"] else label
         out().print(f"--- {number}: {one['source']}, line {one['line']}{more}", style="bold", markup=False)
         out().print(one["text"], markup=False, end="" if one["text"].endswith("\n") else "\n")
     for note in found["notes"]:
@@ -95,7 +96,7 @@ def _show_batch(source: str, count: int, changes: dict[str, Any], json: bool) ->
     data = prepare_data(recipe)
     batches = batches_of(recipe, data)
     batch = batches.batch(0)
-    rows = recipe.objective.show(batch, data.tokenizer)
+    rows = recipe.objective.show_with(batch, data)
     every = max(1, len(rows) // count)  # parts of a mixture stand one under the other: some of each
     shown = rows[::every][:count]
     shapes = {name: list(shape) for name, shape in batch.shapes}

@@ -23,12 +23,16 @@ FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
 class SplitConfig(Config):
     """The shares held out of the text. ``seed`` is the split's own: training seeds of a study see the same split."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"stratify"})
+
     validation: float = Field(default=0.1, ge=0, lt=1)
     """Share of the documents held out for validation."""
     test: float = Field(default=0.0, ge=0, lt=1)
     """Share of the documents held out for the test, which training never reads."""
     seed: int = Field(default=0, ge=0)
     """Draws which documents; its own, so that runs with other seeds hold out the same."""
+    stratify: bool = False
+    """Of labelled texts, hold out the share of each label by itself, so that none is missing by chance."""
 
     @model_validator(mode="after")
     def _leaves_something(self) -> Self:

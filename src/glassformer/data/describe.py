@@ -5,13 +5,14 @@ Gives plain JSON values (and arrays of lengths for a picture). Prints nothing an
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
 
 from glassformer.data.config import DataConfig
 from glassformer.data.corpus import Document, Source, read
+from glassformer.data.label_sources import LabelParts, read_rows
 from glassformer.data.prepare import Prepared, Report, prepare, reading_of
 from glassformer.data.sets import SETS
 from glassformer.data.sources import find_parts
@@ -34,6 +35,8 @@ def first_documents(data: DataConfig, *, count: int = 5, characters: int = 1000)
     for document in islice(_whole(parts.train, characters), count):
         text = document.text[:characters]
         shown.append({"source": document.source, "line": document.line, "text": text, "cut": len(text) < len(document.text)})
+    labels = _labels(parts.labelled, parts.train, last=max((one["line"] for one in shown), default=0))
+    shown = [{**one, "label": labels[one["line"]]} if one["line"] in labels else one for one in shown]
     held_out = {"validation": parts.validation, **{f"test:{name}": source for name, source in parts.tests.items()}}
     return {
         "source": parts.train.name,
@@ -43,6 +46,14 @@ def first_documents(data: DataConfig, *, count: int = 5, characters: int = 1000)
         "documents": shown,
         "notes": list(parts.notes),
     }
+
+
+def _labels(labelled: LabelParts | None, text: Source, *, last: int) -> dict[int, str]:
+    """By line, the names of the labels (the labels themselves where they have none) of a set whose text is labelled."""
+    if labelled is None or labelled.train.files != text.files or len(text.files) > 1:
+        return {}
+    rows = takewhile(lambda row: row.line <= last, read_rows(labelled.train))
+    return {row.line: labelled.names.get(row.label, row.label) for row in rows if row.label is not None}
 
 
 def _whole(source: Source, characters: int) -> Any:

@@ -13,7 +13,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.corpus import format_by_name
 from glassformer.data.label_sources import LabelSource, read_rows
 from glassformer.data.labels import COLUMNS, UNLABELLED, LabelledTexts, of_labels, source_like, texts_of_file, texts_of_rows
-from glassformer.data.readers import lines, to_text
+from glassformer.data.readers import EMPTY_LINE, lines, to_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError, UsageError
 
@@ -49,11 +49,7 @@ def _lines(files: Sequence[Path]) -> list[str]:
         for number, line in lines(file):
             text = to_text(line, file, number).strip()
             if text and empty is not None:
-                raise DataError(
-                    "the line is empty, so later answers would stand on other lines than their texts; fill it in or remove it.",
-                    file=file,
-                    line=empty,
-                )
+                raise DataError(EMPTY_LINE, file=file, line=empty)
             if text:
                 found.append(text)
             elif empty is None:

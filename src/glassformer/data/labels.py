@@ -1,7 +1,8 @@
 """A data config -> labelled texts by split, with the labels there are, their balance, and what is to be said about them.
 
 Labels are those of the training file; another one elsewhere is refused with its file and line. The validation share is drawn
-by ``data.split.seed`` alone, so every training seed sees the same split. Does not tokenize and imports no torch.
+by ``data.split.seed`` alone, so every training seed sees the same split; ``data.split.stratify`` draws it label by label. Does
+not tokenize and imports no torch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from glassformer.data.label_rows import rows_of
 from glassformer.data.label_sources import LabelParts, LabelSource, Row, read_rows
 from glassformer.data.prepare import plugins_of
 from glassformer.data.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
-from glassformer.data.splits import PARTS, draw_parts
+from glassformer.data.splits import PARTS, draw_parts, draw_parts_by_class
 from glassformer.data.tables import cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -130,6 +131,8 @@ class Labels:
         if len(rows) < 2 + bool(shares.test):
             raise DataError(f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.", file=rows[0].file)
         drawn = draw_parts(len(rows), shares)
+        if shares.stratify:
+            drawn = draw_parts_by_class([str(row.label) for row in rows], shares)
         splits = {}
         for number, part in enumerate(PARTS):
             chosen = [row for row, at in zip(rows, drawn) if at == number]
@@ -226,6 +229,12 @@ class Labels:
                     f"No text to train on has the label {name}: all of them are held out, so it cannot be learned; give more "
                     "such texts, or another data.split.seed."
                 )
+        if not self._parts.validation and "validation" in self._splits:
+            found += [
+                f"No validation text has the label {name}; data.split.stratify=true holds out a share of each label."
+                for name, count in zip(self.label_names, self._splits["validation"].counts)
+                if not count and not self._data.split.stratify
+            ]
         for name, split in self._splits.items():
             again = 0 if split.seen is None else int(split.seen.sum())
             if again:

@@ -16,7 +16,7 @@ from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.corpus import read
 from glassformer.data.memory import Memory
 from glassformer.data.prepare import Report, remembered_as
-from glassformer.data.readers import lines, to_text
+from glassformer.data.readers import EMPTY_LINE, lines, to_text
 from glassformer.data.sets import QuestionFiles
 from glassformer.data.sources import at_places, find_parts, sha256_of, size_of
 from glassformer.data.subjects import SLOT, invented_names, subject, wordings
@@ -126,13 +126,21 @@ def _unknown(tokenizer: Tokenizer, *texts: str) -> str:
 
 
 def read_questions(file: Path | str, *, name: str | None = None, answered: bool | None = None) -> Questions:
-    """The questions of a file. ``answered``: whether there must be answers; None: as the first line has them."""
+    """The questions of a file. ``answered``: whether there must be answers; None: as the first line has them.
+
+    Without it the questions are there to be asked, and what is said is written line by line: an empty line between them, which
+    would move the others, is refused.
+    """
     file = Path(file).expanduser()
     questions, answers, numbers = [], [], []
+    asked, empty = answered is None, None
     for number, line in lines(file):
         text = to_text(line, file, number).rstrip("\r\n")
         if not text.strip():
+            empty = number if empty is None else empty
             continue
+        if asked and empty is not None:
+            raise DataError(EMPTY_LINE, file=file, line=empty)
         cells = text.split("\t")
         answered = len(cells) > 1 if answered is None else answered
         _check_cells(cells, answered, file, number)

@@ -21,6 +21,8 @@ from typing import BinaryIO
 from glassformer.foundation.errors import DataError
 
 PIECE_BYTES = 1 << 20
+EMPTY_LINE = "the line is empty, so later answers would stand on other lines than what they answer; fill it in or remove it."
+"""Of files whose answers are written line by line."""
 
 # What people hand in by mistake, known by its first bytes.
 _NOT_TEXT = {

@@ -6,7 +6,7 @@ depends on ``data.split.seed`` only, never on a training seed. Opens no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
@@ -96,6 +96,17 @@ def draw_parts(count: int, split: SplitConfig) -> np.ndarray:
     labels = np.zeros(count, np.uint8)
     labels[order[:validation]] = 1
     labels[order[validation : validation + test]] = 2
+    return labels
+
+
+def draw_parts_by_class(classes: Sequence[str], split: SplitConfig) -> np.ndarray:
+    """The same for each class by itself: one with two members or more is in training and in what is held out first."""
+    labels, of = np.zeros(len(classes), np.uint8), np.array(classes, dtype=object)
+    for name in sorted(set(classes)):
+        places = np.flatnonzero(of == name)
+        if len(places) > 1:  # a single one is trained on
+            own = split.model_copy(update={"seed": derive_seed(split.seed, "class", name)})
+            labels[places] = draw_parts(len(places), own)
     return labels
 
 

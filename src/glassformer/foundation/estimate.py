@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -27,6 +27,17 @@ class Estimate:
         if self.reason is not None:
             document["reason"] = self.reason
         return document
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval's width; None without an interval."""
+        return None if self.low is None or self.high is None else 0.5 * (self.high - self.low)
+
+    def within(self, bounds: tuple[float, float] | None) -> Estimate:
+        """The same with its interval cut at what the figure can be at all; unchanged without bounds."""
+        if bounds is None or self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(self.low, bounds[0]), high=min(self.high, bounds[1]))
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Estimate:

@@ -45,6 +45,16 @@ class Metric:
         return min(values, key=lambda key: sign * values[key])
 
     @property
+    def bounds(self) -> tuple[float, float] | None:
+        """What its values lie between: a share of right answers is never above 1. None where nothing is known."""
+        return (0.0, 1.0) if self.answers else None
+
+    @property
+    def difference_bounds(self) -> tuple[float, float] | None:
+        """What a difference of two of its values lies between."""
+        return None if self.bounds is None else (self.bounds[0] - self.bounds[1], self.bounds[1] - self.bounds[0])
+
+    @property
     def recorded(self) -> str:
         """Its name in the records of a run."""
         return VALIDATION + self.name

@@ -39,6 +39,10 @@ class Network(nn.Module, ABC):
         """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
         return False
 
+    def began_with(self) -> dict[str, str] | None:
+        """The folder of the pretrained weights it began with and their sha256, for the record of a run; None without any."""
+        return None
+
     def read_out(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         """What the head makes of the vectors; a head that does not pool is called with them alone."""
         return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)

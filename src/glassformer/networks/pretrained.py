@@ -32,6 +32,7 @@ from glassformer.pretrained.tuning.base import (
     TUNINGS,
     EncoderSizes,
     TuningConfig,
+    reused_parameters,
     sees_ahead,
     sizes_of,
     takes_segments,
@@ -97,7 +98,7 @@ class PretrainedConfig(NetworkConfig):
         tuned = self.tuning.trainable(sizes)
         head = head_parameters(self.pool, loaded.config.model_type, sizes.width, outputs or 0)
         rows, embedding = self.context + self.tuning.places(), loaded.encoder.get_input_embeddings().weight.numel()  # type: ignore[operator]
-        products = matmul_flops(batch * rows, sizes.parameters - embedding)
+        products = matmul_flops(batch * rows, sizes.parameters - embedding + reused_parameters(loaded.encoder))
         attention = 2 * sizes.layers * matmul_flops(batch, rows, rows, sizes.width)
         forward = products + attention
         backward = 2 * forward if not self.tuning.frozen else forward if tuned else 0  # no gradients of frozen weights
@@ -155,7 +156,7 @@ class PretrainedNetwork(Network):
         self.base_sha256 = loaded.sha256 if config.tuning.frozen else None
         if self.base_sha256 is not None:
             self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
-        self.folder, self.sizes = loaded.folder, sizes
+        self.folder, self.sizes, self._sha256 = loaded.folder, sizes, loaded.sha256
         self.reserved_ids = frozenset(
             token for name in ("pad_token_id",) if isinstance(token := getattr(settings, name, None), int)
         )
@@ -188,6 +189,9 @@ class PretrainedNetwork(Network):
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
+
+    def began_with(self) -> dict[str, str]:
+        return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
 
     @property
     def pools(self) -> bool:

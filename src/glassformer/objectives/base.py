@@ -165,6 +165,10 @@ class ObjectiveConfig(VariantConfig):
             " | ".join(f"{name}: {tensor[row].tolist()}" for name, tensor in batch.tensors.items()) for row in range(batch.rows)
         ]
 
+    def show_with(self, batch: Batch, data: Data) -> list[str]:
+        """The same with what the data know beside the batch: the names of labels."""
+        return self.show(batch, data.tokenizer)
+
     @classmethod
     def metric(cls, name: str | None) -> Metric:
         """One of its metrics by name, the first of them by default."""

@@ -133,12 +133,20 @@ class LabelsConfig(ObjectiveConfig):
         return fingerprint([self.kind, train.fingerprint, train.label_names])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        return self._shown(batch, tokenizer, ())
+
+    def show_with(self, batch: Batch, data: Data) -> list[str]:
+        return self._shown(batch, data.tokenizer, data.part("labels").split("train").label_names)
+
+    @staticmethod
+    def _shown(batch: Batch, tokenizer: Tokenizer, names: Sequence[str]) -> list[str]:
+        """A label by its name, or by its number where no names are known."""
         lines = []
         for row in range(batch.rows):
             seen = int((~batch["hidden"][row]).sum())
             text = tokenizer.decode(batch["ids"][row, :seen].tolist())
             padding, label = batch["ids"].shape[1] - seen, int(batch["labels"][row])
-            what = "only fills the batch, not counted" if label == IGNORED else f"label {label}"
+            what = "only fills the batch, not counted" if label == IGNORED else f"label {names[label] if names else label}"
             lines.append(f"{what}, {seen} tokens and {padding} of padding: {text!r}")
         return lines
 

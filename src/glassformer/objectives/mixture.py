@@ -191,3 +191,6 @@ class MixtureConfig(ObjectiveConfig):
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return self.judge.show(batch, tokenizer)
+
+    def show_with(self, batch: Batch, data: Data) -> list[str]:
+        return self.judge.show_with(batch, data)

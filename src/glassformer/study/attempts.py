@@ -57,7 +57,10 @@ def _question(base: Facts, change: Facts) -> str:
 
 def _made(plan: StudyPlan, book: VariantBook, name: str) -> str:
     """What runs of the same recipes are made with: training text, parents, plugins, and the grid they are tuned on."""
-    grids = None if plan.tune is None else [plan.tune.to_dict(), plan.tuning_points(name)]
+    grids = None
+    if plan.tune is not None:  # whichever seeds chose, the same setting on the same seed is the same run
+        tune = {key: value for key, value in plan.tune.to_dict().items() if key != "first_seed"}
+        grids = [tune, plan.tuning_points(name)]
     both = [(facts.data, facts.parent) for facts in (book.variants[BASE], book.variants[name])]
     return fingerprint([grids, both, plugin_sums(book.plugins)])
 

@@ -73,7 +73,7 @@ def foreseen(plan: StudyPlan, noise: float, runs: int) -> str:
     ratio = math.sqrt(2.0) if plan.design == "paired" else math.sqrt(1.0 + seeds / len(plan.bank))
     return (
         f"The losses of {runs} kept runs of this baseline differ by a standard deviation of {noise:.2g}: "
-        f"{seeds} seeds will find a difference of {size * ratio * noise:.2g} {plan.judged.unit} four times in five, "
+        f"{seeds} seeds will find a difference of {size * ratio * noise:.2g} {plan.judged.unit} with 80 % power, "
         "if pairs gain nothing and documents add little."
     ).replace("The losses of", f"The {plan.judged.name} values of" if plan.judged.name != "loss" else "The losses of")
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.foundation.config import diff
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
-from glassformer.recipe import Recipe
 from glassformer.study.attempts import note_earlier, refuse_same_runs, take_back
 from glassformer.study.bank import choose_design
 from glassformer.study.budget import Budget, seconds_of
@@ -24,13 +23,14 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem
 from glassformer.study.executors.base import Ended, Executor, Started, Task, refusal
 from glassformer.study.keeping import Keeper
-from glassformer.study.plan import BASE, NOT_COMPARED, Resolve, StudyPlan, Trial
+from glassformer.study.plan import BASE, Resolve, StudyPlan, Trial
 from glassformer.study.progress import ProgressTracker
 from glassformer.study.results import TrialResult, metric_of, read_trial
 from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
+from glassformer.study.tuned_settings import TunedSettings
 from glassformer.study.tuning import best_setting, costs_otherwise
-from glassformer.study.variant_data import prepared_facts
+from glassformer.study.variant_data import differing_key, prepared_facts
 from glassformer.study.variants import Facts, VariantBook, planned_flops
 from glassformer.study.wording import STEP_DIFFERS, leak_found
 from glassformer.training.signals import StopSignal
@@ -59,6 +59,7 @@ class Conductor:
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
         self.named, self.store, self.baseline = named, store, baseline
         self.facts: dict[str, Facts] = {}
+        self._settings = TunedSettings()
         self.failures: dict[tuple[str, int], str] = {}
         self._open = executor
         self._executor: Executor | None = None
@@ -131,8 +132,7 @@ class Conductor:
 
     def _inspect(self, names: Sequence[str]) -> None:
         """Cost and checks of these variants, with what matching and tuning set."""
-        asked = {**self._everywhere(), "recheck": self.store is None}
-        tasks = [Task("inspect", name, {**asked, "recipe": self._recipe(name)}) for name in names]
+        tasks = [Task("inspect", name, {**self._inspecting(), "recipe": self._recipe(name)}) for name in names]
         for task, answer in self._answers(tasks):
             self.facts[task.label] = self.facts[task.label].inspected(answer)
 
@@ -172,6 +172,9 @@ class Conductor:
     def _everywhere(self) -> dict[str, Any]:
         return {"cwd": os.getcwd(), "plugins": self.plugins}
 
+    def _inspecting(self) -> dict[str, Any]:
+        return {**self._everywhere(), "recheck": self.store is None}
+
     def _recipe(self, variant: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The plain recipe of a variant as it is trained: with what matching and tuning set."""
         return dict(self.resolve({**self.plan.settings(variant), **self.facts[variant].adapted, **(more or {})}))
@@ -188,21 +191,28 @@ class Conductor:
             return True
         trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._trained(trial.variant)]
         self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
-        results = self._finish(trials)
+        self._inspect_settings(trials)
+        results = self._finish([trial for trial in trials if not self._settings.leaks(trial, self.facts)])
         if self._budget.used_up and any(one.status == "pending" and self._trained(one.trial.variant) for one in results):
             return False
-        chosen = []
-        for name in self.plan.variants:
-            if self._trained(name) and not self.facts[name].tuned:
-                point, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
-                self.facts[name] = replace(self.facts[name], tuned=point, notes=(*self.facts[name].notes, note))
-                self.watch.say(note)
-                chosen.append(name)
+        chosen = [name for name in self.plan.variants if self._trained(name) and not self.facts[name].tuned]
+        for name in chosen:
+            point, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
+            self.facts[name] = replace(self.facts[name], tuned=point, notes=(*self.facts[name].notes, note))
+            self.watch.say(note)
+        self._settings = TunedSettings()  # what is trained from here on is inspected as a variant
         changed = [name for name in chosen if costs_otherwise(self.facts[name].tuned)]
         self._inspect(changed)
         self._write_book()
         self._tell_leaks(changed)
         return True
+
+    def _inspect_settings(self, trials: Sequence[Trial]) -> None:
+        """Checks what a variant's own check is not about: settings of its grid that make another model."""
+        left, asked = (trial for trial in trials if not self._read(trial).done), self._inspecting()
+        for task, answer in self._answers(self._settings.tasks(self.plan, left, self._recipe_of, asked)):
+            for told in self._settings.note(task.label, answer, self.plan, self.facts):
+                self.watch.say(told)
 
     def _adapted(self) -> dict[str, dict[str, Any]]:
         return {name: facts.adapted for name, facts in self.facts.items()}
@@ -256,7 +266,8 @@ class Conductor:
             return self._done[trial.label]
         folder = self.directory.trial(trial)
         try:
-            result = read_trial(folder, trial, self.plan.judged, self.plan.split_of(trial), self._differs_from(trial))
+            other = partial(differing_key, recipe_of=partial(self._recipe_of, trial))
+            result = read_trial(folder, trial, self.plan.judged, self.plan.split_of(trial), other)
             if result.done:  # its folder does not change any more
                 self._done[trial.label] = result
             return result
@@ -266,15 +277,6 @@ class Conductor:
             place = self.directory.set_aside(folder)
             self.watch.say(f"{error} The trial is run again; what was there is kept in {place}.")
             return TrialResult(trial, "pending")
-
-    def _differs_from(self, trial: Trial) -> Callable[[Mapping[str, Any]], str | None]:
-        """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
-
-        def differs(stored: Mapping[str, Any]) -> str | None:
-            keys = diff(Recipe.parse(dict(stored)).to_dict(), self._recipe_of(trial))
-            return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
-
-        return differs
 
     def _recipe_of(self, trial: Trial) -> dict[str, Any]:
         return dict(self.resolve(trial.set))
@@ -330,7 +332,7 @@ class Conductor:
         return sum(values) / len(values) if values else None
 
     def _task(self, trial: Trial, planned: float) -> Task:
-        facts = self.facts[trial.variant]
+        facts = self._settings.facts(trial, self.facts)
         values = {
             **self._everywhere(),
             "study": str(self.directory.root.resolve()),
@@ -407,7 +409,7 @@ class Conductor:
         """The executor, opened when it is first needed, with as many processes as the variants' memory leaves room for."""
         if self._executor is None:
             self._executor = self._open()
-        self._executor.fit(max(facts.memory_bytes for facts in self.facts.values()))
+        self._executor.fit(max([*(facts.memory_bytes for facts in self.facts.values()), *self._settings.memory()]))
         return self._executor
 
     def _answers(

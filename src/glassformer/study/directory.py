@@ -250,5 +250,11 @@ NOT_SETTLED = ("changes", "about", "base", "budget_hours", "measured", "design",
 
 
 def _settled(plan: StudyPlan) -> dict[str, Any]:
-    """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does."""
-    return {key: value for key, value in plan.to_dict().items() if key not in NOT_SETTLED}
+    """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does.
+
+    The tuning seeds follow from the first seed; studies of earlier versions all have the same ones, and keep them.
+    """
+    settled = {key: value for key, value in plan.to_dict().items() if key not in NOT_SETTLED}
+    if settled["tune"]:
+        settled["tune"] = {key: value for key, value in settled["tune"].items() if key != "first_seed"}
+    return settled

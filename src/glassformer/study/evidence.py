@@ -87,6 +87,9 @@ class Evidence:
     same_margin: float
     """What "same" was judged by: less than ``margin`` where the same runs were judged with less before."""
     difference: Estimate
+    """Cut at the metric's range, as the other intervals are."""
+    half_width: float | None
+    """Of the difference before it was cut: what is combined with other sets."""
     on_this_set: Estimate
     same_interval: Estimate
     any_look: Estimate | None
@@ -259,14 +262,17 @@ def gather(
     means = tuple(float(mean) for mean in effects.seed_means)
     base_means, own_means = analysis.seed_means(base, n if analysis.by_pairs else None), analysis.seed_means(change, n)
     worst = max(float(effects.largest), BADLY_HURT)
+    difference, range_ = interval(effects, 0.95, metric), metric.difference_bounds
+    any_look = None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric)
     return Evidence(
         metric=metric,
         margin=analysis.margin,
         same_margin=same_margin,
-        difference=interval(effects, 0.95, metric),
-        on_this_set=effects.estimate(on_this_set=True),
-        same_interval=interval(effects, 1.0 - 2.0 * same_level, metric),
-        any_look=None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric),
+        difference=difference.within(range_),
+        half_width=difference.half_width,
+        on_this_set=effects.estimate(on_this_set=True).within(range_),
+        same_interval=interval(effects, 1.0 - 2.0 * same_level, metric).within(range_),
+        any_look=None if any_look is None else any_look.within(range_),
         base_value=float(base_means.mean()),
         value=float(own_means.mean()),
         p=float(analysis.p(effects)),

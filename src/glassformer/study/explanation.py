@@ -12,7 +12,7 @@ from glassformer.study.counts import failures_not_excluded
 from glassformer.study.evidence import Evidence
 from glassformer.study.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.sequential import Looks
-from glassformer.study.wording import EXPLORATORY, half_of, interval_text, listed, number, p_value
+from glassformer.study.wording import EXPLORATORY, interval_text, listed, number, p_value
 
 MUCH_FROM_DOCUMENTS = 0.25
 """The share of the variance from which on the documents are named in the sentence itself."""
@@ -84,7 +84,7 @@ class Explanation:
     def _measured(self) -> str:
         """``loss 2.28 -> 1.88, lower by 0.40``."""
         e = self.evidence
-        value, half = e.difference.value, half_of(e.difference)
+        value, half = e.difference.value, e.difference.half_width
         assert value is not None
         levels = f"{e.metric.name} {number(e.base_value, half)} -> {number(e.value, half)}"
         if value == 0.0:
@@ -141,7 +141,7 @@ class Explanation:
 
     def _fits(self) -> str:
         """``anything from 0.036 better to 0.022 worse``."""
-        estimate, half = self.evidence.difference, half_of(self.evidence.difference)
+        estimate, half = self.evidence.difference, self.evidence.difference.half_width
         if estimate.low is None or estimate.high is None:
             return "any difference"
         ends = [estimate.low, estimate.high]
@@ -154,7 +154,7 @@ class Explanation:
         needed, target = self.evidence.seeds_needed, f"a difference of {self.effect:g}"
         if needed.value is None:
             return f"To find {target}, {needed}."
-        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would find {target} four times in five."
+        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would find {target} with 80 % power."
 
     def _what_next(self) -> str:
         needed = self.evidence.seeds_next

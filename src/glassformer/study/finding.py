@@ -40,7 +40,8 @@ def find_plan(
         base = _base_of(source)
         resolve = _resolving(base, {})
         plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
-        return _with_metric(plan, resolve), resolve, [*notes, *_taken(source, plan, resolve)]
+        plan = _with_metric(plan.with_fresh_tuning(), resolve)
+        return plan, resolve, [*notes, *_taken(source, plan, resolve)]
     if vary or cross:
         raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
     if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
@@ -50,6 +51,8 @@ def find_plan(
     # A study that is begun anew plans all its changes; one that is gone on with has its own marks in its folder.
     changes = [change.model_copy(update={"exploratory": False}).to_dict() for change in read.changes]
     plan = StudyPlan.parse({**read.to_dict(), **given, "set": {**read.set, **set}, "changes": changes})
+    if plan.first_seed != read.first_seed or plan.tune is None or plan.tune.first_seed is None:
+        plan = plan.with_fresh_tuning()
     resolve = _resolving(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
     return _with_metric(plan, resolve), resolve, [*notes, *_taken(source, plan, resolve)]

@@ -46,14 +46,17 @@ class Keeper:
 
     def origin(self, variant: str, recipe: Mapping[str, Any]) -> Origin | None:
         """What makes the trials of a variant; None where that is not known well enough to keep or take one."""
-        facts, unknown = self.facts[variant], unrecorded_parts(Recipe.parse(dict(recipe)))
+        facts, parsed = self.facts[variant], Recipe.parse(dict(recipe))
+        unknown = unrecorded_parts(parsed)
         if unknown:
             self._say_once(
                 f"{', '.join(unknown)}: a class of this notebook or program, whose code no sum tells of, so trials of "
                 f"{variant} are neither kept nor taken from earlier studies. In a file given as a plugin it has one."
             )
             return None
-        return Origin.of(recipe, data=facts.data, plugins=loaded_plugins(), machine=facts.machine)
+        weights = parsed.model.checked_with()  # of a pretrained encoder: its folder may hold others than it did
+        machine = {**facts.machine, "pretrained": dict(weights)} if facts.machine and weights else facts.machine
+        return Origin.of(recipe, data=facts.data, plugins=loaded_plugins(), machine=machine)
 
     def seeds(self, variant: str, recipe: Mapping[str, Any]) -> list[int]:
         """The seeds of which a trial of this recipe is kept."""

@@ -36,7 +36,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.study import Study
-from glassformer.study.wording import number
+from glassformer.study.wording import LEAK_FOUND, STEP_FOUND, number
 
 COSTS = {"flops": "FLOPs of one run", "parameters": "parameters", "seconds": "seconds of one run"}
 """What may be set against quality; the first in which the variants differ is drawn."""
@@ -166,9 +166,9 @@ def _taint(study: Study) -> str | None:
     """Figures of runs that leak stand in the table when they were asked for; then the table says so."""
     shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
     leaking = [name for name, facts in shown.items() if not facts.step_differs]
-    sentences = [f"{name}: the step that trains it differs from the plain step." for name in shown if name not in leaking]
+    sentences = [f"{name}: {STEP_FOUND}." for name in shown if name not in leaking]
     if leaking:
-        what = "a check found a leak; these figures mean nothing and show what one would have believed."
+        what = f"{LEAK_FOUND}; these figures mean nothing and show what one would have believed."
         sentences.insert(0, f"{' and '.join(leaking)}: {what}")
     return " ".join(sentences) or None
 

@@ -20,7 +20,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.study.ledger import Earlier
 from glassformer.study.statistics import holm
 from glassformer.study.verdict import Verdict, Word
-from glassformer.study.wording import EXPLORATORY, half_of, interval_text, number, p_value
+from glassformer.study.wording import EXPLORATORY, interval_text, number, p_value
 
 LEAST_VARIANCE = 1e-6  # of the largest among the sets
 ROUNDING = 1e-30  # the variance that is left where no set differs at all
@@ -139,8 +139,9 @@ class _Before:
 
 def _combined(row: Mapping[str, Verdict]) -> Combined | None:
     """None where a set has no usable difference, or there are too few sets."""
-    differences = [one.difference for one in row.values() if one.verdict != "invalid"]
-    known = [(one.value, half_of(one)) for one in differences if one.value is not None and half_of(one) is not None]
+    usable = [one.evidence for one in row.values() if one.verdict != "invalid" and one.evidence is not None]
+    found = [(one.difference.value, one.half_width) for one in usable]
+    known = [(value, half) for value, half in found if value is not None and half is not None]
     if len(known) < len(row) or len(row) < 2:
         return None
     half = np.array([half for _, half in known], dtype=np.float64)
@@ -163,7 +164,7 @@ def _overall(
         sentence = f"{name} is invalid over all sets, because not every set can be used ({listed})."
         return Overall(name, "invalid", sentence, Estimate(None, reason="not every set can be used"), None, None, by_set)
     mean, half = float(found.mean), float(found.half_width(0.95))
-    difference = Estimate(mean, mean - half, mean + half, found.sets)
+    difference = Estimate(mean, mean - half, mean + half, found.sets).within(metric.difference_bounds)
     word: Word = "not decided"
     corrected = min(1.0, corrected / before.share)
     within = margin if before.margin is None else min(margin, before.margin)

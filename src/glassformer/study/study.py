@@ -31,12 +31,13 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.ledger import Attempt, Earlier, Ledger
 from glassformer.study.notes import notes_of, notes_of_trials, remarks_of, share_spent
-from glassformer.study.plan import BASE, FIRST_TUNING_SEED, StudyPlan
+from glassformer.study.plan import BASE, StudyPlan
 from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
 from glassformer.study.tuning import luck_of_choice
 from glassformer.study.values import KeptValues, read_values, write_values
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
+from glassformer.study.wording import LEAK_FOUND, STEP_FOUND
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -161,7 +162,7 @@ class Study:
             except RunError:
                 continue
             if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                grid[trial.point, trial.seed - FIRST_TUNING_SEED] = metric_of(found.units, self.metric)
+                grid[trial.point, self.plan.tuning_seeds.index(trial.seed)] = metric_of(found.units, self.metric)
         values = self.seed_values(variant)
         noise = float(values.var(ddof=1)) if len(values) > 1 else None
         return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
@@ -256,9 +257,9 @@ class Study:
         return rows
 
     def _reached(self, variant: str) -> Estimate:
-        return (
-            Estimate(None, reason="a check found a leak") if self.withheld(variant) else over_seeds(self.seed_values(variant))
-        )
+        if self.withheld(variant):
+            return Estimate(None, reason=STEP_FOUND if self.book.variants[variant].step_differs else LEAK_FOUND)
+        return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property
     def notes(self) -> list[str]:

@@ -21,6 +21,8 @@ PLAUSIBLE = 0.95
 """Of the landscapes that fit the tuning runs, the share whose luck is no larger than the one that is counted."""
 RATES = ("training.lr", "training.weight_decay", "training.clip", "training.label_smoothing")
 """What can be tuned without changing the model, its memory, or how long its run is; and so can an optimizer's own numbers."""
+TRAINED_WITH, COMPUTED_WITH = ("training", "evaluation", "checkpoint"), ("training.precision", "training.device")
+"""Sections that leave a network before training as it is, and what of them a check depends on all the same."""
 FEWEST_FOR_AN_EDGE = 3
 """Values of a key from which on a grid has a middle, so that a choice at its end says something."""
 
@@ -57,7 +59,8 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
             values = [metric_of(one.units, plan.judged) for one in own if one.units is not None]
             means[number] = sum(values) / len(values)
     if not means:
-        why = ", ".join(sorted({str(one.problem.value) for one in results if one.problem is not None}) or ["nothing measured"])
+        problems = sorted({str(one.problem.value) for one in results if one.problem is not None})
+        why = ", ".join(problems or ["nothing measured" if results else "a check failed"])
         raise RunError(
             f"Tuning: {name} has no setting of its grid without a problem ({why}); change the grid, or train longer."
         )
@@ -78,6 +81,11 @@ def costs_otherwise(settings: Mapping[str, Any]) -> bool:
     """Whether tuned settings may change what a run costs, or the model that is checked."""
     own = ("training.optimizer.", "training.schedule")
     return any(key not in RATES and (not key.startswith(own) or key.endswith(".kind")) for key in settings)
+
+
+def makes_another_model(settings: Mapping[str, Any]) -> bool:
+    """Whether tuned settings may change the network or how it computes, so that the variant's own check is not about it."""
+    return any(key.split(".")[0] not in TRAINED_WITH or key in COMPUTED_WITH for key in settings)
 
 
 def at_the_edge(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:

@@ -6,6 +6,7 @@ Prepares the tokens once, here, so that the processes that train find them in th
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
 from glassformer.study.counts import items_needed
 from glassformer.study.matching import match, size_of
-from glassformer.study.plan import BASE, VALIDATION_SPLIT, Resolve, StudyPlan, asked, compared
+from glassformer.study.plan import BASE, NOT_COMPARED, VALIDATION_SPLIT, Resolve, StudyPlan, asked, compared
 from glassformer.study.power import FEWEST_SEEDS
 from glassformer.study.sequential import Looks
 from glassformer.study.store import parent_sum
@@ -64,6 +65,12 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
                     facts[name], recipe=compared(own), asked=asked(own), matched=found.settings, notes=(found.sentence,)
                 )
     return facts
+
+
+def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str, Any]]) -> str | None:
+    """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
+    keys = diff(Recipe.parse(dict(stored)).to_dict(), dict(recipe_of()))
+    return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
 
 
 def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:

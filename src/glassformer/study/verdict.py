@@ -392,13 +392,15 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
         headline = wording.unstable(change.name, problems, analysis.labels, rates["change"], rates["baseline"])
     else:
         headline = wording.headline(change.name, "invalid", reason)
-    believed = f" {wording.believed(evidence)}" if evidence is not None and (only_leaks or only_differs) else ""
+    measured = ""
+    if evidence is not None and (only_leaks or only_differs):
+        measured = f" {wording.by_that_step(evidence) if only_differs else wording.believed(evidence)}"
     return Verdict(
         variant=change.name,
         verdict="invalid",
         reason=reason,
         headline=headline,
-        sentence=headline + believed,
+        sentence=headline + measured,
         evidence=evidence,
         exploratory=change.exploratory,
         failed_seeds=tuple(analysis.labels[position] for position in problems),

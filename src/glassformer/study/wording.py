@@ -14,8 +14,10 @@ from glassformer.study.counts import Rate
 from glassformer.study.evidence import Evidence, Problem
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
+LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
+"""Why the table has no figure of a variant."""
 _PROBLEMS = {
-    Problem.LEAK: "{it} sees what it has to predict (a check found a leak)",
+    Problem.LEAK: f"{{it}} sees what it has to predict ({LEAK_FOUND})",
     Problem.STEP_DIFFERS: STEP_DIFFERS,
     Problem.DIVERGED: "{it} diverged",
     Problem.COLLAPSED: "{it} collapsed (it had learned, and ended no better than the trivial baseline)",
@@ -70,7 +72,7 @@ def cheats(name: str, how: str, when: str) -> str:
 
 def step_differs(name: str, how: str) -> str:
     """``bilinear is invalid: the step that trains it differs from the plain step: path: the compiled step ...``"""
-    return f"{name} is invalid: the step that trains it differs from the plain step: {how}."
+    return f"{name} is invalid: {STEP_FOUND}: {how}."
 
 
 def leak_found(*, in_step: bool) -> str:
@@ -96,8 +98,9 @@ def believed(evidence: Evidence) -> str:
     return f"Without the check one would have believed: {direction(evidence)} ({interval_text(evidence.difference)})."
 
 
-def half_of(estimate: Estimate) -> float | None:
-    return None if estimate.low is None or estimate.high is None else 0.5 * (estimate.high - estimate.low)
+def by_that_step(evidence: Evidence) -> str:
+    """What a variant gave that was trained by a step that differs from the plain one."""
+    return f"Trained by that step: {direction(evidence)} ({interval_text(evidence.difference)})."
 
 
 def direction(evidence: Evidence) -> str:
@@ -107,14 +110,14 @@ def direction(evidence: Evidence) -> str:
     if value == 0.0:
         return f"{evidence.metric.name} exactly equal"
     way = "lower" if value < 0.0 else "higher"
-    return f"{evidence.metric.name} {way} by {number(abs(value), half_of(evidence.difference))} {evidence.metric.unit}"
+    return f"{evidence.metric.name} {way} by {number(abs(value), evidence.difference.half_width)} {evidence.metric.unit}"
 
 
 def interval_text(estimate: Estimate, percent: str = "95 %") -> str:
     """``95 % interval 0.015 to 0.049`` when it lies on one side of zero, ``0.012 lower to 0.008 higher`` when it does not."""
     if estimate.low is None or estimate.high is None:
         return f"no {percent} interval"
-    half = half_of(estimate)
+    half = estimate.half_width
     near, far = sorted((number(abs(estimate.low), half), number(abs(estimate.high), half)), key=float)
     if estimate.low < 0.0 < estimate.high:
         return f"{percent} interval {number(-estimate.low, half)} lower to {number(estimate.high, half)} higher"

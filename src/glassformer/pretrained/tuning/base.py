@@ -7,6 +7,7 @@ top is trained in every way and is counted apart.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +17,9 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
+
+FIRST_WORD, EXCHANGED, SCANNED = 3, 6, 4096
+"""Of the probe for encoders that read from left to right: an id, how many take its place, rows that are looked at first."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +116,33 @@ def takes_whole_mask(encoder: nn.Module) -> bool:
 
 @torch.no_grad()
 def sees_ahead(encoder: nn.Module) -> bool:
-    """Whether the first vector depends on the last token, found by trying: config.json does not always say it."""
+    """Whether the first vector depends on the last token, found by trying: config.json does not always say it.
+
+    Several tokens take the last place, only such as have different vectors: unused ones are often all zeros.
+    """
     training, place = encoder.training, next(encoder.parameters()).device
-    ids_BT = torch.tensor([[3, 4, 5, 6], [3, 4, 5, 3]], device=place)  # ids that any vocabulary has
+
+    def first_vector(last: int) -> Tensor:
+        ids_BT = torch.tensor([[3, 4, 5, last]], device=place)  # ids that any vocabulary has
+        return read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))[0, 0]
+
     encoder.eval()
     try:
-        first, other = read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))[:, 0]
+        one, *others = _unlike_tokens(encoder.get_input_embeddings().weight)  # type: ignore[operator]
+        expected = first_vector(one)
+        # a table of equal rows cannot tell: no token matters to such an encoder, whichever way it reads
+        return not others or any(not torch.equal(expected, first_vector(other)) for other in others)
     finally:
         encoder.train(training)
-    return not torch.equal(first, other)
+
+
+def _unlike_tokens(table_VD: Tensor) -> list[int]:
+    """An id, and a few others whose vectors are not equal to its own."""
+    for rows_VD in (table_VD[:SCANNED], table_VD):  # real words come early; a whole table can be a gigabyte
+        others = (rows_VD != rows_VD[FIRST_WORD]).any(dim=1).nonzero().flatten()
+        if len(others):
+            break
+    return [FIRST_WORD, *others[:: max(1, len(others) // EXCHANGED)][:EXCHANGED].tolist()]
 
 
 def takes_segments(encoder: nn.Module) -> bool:
@@ -150,6 +172,30 @@ def sizes_of(encoder: nn.Module, name: str) -> EncoderSizes:
     }
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
     return EncoderSizes(name, width, heads, layers, parameters, positions, linear)
+
+
+@torch.no_grad()
+def reused_parameters(encoder: nn.Module) -> int:
+    """Numbers that a token meets again beyond the first time, found by trying: ALBERT's layers are one, run many times."""
+    training, place = encoder.training, next(encoder.parameters()).device
+    ids_BT = torch.tensor([[3, 4, 5, 6, 3], [6, 5, 4, 3, 4]], device=place)  # ids that any vocabulary has
+    calls: Counter[nn.Module] = Counter()
+
+    def count(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        rows = inputs[0] if inputs else None
+        if isinstance(rows, Tensor) and rows.shape[:2] == ids_BT.shape:  # DeBERTa's maps also read a table of distances
+            calls[module] += 1
+
+    hooks = [module.register_forward_pre_hook(count) for module in encoder.modules()]
+    encoder.eval()
+    try:
+        read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))
+    finally:
+        encoder.train(training)
+        for hook in hooks:
+            hook.remove()
+    own = {module: sum(parameter.numel() for parameter in module.parameters(recurse=False)) for module in calls}
+    return sum((times - 1) * own[module] for module, times in calls.items())
 
 
 def _skipped_positions(encoder: nn.Module) -> int:
