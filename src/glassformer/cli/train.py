@@ -45,9 +45,10 @@ def command(
     timing: Annotated[bool, typer.Option("--timing", help="Print how long each phase took.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a model from a recipe, or from a text file.
+    """Train a model from a recipe, or from your own text.
 
-    For a text file, a small recipe is chosen and printed. With --resume, RECIPE may be a run's folder.
+    For your own file a small recipe is chosen: a language model, or for a table with labels (--set
+    data.label_column=NAME) a classifier. With --resume, RECIPE may be a run's folder.
     """
     changes = changes_of(set_)
     if dry_run:
