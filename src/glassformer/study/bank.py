@@ -49,15 +49,15 @@ def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str, bad: Sequen
     if wanted == "bank":
         why = "as you asked"
     elif wanted == "paired":
-        return plan, "Paired by seed, as you asked."
+        return plan, "Compared seed by seed (paired), as you asked."
     elif plan.tune is not None:
-        return plan, "Paired by seed: tuned variants are compared on the same fresh seeds."
+        return plan, "Compared seed by seed (paired): tuned variants are compared on the same fresh seeds."
     elif hyper:
-        return plan, f"Paired by seed: {hyper[0]} is no part of the model, and there a lucky seed is often lucky for both."
+        return plan, f"Compared seed by seed (paired): for {hyper[0]} a lucky seed is often lucky for both, so pairs gain precision."
     elif len(seeds) < FEWEST_KEPT:
-        return plan, f"Paired by seed: {len(seeds)} runs of this baseline are kept, and it takes {FEWEST_KEPT} to do without."
+        return plan, f"Compared seed by seed (paired): stored runs of this baseline could replace new ones from {FEWEST_KEPT} on; there are {len(seeds)}."
     elif spoilt:
-        return plan, f"Paired by seed: of the {len(seeds)} kept runs of this baseline {len(spoilt)} cannot be used."
+        return plan, f"Compared seed by seed (paired): {len(spoilt)} of the {len(seeds)} stored runs of this baseline cannot be used."
     else:
         why = "for changes of the model a lucky seed is not lucky for both, so pairs gain nothing"
     chosen = plan.model_copy(update={"design": "bank", "bank": seeds})
@@ -73,7 +73,7 @@ def foreseen(plan: StudyPlan, noise: float, runs: int) -> str:
     ratio = math.sqrt(2.0) if plan.design == "paired" else math.sqrt(1.0 + seeds / len(plan.bank))
     return (
         f"The losses of {runs} kept runs of this baseline differ by a standard deviation of {noise:.2g}: "
-        f"{seeds} seeds will find a difference of {size * ratio * noise:.2g} {plan.judged.unit} four times in five, "
+        f"{seeds} seeds will find a difference of {size * ratio * noise:.2g} {plan.judged.unit} with 80 % power, "
         "if pairs gain nothing and documents add little."
     ).replace("The losses of", f"The {plan.judged.name} values of" if plan.judged.name != "loss" else "The losses of")
 

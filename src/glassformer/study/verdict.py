@@ -159,7 +159,7 @@ def decide(
     for change in changes:
         judged = (everything if change.exploratory else planned)[change.name]
         decided = judged is not None and judged.word != "not decided"
-        if not decided and base.all_problems():
+        if not decided and base.all_problems() and Problem.LEAK not in change.all_problems().values():
             verdicts.append(_baseline_broke(analysis, base, change))
         elif not decided and change.all_problems():
             verdicts.append(_invalid(analysis, base, change))
@@ -392,7 +392,8 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
         headline = wording.unstable(change.name, problems, analysis.labels, rates["change"], rates["baseline"])
     else:
         headline = wording.headline(change.name, "invalid", reason)
-    believed = f" {wording.believed(evidence)}" if evidence is not None and (only_leaks or only_differs) else ""
+    told = evidence is not None and (only_leaks or only_differs) and not base.all_problems()
+    believed = f" {wording.believed(evidence)}" if told and evidence is not None else ""
     return Verdict(
         variant=change.name,
         verdict="invalid",
