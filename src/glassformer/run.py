@@ -27,7 +27,7 @@ from glassformer.foundation.errors import ConfigError, GlassformerError, RunErro
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
-from glassformer.generation.texts import Sample, generate_texts
+from glassformer.generation.texts import Sample, generate_texts, prompt_notes
 from glassformer.kept_generator import KeptGenerator
 from glassformer.lens.look import Look
 from glassformer.model.network import Network
@@ -406,10 +406,13 @@ class Run:
         network = self._generator.model(
             checkpoint, precision, self.checkpoint, self._fresh_model, config=config, vocabulary=vocabulary, watch=watch
         )
+        given = [prompts] if isinstance(prompts, str) else list(prompts)
+        for note in prompt_notes(self.tokenizer, given, config.context):
+            watch.say(note)
         return generate_texts(
             network,
             self.tokenizer,
-            [prompts] if isinstance(prompts, str) else list(prompts),
+            given,
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             top_k=top_k,

@@ -142,7 +142,7 @@ def command(
     also: Also = None,
     json: Json = False,
 ) -> None:
-    """Train a recipe and changes of it with the same seeds; give each change a verdict.
+    """Compare changes of a recipe; get a verdict for each. All are trained with the same seeds.
 
     The verdict is better, worse, same, not decided or invalid. Stop at any moment: the same command continues.
     """

@@ -19,7 +19,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Export a model for Hugging Face: as GPT-2, Llama or BERT, or a fine-tuned encoder as a peft adapter."""
+    """Export a run as a Hugging Face folder. As GPT-2, Llama or BERT, or a fine-tuned encoder as a peft adapter."""
     from glassformer.run import load
 
     watch = remarks()

@@ -58,7 +58,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Show what the model does with a text: attention maps, logit lens, loss by token, scores of every head."""
+    """Look inside: what the model does with a text. Attention maps, logit lens, loss by token, scores of every head."""
     from glassformer.run import load
 
     _refuse_contradictions(layer, head, compare, film, ablate, texts, out_)

@@ -18,7 +18,7 @@ def command(
     details: Annotated[bool, typer.Option("--details", help="Print full descriptions and results.")] = False,
     json: Json = False,
 ) -> None:
-    """List the built-in recipes and studies, and the variants that a recipe can choose from."""
+    """List the built-in recipes, studies and variants. With NAME, print that recipe."""
     from glassformer.recipe import list_recipes, list_variants, recipe_file
     from glassformer.study.library import list_studies
 

@@ -22,7 +22,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page: results with intervals, curves, cost, the command to repeat it."""
+    """Write one HTML page about a run or a study. Results with intervals, curves, cost, the command to repeat it."""
     from glassformer.study.directory import StudyDirectory
 
     if len(runs) > 1:

@@ -70,6 +70,19 @@ def generate_texts(
     ]
 
 
+def prompt_notes(tokenizer: Tokenizer, prompts: Sequence[str], context: int) -> list[str]:
+    """What a person should know about prompts that the model cannot read as they are: too long, or with unknown tokens."""
+    notes, different = [], list(dict.fromkeys(prompts))
+    for number, prompt in enumerate(different, start=1):
+        name, ids = "The prompt" if len(different) == 1 else f"Prompt {number}", prompt_ids(tokenizer, prompt)
+        if len(ids) > context:
+            notes.append(f"{name} has {len(ids)} tokens, and the model reads at most the last {context} of them (model.context).")
+        unknown = 0 if tokenizer.unknown_id is None else ids.count(tokenizer.unknown_id)
+        if unknown:
+            notes.append(f"{name}: {unknown} of {len(ids)} tokens are unknown to the tokenizer (not in its training text).")
+    return notes
+
+
 def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     """An empty prompt begins like a document: with the start mark, or else with a line break."""
     if prompt or tokenizer.start_id is not None:
