@@ -30,3 +30,5 @@ def command(
         print_json({"folder": str(exported.folder), "class": exported.class_name, "notes": list(exported.notes)})
     else:
         out().print(f"{exported.folder} ({exported.class_name})", markup=False)
+        if exported.class_name.isidentifier():  # an adapter of peft has no class of its own
+            watch.say(f"In Python: transformers.{exported.class_name}.from_pretrained({str(exported.folder)!r})")
