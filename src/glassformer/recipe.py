@@ -195,7 +195,7 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The plain values of a recipe, not yet checked. ``changes``, applied by others, decide what is chosen for a text of yours."""
+    """The plain values of a recipe, not yet checked. ``changes`` (applied later) decide what is chosen for a text."""
     if isinstance(source, Recipe):
         return source.to_dict()
     if isinstance(source, Mapping):

@@ -27,7 +27,7 @@ from glassformer.foundation.errors import ConfigError, GlassformerError, RunErro
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_device
-from glassformer.generation.texts import Sample, generate_texts, prompt_notes
+from glassformer.generation.texts import Sample, generate_texts
 from glassformer.kept_generator import KeptGenerator
 from glassformer.lens.look import Look
 from glassformer.model.network import Network
@@ -402,17 +402,12 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
-        config, vocabulary = self.recipe.model, self.tokenizer.size
-        network = self._generator.model(
-            checkpoint, precision, self.checkpoint, self._fresh_model, config=config, vocabulary=vocabulary, watch=watch
-        )
-        given = [prompts] if isinstance(prompts, str) else list(prompts)
-        for note in prompt_notes(self.tokenizer, given, config.context):
-            watch.say(note)
+        sizes: dict[str, Any] = {"config": self.recipe.model, "vocabulary": self.tokenizer.size}
+        network = self._generator.model(checkpoint, precision, self.checkpoint, self._fresh_model, **sizes, watch=watch)
         return generate_texts(
             network,
             self.tokenizer,
-            given,
+            [prompts] if isinstance(prompts, str) else list(prompts),
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             top_k=top_k,
@@ -423,6 +418,7 @@ class Run:
             stop_ids=self.directory.eos_token_ids,
             on_text=on_text,
             exact_pieces=exact_pieces,
+            say=watch.say,
         )
 
     def look(

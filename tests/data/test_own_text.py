@@ -37,7 +37,9 @@ class TestTables:
     def test_a_label_column_makes_a_classifier(self, tmp_path) -> None:
         recipe = load_recipe(self.write(tmp_path), COLUMNS)
         assert (recipe.objective.kind, recipe.model.causal, recipe.model.head.kind) == ("labels", False, "classifier")
-        assert recipe_for(self.write(tmp_path), COLUMNS)["about"].startswith("A classifier of reviews.csv (labels: stars): words")
+        assert recipe_for(self.write(tmp_path), COLUMNS)["about"].startswith(
+            "A classifier of reviews.csv (labels: stars): words"
+        )
 
     def test_usual_names_need_no_settings(self, tmp_path) -> None:
         file = self.write(tmp_path, '{"text": "good", "label": 1}\n', "reviews.jsonl")

@@ -25,7 +25,11 @@ def test_a_change_of_the_model_goes_against_a_large_bank():
 
 
 def test_everything_else_is_paired_and_says_why():
-    assert chosen(MODEL, 8) == ("paired", 0, "Compared seed by seed (paired): stored runs of this baseline could replace new ones from 16 on; there are 8.")
+    assert chosen(MODEL, 8) == (
+        "paired",
+        0,
+        "Compared seed by seed (paired): 8 runs of this baseline are stored, and 16 could replace new ones.",
+    )
     assert chosen(RATE, 32)[:2] == ("paired", 0)
     assert "for training.lr a lucky seed is often lucky for both" in chosen(RATE, 32)[2]
     tuned = {**MODEL, "tune": {"grid": {"training.lr": [0.1, 0.2]}}}
@@ -54,7 +58,10 @@ def test_runs_that_settings_were_chosen_by_are_no_bank():
 
 def test_a_bank_with_a_bad_run_is_not_used_and_nothing_is_left_out_of_it():
     plan, why = choose_design(StudyPlan.parse(MODEL), range(20), "auto", [3])
-    assert (plan.design, why) == ("paired", "Compared seed by seed (paired): 1 of the 20 stored runs of this baseline cannot be used.")
+    assert (plan.design, why) == (
+        "paired",
+        "Compared seed by seed (paired): 1 of the 20 stored runs of this baseline cannot be used.",
+    )
     with pytest.raises(ConfigError, match="with seeds 3 and 5 cannot be used, and may not be left out"):
         choose_design(StudyPlan.parse(MODEL), range(20), "bank", [3, 5])
     assert choose_design(StudyPlan.parse(MODEL), range(20), "auto", [FIRST_TUNING_SEED])[0].design == "bank"

@@ -50,7 +50,7 @@ class TestRealRuns:
         words = {verdict.variant: verdict.verdict for verdict in study.verdicts}
         assert words["model.merge=reweight"] == "invalid"  # leaks
         assert words["training.lr=1e-07"] == "invalid"  # learns nothing
-        assert "train longer or change training.lr) in 6 of 6 seeds" in study.verdict("training.lr=1e-07").reason
+        assert "train longer or at another training.lr) in 6 of 6 seeds" in study.verdict("training.lr=1e-07").reason
         assert words["model.mixer=none"] in ("better", "worse", "not decided", "same")
 
     def test_the_baseline_against_itself_is_the_same_to_the_last_bit(self, done):

@@ -95,8 +95,8 @@ class TestTheRows:
         # a tenth of the error is left: z = 2.807, .0009 / (.0001 / 13.31) * 1.34 + 3.94 = 165
         assert verdict.headline == (
             "alibi is not decided: 8 seeds cannot tell. Anything from 0.045 better to 0.005 worse fits, "
-            "and your margin is 0.01. To find a difference of 0.01 (your margin), a further study needs roughly 165 fresh seeds "
-            "(74-300; fewer with a larger --margin)."
+            "and your margin is 0.01. To find a difference of 0.01 (your margin), a further study needs roughly 165 fresh "
+            "seeds (74-300; fewer with a larger --margin)."
         )
 
     def test_6_an_interval_without_zero_says_that_the_correction_is_why(self):

@@ -75,7 +75,9 @@ class TestSeedsThatDecideAlone:
         verdict = one(trials)
         assert verdict.verdict == "not decided"
         assert verdict.decided_alone_by == {6: "better"}
-        bites = "Seed 6 lies far off the others, so this is about a typical run only. Without seed 6 the verdict would be: better."
+        bites = (
+            "Seed 6 lies far off the others, so this is about a typical run only. Without seed 6 the verdict would be: better."
+        )
         assert bites in verdict.sentence
 
     def test_a_clear_difference_rests_on_no_single_seed(self):

@@ -87,9 +87,9 @@ def command(
 
 
 EXPLAINED = (
-    "On this text: entropy (of the weights, in nats), distance (mean, in tokens), first (weight on the first token). On repeated "
-    "random tokens: weight on the previous token, on its duplicate, and after it (induction). docs/look.md explains each. The "
-    "attention maps: add --out page.html, or --layer L --head H."
+    "On this text: entropy (of the weights, in nats), distance (mean, in tokens), first (weight on the first token). "
+    "On repeated random tokens: weight on the previous token, on its duplicate, and after it (induction). "
+    "docs/look.md explains each. The attention maps: add --out page.html, or --layer L --head H."
 )
 
 

@@ -137,11 +137,10 @@ def _about_keys(error: Any) -> str | None:
 
 
 OFTEN_TYPED = {
-    "training": ("steps", "epochs", "batch_size", "accumulate", "lr", "optimizer", "schedule", "weight_decay", "clip")
-    + ("precision", "compile", "device"),
-    "model": ("width", "layers", "heads", "context", "dropout", "mixer", "positions", "norm", "feedforward", "folder", "tuning"),
-    "data": ("text_column", "label_column", "path", "validation", "test"),
-    "evaluation": ("every", "by"),
+    "training": ["steps", "epochs", "batch_size", "lr", "optimizer", "schedule", "weight_decay", "precision", "device"],
+    "model": ["width", "layers", "heads", "context", "dropout", "mixer", "positions", "norm", "folder", "tuning"],
+    "data": ["text_column", "label_column", "path", "validation", "test"],
+    "evaluation": ["every", "by"],
 }
 """Keys that people try as options, by the section of the recipe."""
 

@@ -43,7 +43,11 @@ def command(
     if details:
         _in_full(recipes, studies)
     else:
-        out().print("\nIn full, with what each gave: glassformer recipes --details", markup=False)
+        out().print(
+            "\nStart with docstrings-char: its data are built in. S1.3 and the like: the published exercise that is repeated "
+            "(docs/systems.md). One recipe: glassformer recipes NAME. All in full, with results: glassformer recipes --details",
+            markup=False,
+        )
 
 
 def _first(text: str) -> str:

@@ -21,8 +21,8 @@ ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz", ".csv", ".tsv"
 """What is taken for a text or a table. Anything else that is given as a recipe is read as one."""
 
 TUNING_RATES = {"full": 1e-4, "lora": 1e-3}
-"""Learning rates for a pretrained encoder, from docs/labels.md; where the encoder is frozen, a hundred times that of ``full``."""
 FROZEN_RATE = 1e-2
+"""Learning rates that suit a pretrained encoder, by ``model.tuning`` (docs/labels.md); the last where the encoder is frozen."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def is_text(source: object) -> bool:
 
 
 def recipe_for(file: str | Path, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The values of a recipe; ``about`` says what was chosen. ``changes`` (dotted, applied later) may name a table's columns."""
+    """The values of a recipe; ``about`` says what was chosen. ``changes`` (applied later) may name a table's columns."""
     place, asked = Path(file), override({}, changes or {})
     try:
         length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # text packs to about a quarter
@@ -96,8 +96,8 @@ def _label_column(place: Path, asked: Mapping[str, Any]) -> str | int | None:
     known = [] if numbered else column_names(place, kind)
     if known and text is None and DEFAULTS["text_column"] not in known:
         raise DataError(
-            f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the one to read with "
-            "--set data.text_column=NAME and, to train a classifier, the labels with --set data.label_column=NAME.",
+            f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the one to read "
+            "with --set data.text_column=NAME and, to train a classifier, the labels with --set data.label_column=NAME.",
             file=place,
         )
     if label is None and DEFAULTS["label_column"] in known:

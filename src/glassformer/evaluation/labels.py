@@ -116,8 +116,8 @@ def collapsed_since(records: Sequence[Mapping[str, Any]], steps_per_epoch: float
             break
         since = record["step"]
     return (
-        f"All predictions are one class (number {int(label)}) since epoch {since / steps_per_epoch:.3g}: collapsed. If it stays "
-        "so, try a smaller training.lr or a longer warm-up."
+        f"All predictions are one class (number {int(label)}) since epoch {since / steps_per_epoch:.3g}: collapsed. If it "
+        "stays so, try a smaller training.lr or a longer warm-up."
     )
 
 

@@ -178,7 +178,9 @@ class Explanation:
 
     def _more_tuning(self) -> str:
         share = f"{100 * self.evidence.tuning_share:.0f} % of the variance"
-        alone = f"{share} is the noise of tuning (which setting happened to be chosen), by itself too much to find {self.effect:g}"
+        alone = (
+            f"{share} is the noise of tuning (which setting happened to be chosen), by itself too much to find {self.effect:g}"
+        )
         return f"{alone}: no number of seeds is enough without more tuning seeds (--tune-seeds)."
 
     def _more_documents(self) -> str:
