@@ -48,7 +48,7 @@ def test_the_facts_for_people(tiny) -> None:
     assert facts["steps"] == "6"
     assert facts["tokens per step"] == "64"
     assert facts["tokens in all"].startswith("384 (")
-    assert facts["weights"].endswith(" bytes")
+    assert facts["weights"].endswith(" MB")
 
 
 def test_nothing_is_written(tiny, tmp_path, monkeypatch) -> None:

@@ -61,4 +61,4 @@ def test_openings_of_the_test_split_are_shown(trained, tmp_path) -> None:
 def test_where_the_seconds_went_is_on_the_page(page, trained) -> None:
     (timing,) = gf.load(trained).directory.timings()
     assert {"data", "checks", "first step", "steps", "evaluations", "saving"} <= set(timing["seconds"])
-    assert "where the seconds went" in page
+    assert "Time by phase" in page

@@ -138,7 +138,8 @@ def beginning_of(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: W
     if changed:
         raise ConfigError(
             f"{folder.root} cannot go on with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often it "
-            "evaluates and what it keeps may change; start a new run for anything else."
+            "evaluates and what it keeps may change; start a new run for anything else. To continue it as it was: "
+            f"glassformer train {folder.root} --resume."
         )
     other = changed_plugins(folder.read_environment().get("plugins", []))
     if other:

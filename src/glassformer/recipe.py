@@ -83,7 +83,7 @@ def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, wat
 
     What a recipe says about itself (``about``, ``result``) does not hold for a changed one: then it says what was changed.
     """
-    values = recipe_values(source)
+    values = recipe_values(source, changes)
     if is_text(source):
         watch.say(f"{values['about']} {_changed_by_set(changes or {})}The full recipe is kept in the run's recipe.yaml.")
     return Recipe.parse(_with_tokenizer_of_parent(changed(_described(source, values, changes or {}), changes or {})))
@@ -202,14 +202,14 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return override(result, changes)
 
 
-def recipe_values(source: Source) -> dict[str, Any]:
-    """The plain values of a recipe, not yet checked."""
+def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The plain values of a recipe, not yet checked. ``changes`` (applied later) decide what is chosen for a text."""
     if isinstance(source, Recipe):
         return source.to_dict()
     if isinstance(source, Mapping):
         return dict(source)
     if is_text(source):
-        return recipe_for(source)
+        return recipe_for(source, changes)
     file = recipe_file(source)
     try:
         with file.open("rb") as stream:  # no more than can be a recipe, however large the file
@@ -256,11 +256,16 @@ def recipe_file(source: str | Path) -> Path:
     name = str(source)
     if name in built_in:
         return built_in[name]
+    if file.is_dir():
+        raise ConfigError(
+            f"{source} is a folder, not a recipe. To train on the texts in it: glassformer train docstrings-char --set "
+            f"data.path={source}."
+        )
     if file.suffix.lower() in (".yaml", ".yml", *ENDINGS) or "/" in name:
         if file.stem in built_in:
             raise ConfigError(f"There is no file {source}. Did you mean the built-in recipe {file.stem!r}?")
-        raise ConfigError(f"There is no file {source}; `glassformer recipes` lists the built-in recipes.")
-    raise UnknownName("The list of built-in recipes", name, built_in)
+        raise ConfigError(f"There is no file {source}; check the path (`glassformer recipes` lists the built-in recipes).")
+    raise UnknownName(f"There is no file and no built-in recipe {name!r}.", name, built_in, whole=True)
 
 
 def built_in_recipes() -> dict[str, Path]:

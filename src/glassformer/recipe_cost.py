@@ -72,11 +72,11 @@ class Plan:
             ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
             ("vocabulary", f"{self.vocabulary:,}"),
             ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
-            ("weights", f"{self.cost.weight_bytes:,} bytes"),
-            ("gradients", f"{self.cost.gradient_bytes:,} bytes"),
-            ("optimizer", f"{self.optimizer_bytes:,} bytes"),
-            ("activations (of one micro-batch)", f"{self.cost.activation_bytes:,} bytes"),
-            ("memory in all", f"{self.total_bytes:,} bytes"),
+            ("weights", in_megabytes(self.cost.weight_bytes)),
+            ("gradients", in_megabytes(self.cost.gradient_bytes)),
+            ("optimizer state", in_megabytes(self.optimizer_bytes)),
+            ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
+            ("memory in all", in_megabytes(self.total_bytes)),
             *self._facts_of_time(),
             *self._facts_of_parent(),
         ]
@@ -113,6 +113,11 @@ class Plan:
             "at_least": self.at_least,
             "parent": None if self.parent is None else self.parent.to_dict(),
         }
+
+
+def in_megabytes(count: int) -> str:
+    """``11.2 MB``: three digits are enough for a person; the JSON has bytes."""
+    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
 def plan(

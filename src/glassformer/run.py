@@ -402,10 +402,8 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
-        config, vocabulary = self.recipe.model, self.tokenizer.size
-        network = self._generator.model(
-            checkpoint, precision, self.checkpoint, self._fresh_model, config=config, vocabulary=vocabulary, watch=watch
-        )
+        sizes: dict[str, Any] = {"config": self.recipe.model, "vocabulary": self.tokenizer.size}
+        network = self._generator.model(checkpoint, precision, self.checkpoint, self._fresh_model, **sizes, watch=watch)
         return generate_texts(
             network,
             self.tokenizer,
@@ -420,6 +418,7 @@ class Run:
             stop_ids=self.directory.eos_token_ids,
             on_text=on_text,
             exact_pieces=exact_pieces,
+            say=watch.say,
         )
 
     def look(

@@ -178,9 +178,9 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
     facts: dict[str, Cell] = {
         "FLOPs of one step (forward and backward)": cost.step_flops * run.recipe.training.accumulate,
         "bytes of weights": cost.weight_bytes,
-        "bytes of activations, one piece of the batch": cost.activation_bytes,
+        "bytes of activations, one micro-batch": cost.activation_bytes,
         "tokens per second": round(evaluations[-1]["tokens_per_second"]) if evaluations else None,
-        "seconds, over all starts": round(evaluations[-1]["seconds"], 1) if evaluations else None,
+        "seconds of training, over all starts": round(evaluations[-1]["seconds"], 1) if evaluations else None,
     }
     return [
         Heading("What it cost"),
@@ -189,7 +189,7 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
             caption="Parameters by part.",
             alt="Bars of the number of parameters of each kind of part.",
         ),
-        Table(["part", "copies", "parameters", "FLOPs forward, one piece of the batch"], rows),
+        Table(["part", "copies", "parameters", "FLOPs forward, one micro-batch"], rows),
         KeyValues(facts),
         *_seconds(run),
     ]
@@ -202,12 +202,12 @@ def _seconds(run: Run) -> list[Block]:
         return []
     names = list(dict.fromkeys(name for start in starts for name in start["seconds"]))
     numbers = [""] if len(starts) == 1 else [f" of start {number}" for number in range(1, len(starts) + 1)]
-    columns = [f"{kind}{number}" for number in numbers for kind in ("seconds", "seconds of the processor")]
+    columns = [f"{kind}{number}" for number in numbers for kind in ("seconds", "CPU seconds")]
     rows: list[list[Cell]] = [
         [name, *(round(start[kind].get(name, 0.0), 2) for start in starts for kind in ("seconds", "cpu"))] for name in names
     ]
     rows.append(["all", *(round(start["whole"][kind], 2) for start in starts for kind in ("seconds", "cpu"))])
-    return [Table(["where the seconds went", *columns], rows, caption="From the command to the last word of each process.")]
+    return [Table(["phase", *columns], rows, caption="Time by phase, from the start of the command to its end.")]
 
 
 def sample_blocks(run: Run) -> list[Block]:

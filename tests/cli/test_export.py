@@ -10,6 +10,7 @@ import glassformer as gf
 def test_a_run_becomes_a_folder(cli, trained: Path, tmp_path: Path) -> None:
     answer = cli("export", trained, tmp_path / "folder")
     assert (answer.code, answer.out) == (0, f"{tmp_path / 'folder'} (GPT2LMHeadModel)\n")
+    assert f"In Python: transformers.GPT2LMHeadModel.from_pretrained('{tmp_path / 'folder'}')" in answer.err
     assert (tmp_path / "folder" / "README.md").is_file()
     answer = cli("export", trained, tmp_path / "other", "--json", "--checkpoint", "4")
     assert answer.json == {"folder": str(tmp_path / "other"), "class": "GPT2LMHeadModel", "notes": []}

@@ -67,7 +67,7 @@ def test_mistakes(cli, trained, tmp_path) -> None:
         (["x", "--prompts", tmp_path / "none.txt"], 2, "both given"),
         (["--prompts", tmp_path / "none.txt"], 1, "has no prompts; write one per line"),
         (["--prompts", tmp_path / "bad.txt"], 1, "cannot be read as text"),
-        (["--prompts", tmp_path / "absent.txt"], 1, "cannot be read as text"),
+        (["--prompts", tmp_path / "absent.txt"], 1, "does not exist; check the path"),
         (["x", "--stop", ""], 2, "--stop '' cannot be used: an empty string would end every text at once; leave it out."),
         (["x", "--top-p", "2"], 2, "--top-p 2.0 cannot be used: it must be greater than 0 and at most 1; leave it out"),
         (["x", "--repetition-penalty", "0"], 2, "--repetition-penalty 0.0 cannot be used: it must be greater than 0"),
@@ -75,6 +75,14 @@ def test_mistakes(cli, trained, tmp_path) -> None:
     ):
         answer = cli("generate", trained, *words, *FEW)
         assert (answer.code, hint in answer.sentence) == (code, True), (words, answer.err)
+
+
+def test_a_prompt_that_is_too_long_or_unknown_is_named(cli, trained) -> None:
+    answer = cli("generate", trained, "the cat " * 40 + "\u4e2d", *FEW)
+    assert answer.code == 0
+    assert "The prompt has 321 tokens, and the model reads at most the last" in answer.err
+    assert "The prompt: 1 of 321 tokens are unknown to the tokenizer" in answer.err
+    assert "The prompt" not in cli("generate", trained, "the cat", *FEW, "--samples", 2).err
 
 
 def test_it_stops(cli, trained) -> None:

@@ -37,11 +37,11 @@ def test_every_variant_has_a_row_with_progress_and_cost() -> None:
     assert base.split() == ["base", "3", "of", "8", "25", "%", "50", "%", "1.2346", "4,321", "1.2e+04"]
     assert alibi.split()[:2] == ["alibi", "[bold]"]
     assert "2 of 8 (1 failed)" in alibi
-    assert whole == "5 of 16 trials, 3 min 20 s left, 0.50 hours of computing so far."
+    assert whole == "5 of 16 trials, 3 min 20 s left, 30 min 0 s of computing so far."
 
 
 def test_before_anything_is_known_no_time_is_promised() -> None:
-    assert in_one_line(StudyProgress((), 0, 16, 0.0, None, 0.0)) == "0 of 16 trials, 0.00 hours of computing so far."
+    assert in_one_line(StudyProgress((), 0, 16, 0.0, None, 0.0)) == "0 of 16 trials, 0 s of computing so far."
 
 
 def test_lines_come_when_a_trial_ends_or_after_a_while(capsys, monkeypatch) -> None:

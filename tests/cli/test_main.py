@@ -8,7 +8,11 @@ import sys
 import pytest
 
 from glassformer.cli import main
+from glassformer.data.config import DataConfig
 from glassformer.foundation.errors import CheckFailed, ConfigError, DataError, Diverged, Interrupted
+from glassformer.model.config import ModelConfig
+from glassformer.networks.pretrained import PretrainedConfig
+from glassformer.training.config import EvaluationConfig, TrainingConfig
 
 CONTRACT = ("demo", "recipes", "data", "train", "evaluate", "runs", "generate", "check", "report", "tokenizer", "byhand")
 
@@ -30,8 +34,24 @@ def test_every_verb_has_help(cli, verb: str) -> None:
 
 
 def test_a_setting_given_as_an_option_points_to_set(cli) -> None:
-    assert "--set training.steps=100" in cli("train", "docstrings-char", "--lr", "1").err
+    assert "It is a key of the recipe: --set training.lr=VALUE." in cli("train", "docstrings-char", "--lr", "1").err
+    assert "--set model.width=VALUE" in cli("train", "docstrings-char", "--width", "1").err
+    assert "--set training.lr=VALUE" in cli("train", "docstrings-char", "--learning-rate", "1").err
+    assert "--set training.steps=100" in cli("train", "docstrings-char", "--epsilon", "1").err
     assert "--set" not in cli("evaluate", "runs/none", "--lr", "1").err
+
+
+def test_every_option_people_try_is_a_key() -> None:
+    for section, keys in main.OFTEN_TYPED.items():
+        known = {"data": DataConfig, "model": None, "training": TrainingConfig, "evaluation": EvaluationConfig}[section]
+        fields = {*ModelConfig.model_fields, *PretrainedConfig.model_fields} if known is None else {*known.model_fields}
+        assert set(keys) <= fields, section
+
+
+def test_the_list_of_commands_is_not_cut(cli) -> None:
+    """One line of 80 columns for each, with no dots in place of the end."""
+    for words in ([], ["data"], ["tokenizer"], ["bench"]):
+        assert "...\n" not in cli(*words, "--help").out.partition("Commands:")[2], words
 
 
 def test_every_reading_verb_has_json(cli) -> None:

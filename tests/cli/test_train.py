@@ -70,7 +70,7 @@ def test_the_price_beforehand(cli, tiny_file, tmp_path, monkeypatch) -> None:
     before = sorted(tmp_path.iterdir())
     answer = cli("train", tiny_file, "--dry-run")
     assert answer.code == 0
-    for part in ("embedding", "mixer (dot)", "feedforward (gelu)", "head (tied)", "optimizer", "decays: embedding.weight"):
+    for part in ("embedding", "mixer (dot)", "feedforward (gelu)", "head (tied)", "optimizer state", "Weight decay acts on"):
         assert part in answer.out
     document = cli("train", tiny_file, "--dry-run", "--json").json
     assert document["parameters"] == sum(part["parameters"] for part in document["parts"])

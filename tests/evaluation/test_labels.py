@@ -68,7 +68,12 @@ def test_collapsed_since_which_epoch() -> None:
         return {"step": step, "validation_accuracy": 0.5, **extra}
 
     records = [record(10, 1.0), {"step": 11, "loss": 1.0}, record(20, None), record(30, 1.0), record(40, 1.0)]
-    assert collapsed_since(records, 10.0) == "All predictions are class 1 since epoch 3: collapsed."
+    assert collapsed_since(records, 10.0) == (
+        "All predictions are one class (number 1) since epoch 3: collapsed. If it stays so, try a smaller training.lr or a "
+        "longer warm-up."
+    )
+    assert "since epoch 5: " in str(collapsed_since([*records, record(50, 0.0)], 10.0))  # another class: counted anew
+    assert collapsed_since(records[:1], 11.0) is None  # in the first epoch most begin that way
     assert collapsed_since(records[:3], 10.0) is None
     assert collapsed_since([], 10.0) is None
     assert collapsed_to(np.array([1, 1]), np.array([1, 0])) == {"collapsed_to": 1.0}

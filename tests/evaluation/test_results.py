@@ -73,7 +73,7 @@ def test_positions_of_one_window_have_no_error(found: Evaluation) -> None:
 
 def test_the_table_names_every_figure_beside_the_baselines(found: Evaluation) -> None:
     header, *rows = found.rows()
-    assert header == ["figure", "model", "uniform"]
+    assert header == ["metric", "model", "uniform"]
     assert found.rows(full=True)[0] == [*header, "what it is"]
     assert [row[0] for row in rows] == list(LANGUAGE_METRICS)
     assert dict(row[:2] for row in rows)["bits_per_byte"] == "-"
@@ -87,7 +87,7 @@ def test_the_table_names_every_figure_beside_the_baselines(found: Evaluation) ->
     ]
     text = str(found)
     assert "bits_per_byte is not defined: 14.3% of the tokens are UNK" in text
-    assert "validation at step 1,200: 7 predicted tokens in 3 documents; intervals hold 95 %" in text
+    assert "validation at step 1,200: 7 predicted tokens in 3 documents; in brackets 95 % intervals" in text
     assert "not better than the uniform baseline" in text
     assert "14.3% of the predicted tokens are UNK, which is easier to guess" in text
 

@@ -53,7 +53,7 @@ def test_a_name_a_mapping_a_config(slot) -> None:
     ("value", "sentence"),
     [
         ("wod", "kitchen.spoon has no 'wod'. Did you mean 'wood'? Known: tin, wood."),
-        ({"kind": "silver"}, "kitchen.spoon has no 'silver'. Known: tin, wood."),
+        ({"kind": "silver"}, "kitchen.spoon has no 'silver'. Known: tin, wood. Your own is loaded with --plugin FILE.py."),
         ({"kind": "wood", "lenght": 3}, "There is no key 'kitchen.spoon.lenght'. Did you mean 'length'? Known here: length."),
         ({"kind": "wood", "length": 0}, "kitchen.spoon.length=0 is not accepted"),
         ({"length": 3}, "kitchen.spoon={'length': 3} must be a name or a mapping with 'kind'; known: tin, wood."),

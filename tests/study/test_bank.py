@@ -25,12 +25,16 @@ def test_a_change_of_the_model_goes_against_a_large_bank():
 
 
 def test_everything_else_is_paired_and_says_why():
-    assert chosen(MODEL, 8) == ("paired", 0, "Paired by seed: 8 runs of this baseline are kept, and it takes 16 to do without.")
+    assert chosen(MODEL, 8) == (
+        "paired",
+        0,
+        "Compared seed by seed (paired): 8 runs of this baseline are stored, and 16 could replace new ones.",
+    )
     assert chosen(RATE, 32)[:2] == ("paired", 0)
-    assert "training.lr is no part of the model" in chosen(RATE, 32)[2]
+    assert "for training.lr a lucky seed is often lucky for both" in chosen(RATE, 32)[2]
     tuned = {**MODEL, "tune": {"grid": {"training.lr": [0.1, 0.2]}}}
     assert "tuned variants" in chosen(tuned, 32)[2]
-    assert chosen(MODEL, 32, "paired") == ("paired", 0, "Paired by seed, as you asked.")
+    assert chosen(MODEL, 32, "paired") == ("paired", 0, "Compared seed by seed (paired), as you asked.")
 
 
 def test_a_bank_that_was_asked_for_needs_runs():
@@ -41,7 +45,7 @@ def test_a_bank_that_was_asked_for_needs_runs():
 
 def test_a_design_of_an_earlier_run_of_the_plan_does_not_stand():
     earlier = {**MODEL, "design": "bank", "bank": list(range(20))}
-    assert chosen(earlier, 20, "paired") == ("paired", 0, "Paired by seed, as you asked.")
+    assert chosen(earlier, 20, "paired") == ("paired", 0, "Compared seed by seed (paired), as you asked.")
     assert chosen(earlier, 8)[:2] == ("paired", 0)
     assert chosen(earlier, 32)[:2] == ("bank", 32)
 
@@ -54,7 +58,10 @@ def test_runs_that_settings_were_chosen_by_are_no_bank():
 
 def test_a_bank_with_a_bad_run_is_not_used_and_nothing_is_left_out_of_it():
     plan, why = choose_design(StudyPlan.parse(MODEL), range(20), "auto", [3])
-    assert (plan.design, why) == ("paired", "Paired by seed: of the 20 kept runs of this baseline 1 cannot be used.")
+    assert (plan.design, why) == (
+        "paired",
+        "Compared seed by seed (paired): 1 of the 20 stored runs of this baseline cannot be used.",
+    )
     with pytest.raises(ConfigError, match="with seeds 3 and 5 cannot be used, and may not be left out"):
         choose_design(StudyPlan.parse(MODEL), range(20), "bank", [3, 5])
     assert choose_design(StudyPlan.parse(MODEL), range(20), "auto", [FIRST_TUNING_SEED])[0].design == "bank"

@@ -29,7 +29,7 @@ def refusal(sources, error, vary=VARY, **more):
 
 
 def test_a_second_recipe_that_is_not_there(mine):
-    assert "has no 'nosuch'" in refusal(["mine.yaml", "nosuch"], UnknownName)
+    assert "no built-in recipe or plan 'nosuch'" in refusal(["mine.yaml", "nosuch"], UnknownName)
 
 
 def test_one_set_or_the_same_one_twice(mine):

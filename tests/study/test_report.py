@@ -86,7 +86,7 @@ def test_every_seed_is_a_dot(study):
         ("alibi", r"With a margin above 0\.(19|20)\d+ it would be the same\."),
         ("rotary", r"With a margin below 0\.00\d+ it would not be the same\."),
         ("t5", r"(About [\d]+ seeds \(\d+ to \d+\)|.*more documents are needed.*)\."),
-        ("none", r"A run that can be used for every seed: .*leak.*"),
+        ("none", r"A usable run for every seed. Now .*leak.*"),
     ],
 )
 def test_what_would_change_the_verdict(study, variant, words):
@@ -97,7 +97,7 @@ def test_a_seed_that_decides_alone_is_named(made_up, tmp_path):
     losses = [value - 0.05 for value in BASE]
     losses[3] = BASE[3] + 0.3
     study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": losses})
-    assert "ithout seed 3 it would be better" in what_would_change(study, "alibi")
+    assert "ithout seed 3 the verdict would be: better" in what_would_change(study, "alibi")
 
 
 def test_cost_and_curves_by_hand(study):

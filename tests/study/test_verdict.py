@@ -59,7 +59,7 @@ class TestTheRows:
         assert better.sentence == better.headline  # nothing bites
         assert "8 of 8 seeds better; sign-flip p = 0.0078 (8 seeds cannot give less than 0.0078)." in better.details
         assert better.details[-1] == (
-            "A typical run is meant: 0 of 8 runs failed, and 8 runs cannot exclude rare bad runs, up to 31 %."
+            "0 of 8 runs failed; with so few, a share of failing runs of up to 31 % cannot be excluded."
         )
         assert "in 8 of 8 seeds" in worse.headline
 
@@ -95,22 +95,32 @@ class TestTheRows:
         # a tenth of the error is left: z = 2.807, .0009 / (.0001 / 13.31) * 1.34 + 3.94 = 165
         assert verdict.headline == (
             "alibi is not decided: 8 seeds cannot tell. Anything from 0.045 better to 0.005 worse fits, "
-            "and your margin is 0.01. Roughly 165 seeds (74-300) would settle it in a further study: on fresh seeds."
+            "and your margin is 0.01. To find a difference of 0.01 (your margin), a further study needs roughly 165 fresh "
+            "seeds (74-300; fewer with a larger --margin)."
         )
+
+    def test_6_an_interval_without_zero_says_that_the_correction_is_why(self):
+        names = ("alibi", "none", "rotary")
+        verdict = decide(base(), [change(name, -0.03, 0.03) for name in names], FIXED)[0]
+        assert (verdict.verdict, verdict.difference.high < 0.0) == ("not decided", True)
+        assert (
+            "8 seeds cannot tell. It looks better (loss 2.998 -> 2.968, lower by 0.030, 95 % interval 0.005 to 0.055), but "
+            "p = 0.076, corrected for 3 changes, is above 0.05."
+        ) in verdict.headline
 
     def test_6_with_the_command_to_settle_it(self):
         rules = Rules((8,), LOSS, command="glassformer compare plan.yaml --seeds {seeds} --first-seed 8")
         sentence = one(change("alibi", -0.02, 0.03), rules).sentence
-        assert "would settle it in a further study: glassformer compare plan.yaml --seeds 165 --first-seed 8." in sentence
+        assert "fewer with a larger --margin): glassformer compare plan.yaml --seeds 165 --first-seed 8." in sentence
 
     def test_6_seeds_for_the_planned_effect_instead_of_the_margin(self):
         verdict = one(change("alibi", -0.02, 0.03), Rules((8,), LOSS, planned_effect=0.05))
-        assert "Roughly 11 seeds (7-16) would settle it" in verdict.sentence
+        assert "To find a difference of 0.05, a further study needs roughly 11 fresh seeds (7-16)." in verdict.sentence
 
     def test_6_when_documents_are_too_few_no_number_of_seeds_is_named(self):
         verdict = one(change("alibi", 0.02, 0.06, document_sd=1.2))
         assert "more text is needed, not more seeds" in verdict.sentence
-        assert "would settle" not in verdict.sentence
+        assert "further study" not in verdict.sentence
         assert "more documents are needed; no number of seeds is enough" in verdict.details[0]
 
     def test_the_baseline_against_itself_is_the_same(self):

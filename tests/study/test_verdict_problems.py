@@ -38,6 +38,13 @@ class TestInvalid:
         assert [verdict.verdict for verdict in verdicts] == ["invalid", "invalid"]
         assert "the baseline diverged in 1 of 8 seeds (seed 2); nothing can be compared with it" in verdicts[0].sentence
 
+    def test_a_leak_is_named_although_the_baseline_failed_too(self):
+        bad = Trials("base", base().values, {2: Problem.DIVERGED})
+        leaks, plain = change("a", -0.1, 0.03, problems=dict.fromkeys(range(8), Problem.LEAK)), change("b", 0.1, 0.03)
+        verdicts = decide(bad, [leaks, plain], FIXED)
+        assert verdicts[0].sentence == "a is invalid: it sees what it has to predict (a check found a leak) in 8 of 8 seeds."
+        assert "the baseline diverged" in verdicts[1].sentence
+
     def test_a_leak_that_was_trained_all_the_same_tells_what_one_would_have_believed(self):
         verdict = one(change("reweight", -0.8, 0.03, problems=dict.fromkeys(range(8), Problem.LEAK)))
         assert verdict.verdict == "invalid"

@@ -53,7 +53,7 @@ def bench_generate(
     nanogpt: NanoGPT = None,
     json: Json = False,
 ) -> None:
-    """Measure generation: with and without a KV cache, beside other programs with the same model size."""
+    """Measure generation with and without a KV cache. Beside other programs with the same model size."""
     from glassformer.benchmark.generate import benchmark_generation
     from glassformer.benchmark.generators import Job
     from glassformer.benchmark.peers import Sizes
@@ -94,7 +94,7 @@ def bench_train(
     beside_cpu: Annotated[bool, typer.Option("--beside-cpu", help="Measure the same steps on the CPU too.")] = False,
     json: Json = False,
 ) -> None:
-    """Measure training steps, beside other programs with the same model size and plain matrix products."""
+    """Measure training steps. Beside other programs with the same model size and plain matrix products."""
     from glassformer.benchmark.peers import Sizes
     from glassformer.benchmark.train import benchmark_training
     from glassformer.foundation.runtime import choose_runtime
@@ -143,7 +143,7 @@ def bench_start(
     nanogpt_steps: NanoGPTSteps = None,
     json: Json = False,
 ) -> None:
-    """Measure a whole `glassformer train` from command to end, as a multiple of `python -c "import torch"`."""
+    """Measure a whole `glassformer train`. From command to end, as a multiple of `python -c "import torch"`."""
     from glassformer.benchmark.start import Peer, Work, benchmark_start
 
     peer = None if nanogpt is None else Peer(nanogpt, nanogpt_config, nanogpt_steps, _texts_of)
@@ -165,7 +165,7 @@ def bench_study(
     nanogpt_steps: NanoGPTSteps = None,
     json: Json = False,
 ) -> None:
-    """Measure a small study from command to verdict, with an empty cache, beside the same runs one by one."""
+    """Measure a small study from command to verdict. With an empty cache, beside the same runs one by one."""
     from glassformer.benchmark.start import Peer, Work, benchmark_study
 
     work, peer = (

@@ -30,7 +30,7 @@ def bench_attention(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Measure time and memory of every mixer at several lengths, with the growth exponent and the theory."""
+    """Measure time and memory of every mixer. At several lengths, with the growth exponent and the theory."""
     from glassformer.benchmark import attention
     from glassformer.benchmark.table import heading, rows_of
     from glassformer.foundation.plugins import load_plugins

@@ -50,7 +50,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Solve attention by hand: find the query that reaches a goal with given keys, or prove that none does."""
+    """Solve small attention problems by hand. Find the query that reaches a goal with given keys, or prove that none does."""
     if out_ is not None and out_.suffix.lower() not in ENDINGS:
         raise UsageError(f"--out {out_}: the file must end in {', '.join(ENDINGS)}.")
     from glassformer.byhand.request import answer, catalogue, request_from_words

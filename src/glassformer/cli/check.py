@@ -53,7 +53,8 @@ def command(
     limit: Annotated[float, typer.Option("--limit", min=1, help="With --zoo: most CPU seconds per class.")] = 60.0,
     json: Json = False,
 ) -> None:
-    """Test whether any logit depends on a later token, another row, padding, the KV cache or earlier calls, and where."""
+    """Check that the model does not see what it must not see. Tests whether any logit depends on a later token,
+    another row, padding, the KV cache or earlier calls, and says where."""
     if conformance:
         if target is None:
             raise UsageError("--conformance needs the file of a plugin, for example check --conformance my_attention.py.")

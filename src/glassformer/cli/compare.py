@@ -12,6 +12,7 @@ from glassformer.cli.console import out, print_json, say, watching
 from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
+from glassformer.foundation.plugins import plugin_flags
 from glassformer.study.executors.machine import PER_GPU
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def command(
     also: Also = None,
     json: Json = False,
 ) -> None:
-    """Train a recipe and changes of it with the same seeds; give each change a verdict.
+    """Compare changes of a recipe; get a verdict for each. All are trained with the same seeds.
 
     The verdict is better, worse, same, not decided or invalid. Stop at any moment: the same command continues.
     """
@@ -222,7 +223,7 @@ def _foresee(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], 
 def _print_sets(sets: SetStudy, page: Path) -> None:
     out().print(str(sets), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"Again: glassformer report {shlex.quote(str(sets.folder))}")
+    say(f"To write the page again: glassformer report {shlex.quote(str(sets.folder))}")
 
 
 def _print(study: Study, page: Path, details: bool) -> None:
@@ -230,7 +231,9 @@ def _print(study: Study, page: Path, details: bool) -> None:
     if details:
         out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"Again: glassformer report {shlex.quote(str(study.folder))}")
+    words = shlex.quote(str(study.folder)) + plugin_flags()
+    evidence = "" if details else f" For the evidence behind each verdict: glassformer compare {words} --details."
+    say(f"To write the page again: glassformer report {words}.{evidence}")
 
 
 def _numbers(text: str) -> list[int]:

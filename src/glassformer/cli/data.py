@@ -12,7 +12,7 @@ from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError, did_you_mean
 from glassformer.foundation.plugins import load_plugins
 
-app = typer.Typer(no_args_is_help=True, help="Inspect data before training: named sets and your own files.")
+app = typer.Typer(no_args_is_help=True, help="Inspect named sets and your own files before training.")
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SET|PATH", help="A named set, a file, a folder, or - (standard input).")
@@ -54,7 +54,7 @@ def show_command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Print the first documents as training sees them; for a recipe, the first training batch."""
+    """Print the first documents as training sees them. For a recipe, the first training batch."""
     load_plugins(plugin or ())
     if _is_recipe(source):
         _show_batch(source, count, changes_of(set_), json)
@@ -125,7 +125,7 @@ def stats_command(
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Count documents, tokens and characters; find duplicates, overlap between splits and bad lines."""
+    """Count documents, tokens, characters and duplicates. Also overlap between splits, and bad lines."""
     from glassformer.data.describe import measure
     from glassformer.data.tokenizers.base import TOKENIZERS
 

@@ -24,7 +24,7 @@ def command(
     jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once; default one per core.")] = None,
     json: Json = False,
 ) -> None:
-    """Run a small study on built-in data: four changes, four verdicts, a report; about five minutes on two cores."""
+    """Run a small study on built-in data, with verdicts. Four changes and a report; about five minutes on two cores."""
     say(
         "Four changes of a small Transformer, each trained with 8 seeds on the docstrings of Python's standard library: one "
         "matters, one does not, one is too small to tell, one cheats. About five minutes on two cores. Ctrl-C stops; run again "

@@ -54,7 +54,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Measure a model on held-out data: figures with 95 % intervals, beside trivial baselines.
+    """Measure a model on held-out data, beside baselines. Every metric has a 95 % interval.
 
     Language models: loss, perplexities, bits per byte. Labels: accuracy, macro F1. Answers: exact match, calibration.
     """

@@ -19,7 +19,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Export a model for Hugging Face: as GPT-2, Llama or BERT, or a fine-tuned encoder as a peft adapter."""
+    """Export a run as a Hugging Face folder. As GPT-2, Llama or BERT, or a fine-tuned encoder as a peft adapter."""
     from glassformer.run import load
 
     watch = remarks()
@@ -30,3 +30,5 @@ def command(
         print_json({"folder": str(exported.folder), "class": exported.class_name, "notes": list(exported.notes)})
     else:
         out().print(f"{exported.folder} ({exported.class_name})", markup=False)
+        if exported.class_name.isidentifier():  # an adapter of peft has no class of its own
+            watch.say(f"In Python: transformers.{exported.class_name}.from_pretrained({str(exported.folder)!r})")

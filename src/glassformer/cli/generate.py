@@ -94,6 +94,8 @@ class _Stream:
 def _lines(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise DataError("does not exist; check the path.", file=file) from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as text ({error}).", file=file) from error
     if not lines:

@@ -19,7 +19,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Import a Hugging Face model (GPT-2, Llama, BERT) as a run, to evaluate, check, generate, look or fine-tune."""
+    """Import a Hugging Face model as a run. GPT-2, Llama or BERT, to evaluate, check, generate, look or fine-tune."""
     from glassformer.pretrained.importing import import_run
 
     watch = remarks()

@@ -73,9 +73,9 @@ class Lines:
 
 
 def in_one_line(progress: StudyProgress) -> str:
-    """``7 of 24 trials, 3 min 20 s left, 0.02 hours of computing so far.``"""
+    """``7 of 24 trials, 3 min 20 s left, 1 min 12 s of computing so far.``"""
     left = "" if progress.left is None else f", {duration(progress.left)} left"
-    return f"{progress.done} of {progress.total} trials{left}, {progress.busy:.2f} hours of computing so far."
+    return f"{progress.done} of {progress.total} trials{left}, {duration(3600 * progress.busy)} of computing so far."
 
 
 def drawn(progress: StudyProgress) -> Group:

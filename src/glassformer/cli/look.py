@@ -58,7 +58,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Show what the model does with a text: attention maps, logit lens, loss by token, scores of every head."""
+    """Look inside: what the model does with a text. Attention maps, logit lens, loss by token, scores of every head."""
     from glassformer.run import load
 
     _refuse_contradictions(layer, head, compare, film, ablate, texts, out_)
@@ -81,8 +81,16 @@ def command(
     else:
         for look in looks:
             _print_look(look, layer, head)
+        say(EXPLAINED)
     if effects is not None:
         _print_effects(shown.name, effects)
+
+
+EXPLAINED = (
+    "On this text: entropy (of the weights, in nats), distance (mean, in tokens), first (weight on the first token). "
+    "On repeated random tokens: weight on the previous token, on its duplicate, and after it (induction). "
+    "docs/look.md explains each. The attention maps: add --out page.html, or --layer L --head H."
+)
 
 
 def _refuse_contradictions(
@@ -186,7 +194,7 @@ def _print_look(look: Look, layer: int | None, head: int | None) -> None:
         say(fault)
     columns = list(table[0])
     rows = [[_shown(name, row[name]) for name in columns] for row in table]
-    print_table(f"{look.name}: {len(look.tokens)} tokens", columns, rows)
+    print_table(f"Checkpoint {look.name}, {len(look.tokens)} tokens: scores of each attention head", columns, rows)
     if layer is not None and head is not None:
         weights = look.attention[layer, head]
         for at, token in enumerate(look.queries):

@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(stop.exit_code)
     except UsageMistake as error:
         if hint := _about_keys(error):
-            error.message = f"{error.message}. {hint}"
+            error.message, error.possibilities = f"{error.message}. {hint}", None
         error.show()
         return error.exit_code
     except typer.Abort:
@@ -128,7 +128,21 @@ def _about_keys(error: Any) -> str | None:
     takes_set = any("--set" in option.opts for option in getattr(getattr(error, "ctx", None), "command", error).params or ())
     if not hasattr(error, "option_name") or not takes_set:
         return None
-    return "Settings of a recipe are changed with --set, for example --set training.steps=100 --set training.device=cpu."
+    name = str(error.option_name).lstrip("-").replace("-", "_")
+    name = {"learning_rate": "lr", "rate": "lr", "batch": "batch_size", "max_steps": "steps"}.get(name, name)
+    section = next((section for section, keys in OFTEN_TYPED.items() if name in keys), None)
+    if section is not None:
+        return f"It is a key of the recipe: --set {section}.{name}=VALUE."
+    return "Settings of a recipe are changed with --set, for example --set training.steps=100 (docs/recipes.md has every key)."
+
+
+OFTEN_TYPED = {
+    "training": ["steps", "epochs", "batch_size", "lr", "optimizer", "schedule", "weight_decay", "precision", "device"],
+    "model": ["width", "layers", "heads", "context", "dropout", "mixer", "positions", "norm", "folder", "tuning"],
+    "data": ["text_column", "label_column", "path", "validation", "test"],
+    "evaluation": ["every", "by"],
+}
+"""Keys that people try as options, by the section of the recipe."""
 
 
 def _whose(error: Exception) -> str:

@@ -23,7 +23,11 @@ AllowLeaks = Annotated[
     bool, typer.Option("--allow-leaks", help="Go on although a check failed; every figure is marked tainted.")
 ]
 RecipeArgument = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A recipe file, the name of a built-in recipe, or a text file.")
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A recipe file, the name of a built-in recipe, or your own text or table (.txt, .md, .csv, .tsv, .jsonl).",
+    ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `train` wrote, e.g. runs/mine.")]
 CheckpointOption = Annotated[

@@ -18,7 +18,7 @@ def command(
     details: Annotated[bool, typer.Option("--details", help="Print full descriptions and results.")] = False,
     json: Json = False,
 ) -> None:
-    """List the built-in recipes and studies, and the variants that a recipe can choose from."""
+    """List the built-in recipes, studies and variants. With NAME, print that recipe."""
     from glassformer.recipe import list_recipes, list_variants, recipe_file
     from glassformer.study.library import list_studies
 
@@ -43,7 +43,11 @@ def command(
     if details:
         _in_full(recipes, studies)
     else:
-        out().print("\nIn full, with what each gave: glassformer recipes --details", markup=False)
+        out().print(
+            "\nStart with docstrings-char: its data are built in. S1.3 and the like: the published exercise that is repeated "
+            "(docs/systems.md). One recipe: glassformer recipes NAME. All in full, with results: glassformer recipes --details",
+            markup=False,
+        )
 
 
 def _first(text: str) -> str:

@@ -28,7 +28,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page: results with intervals, curves, cost, the command to repeat it."""
+    """Write one HTML page about a run or a study. Results with intervals, curves, cost, the command to repeat it."""
     file, in_short = _written(runs, out_, plugin or ())
     print_json({"report": str(file), **in_short}) if json else out().print(str(file), markup=False)
 

@@ -30,7 +30,7 @@ def command(
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
     json: Json = False,
 ) -> None:
-    """List runs: status, step, loss, notes, and the settings in which they differ."""
+    """List runs: status, step, loss, and what differs. Also notes, and the trials that studies share."""
     if kept or empty_kept:
         _kept(empty_kept, json)
         return

@@ -24,7 +24,7 @@ def command(
     ] = "127.0.0.1",
     json: Json = False,
 ) -> None:
-    """Open a local web page: watch runs and studies, look inside, generate, ask, start new runs.
+    """Open a local web page for runs and studies. Watch them, look inside, generate, ask, start new runs.
 
     The address holds a token: whoever has it can start jobs on this machine. Ctrl-C stops the page; training goes on.
     """

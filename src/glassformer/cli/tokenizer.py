@@ -70,7 +70,7 @@ def encode_command(
     file: TextFile = None,
     json: Json = False,
 ) -> None:
-    """Print the token ids of a text and the text of each token; no START or STOP is added."""
+    """Print the token ids of a text, and each token. No START or STOP is added."""
     from glassformer.data.tokenizers.files import load_tokenizer
 
     if text is not None and file is not None:
@@ -116,7 +116,7 @@ def show_command(
     limit: Annotated[int, typer.Option("--limit", min=0, help="Number of merges and tokens to list; 0 for all.")] = 20,
     json: Json = False,
 ) -> None:
-    """The merges in order, bytes per token, the longest tokens; with --file also the rarest and those never produced.
+    """Show the merges in order and the longest tokens. With --file also the rarest and those never produced.
 
     With WORD: the steps by which it is merged. A word in the middle of a text begins with a space: " word".
     """

@@ -45,9 +45,10 @@ def command(
     timing: Annotated[bool, typer.Option("--timing", help="Print how long each phase took.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a model from a recipe, or from a text file.
+    """Train a model from a recipe, or from your own text.
 
-    For a text file, a small recipe is chosen and printed. With --resume, RECIPE may be a run's folder.
+    For your own file a small recipe is chosen: a language model, or for a table with labels (--set
+    data.label_column=NAME) a classifier. With --resume, RECIPE may be a run's folder.
     """
     changes = changes_of(set_)
     if dry_run:
@@ -101,9 +102,9 @@ def _way_to_talk(run: Any, words: str) -> str:
 def _print_timing(timing: dict[str, Any]) -> None:
     """On standard error: it is no part of the result."""
     for name, seconds in timing["seconds"].items():
-        say(f"{name:<12} {seconds:8.2f} s  {timing['cpu'][name]:8.2f} s of the processor")
+        say(f"{name:<12} {seconds:8.2f} s  {timing['cpu'][name]:8.2f} s of CPU time")
     whole = timing["whole"]
-    say(f"{'all':<12} {whole['seconds']:8.2f} s  {whole['cpu']:8.2f} s of the processor")
+    say(f"{'all':<12} {whole['seconds']:8.2f} s  {whole['cpu']:8.2f} s of CPU time")
 
 
 def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins: list[Path], json: bool) -> None:
@@ -122,7 +123,6 @@ def _print_plan(plan: Plan) -> None:
     rows.append(["all", "", f"{plan.cost.parameters:,}", f"{plan.cost.forward_flops:,}"])
     print_table("Cost by part", ["part", "copies", "parameters", "FLOPs forward, one step"], rows)
     facts = [[name, value] for name, value in plan.facts()]
-    print_table("", ["of one training step", ""], facts)
-    print_table("", ["weight decay", "parameters"], [[name, str(len(names))] for name, names in plan.decay.items()])
-    for name in plan.decay["decays"]:
-        out().print(f"  decays: {name}", markup=False)
+    print_table("The run", ["", ""], facts)
+    decays, others = len(plan.decay["decays"]), len(plan.decay["does not decay"])
+    out().print(f"Weight decay acts on {decays} of {decays + others} tensors; --json names them.", markup=False)

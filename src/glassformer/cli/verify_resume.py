@@ -20,7 +20,7 @@ def command(
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Test on your recipe that a killed and resumed run ends with exactly the weights of an uninterrupted one."""
+    """Test that a killed and resumed run ends in the same bits. Kills real runs of your recipe and compares the weights."""
     from glassformer.verify_resume import verify_resume
 
     with watching() as watch:

@@ -58,6 +58,20 @@ def cells(
         yield from _table(file, kind, named, limits, refuse or throw)
 
 
+def column_names(file: Path, kind: FormatKind, limits: Limits = LIMITS) -> list[str]:
+    """What the columns are called: the keys of the first object, or the first row; empty where there is none."""
+    if kind == "label-text":
+        return list(_LABEL_TEXT)
+    if kind == "jsonl":
+        first = next(((number, line) for number, line in lines(file, limits) if line.strip()), None)
+        return [] if first is None else list(_object(to_text(first[1], file, first[0]), file, first[0]))
+    for _, found in _RECORDS[kind](file, limits):
+        if isinstance(found, DataError):
+            raise found
+        return found
+    return []
+
+
 def _jsonl(file: Path, columns: Mapping[str, Column], limits: Limits, refuse: Refuse) -> Iterator[tuple[int, tuple[str, ...]]]:
     for key, column in columns.items():
         if isinstance(column, int):

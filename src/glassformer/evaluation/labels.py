@@ -104,17 +104,21 @@ def collapse_note(predicted_N: np.ndarray, names: Sequence[str], labels_N: np.nd
 
 
 def collapsed_since(records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
-    """``All predictions are class 1 since epoch 1: collapsed.`` from the records of a run; None where they are not."""
+    """A sentence when all predictions of the last evaluations are one class; None where they are not, and in the first epoch,
+    in which most classifiers begin that way."""
     evaluated = [record for record in records if ACCURACY.recorded in record]
-    since: int | None = None
+    label = evaluated[-1].get(VALIDATION + COLLAPSED_TO) if evaluated else None
+    if label is None or evaluated[-1]["step"] < steps_per_epoch:
+        return None
+    since = evaluated[-1]["step"]
     for record in reversed(evaluated):
-        if record.get(VALIDATION + COLLAPSED_TO) is None:
+        if record.get(VALIDATION + COLLAPSED_TO) != label:
             break
         since = record["step"]
-    if since is None:
-        return None
-    label = int(evaluated[-1][VALIDATION + COLLAPSED_TO])
-    return f"All predictions are class {label} since epoch {since / steps_per_epoch:.3g}: collapsed."
+    return (
+        f"All predictions are one class (number {int(label)}) since epoch {since / steps_per_epoch:.3g}: collapsed. If it "
+        "stays so, try a smaller training.lr or a longer warm-up."
+    )
 
 
 def collapsed_to(predicted_N: np.ndarray, labels_N: np.ndarray) -> dict[str, float]:

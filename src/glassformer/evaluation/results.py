@@ -159,7 +159,7 @@ class Evaluation:
 
     def header(self) -> list[str]:
         """The names of the columns of ``cells``."""
-        return ["figure", "model", *self.baselines, "what it is"]
+        return ["metric", "model", *self.baselines, "what it is"]
 
     def cells(self) -> list[list[Cell]]:
         """One row per figure: its name, the model's with its interval, each baseline's without, what it is."""
@@ -185,7 +185,7 @@ class Evaluation:
     def about(self) -> str:
         """What was measured, in one line."""
         at = "" if self.step is None else f" at step {self.step:,}"
-        intervals = "; intervals hold 95 %" if self._units() > 1 else ""
+        intervals = "; in brackets 95 % intervals" if self._units() > 1 else ""
         return f"{self.name}{at}: {self.scope}{intervals}"
 
     def __str__(self) -> str:

@@ -45,12 +45,17 @@ class ConfigError(GlassformerError):
 
 
 class UnknownName(ConfigError):
-    """A name that nothing answers to; offers the nearest one that exists."""
+    """A name that nothing answers to; offers the nearest one that exists.
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    ``what``: the list it is not in, or with ``whole`` the whole first sentence. ``else_try``: a remedy where no name is near.
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str], *, whole: bool = False, else_try: str = "") -> None:
         names = sorted(known)
         self.name, self.known = name, names
-        super().__init__(f"{what} has no {name!r}.{did_you_mean(name, names)} Known: {', '.join(names)}.")
+        near = did_you_mean(name, names)
+        remedy = f" {else_try}" if else_try and not near else ""
+        super().__init__(f"{what if whole else f'{what} has no {name!r}.'}{near} Known: {', '.join(names)}.{remedy}")
 
 
 class DataError(GlassformerError):

@@ -77,7 +77,7 @@ class Slot(Generic[V]):
     def get(self, name: str) -> type[V]:
         self._discover()
         if name not in self._variants:
-            raise UnknownName(self.path, name, self._variants)
+            raise UnknownName(self.path, name, self._variants, else_try="Your own is loaded with --plugin FILE.py.")
         return self._variants[name]
 
     def parse(self, value: Any) -> Any:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.files import FOLDER_FILE
-from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
@@ -211,7 +211,7 @@ class PretrainedNetwork(Network):
     def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
         """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"{folder} is not empty; give a new folder.")
+            raise RunError(f"{folder} is not empty; choose another folder for the export.")
         plain = merge or self.config.tuning.kind in ("full", "head")
         with whole_folder(folder) as draft:
             written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)

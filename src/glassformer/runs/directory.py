@@ -151,6 +151,10 @@ class RunDirectory:
     def require(self) -> None:
         """A sentence when this is not a run."""
         if not self.exists():
+            if self.root.is_file():
+                raise RunError(
+                    f"{self.root} is a file, and a run's folder is wanted. To train on it: glassformer train {self.root}."
+                )
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
             raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
 

@@ -27,6 +27,9 @@ def bank_seeds(kept: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(seed for seed in kept if seed < FIRST_TUNING_SEED))[:MOST_KEPT]
 
 
+PAIRED = "Compared seed by seed (paired)"
+
+
 def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str, bad: Sequence[int] = ()) -> tuple[StudyPlan, str]:
     """The plan with its design, and the sentence that says which and why; whatever design it had is chosen anew.
 
@@ -49,15 +52,15 @@ def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str, bad: Sequen
     if wanted == "bank":
         why = "as you asked"
     elif wanted == "paired":
-        return plan, "Paired by seed, as you asked."
+        return plan, f"{PAIRED}, as you asked."
     elif plan.tune is not None:
-        return plan, "Paired by seed: tuned variants are compared on the same fresh seeds."
+        return plan, f"{PAIRED}: tuned variants are compared on the same fresh seeds."
     elif hyper:
-        return plan, f"Paired by seed: {hyper[0]} is no part of the model, and there a lucky seed is often lucky for both."
+        return plan, f"{PAIRED}: for {hyper[0]} a lucky seed is often lucky for both, so pairs gain precision."
     elif len(seeds) < FEWEST_KEPT:
-        return plan, f"Paired by seed: {len(seeds)} runs of this baseline are kept, and it takes {FEWEST_KEPT} to do without."
+        return plan, f"{PAIRED}: {len(seeds)} runs of this baseline are stored, and {FEWEST_KEPT} could replace new ones."
     elif spoilt:
-        return plan, f"Paired by seed: of the {len(seeds)} kept runs of this baseline {len(spoilt)} cannot be used."
+        return plan, f"{PAIRED}: {len(spoilt)} of the {len(seeds)} stored runs of this baseline cannot be used."
     else:
         why = "for changes of the model a lucky seed is not lucky for both, so pairs gain nothing"
     chosen = plan.model_copy(update={"design": "bank", "bank": seeds})

@@ -17,6 +17,9 @@ from glassformer.study.wording import EXPLORATORY, interval_text, listed, number
 MUCH_FROM_DOCUMENTS = 0.25
 """The share of the variance from which on the documents are named in the sentence itself."""
 
+MANY = 50
+"""More seeds than anybody trains: then the sentence says how to need fewer."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -136,8 +139,12 @@ class Explanation:
         )
 
     def _what_fits(self) -> str:
-        fits = self._fits()
-        return f"{fits[0].upper()}{fits[1:]} fits, and your margin is {self.evidence.margin:g}."
+        e, fits = self.evidence, self._fits()
+        if e.difference.low is not None and e.difference.high is not None and e.difference.low * e.difference.high > 0.0:
+            looks = "better" if e.metric.better(e.difference.value or 0.0) else "worse"
+            bar = f"p {p_value(self._p)}{self._over_changes()}, is above {self.looks.alpha:g}"
+            return f"It looks {looks} ({self._measured()}, {interval_text(e.difference)}), but {bar}."
+        return f"{fits[0].upper()}{fits[1:]} fits, and your margin is {e.margin:g}."
 
     def _fits(self) -> str:
         """``anything from 0.036 better to 0.022 worse``."""
@@ -162,12 +169,18 @@ class Explanation:
             return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
         if needed.value is None:
             return self._more_tuning() if needed.reason == MORE_TUNING else self._more_documents()
-        fresh = "on fresh seeds" if self.command is None else self.command.replace("{seeds}", str(needed.value))
-        return f"Roughly {needed.value} seeds ({needed.low}-{needed.high}) would settle it in a further study: {fresh}."
+        target = f"a difference of {self.effect:g}" + (" (your margin)" if self.effect == self.evidence.margin else "")
+        spread = f"({needed.low}-{needed.high}{'; fewer with a larger --margin' if needed.value > MANY else ''})"
+        if self.command is None:
+            return f"To find {target}, a further study needs roughly {needed.value} fresh seeds {spread}."
+        command = self.command.replace("{seeds}", str(needed.value))
+        return f"To find {target}, a further study needs roughly {needed.value} seeds {spread}: {command}."
 
     def _more_tuning(self) -> str:
         share = f"{100 * self.evidence.tuning_share:.0f} % of the variance"
-        alone = f"{share} is the luck of tuning, by itself too much to find {self.effect:g}"
+        alone = (
+            f"{share} is the noise of tuning (which setting happened to be chosen), by itself too much to find {self.effect:g}"
+        )
         return f"{alone}: no number of seeds is enough without more tuning seeds (--tune-seeds)."
 
     def _more_documents(self) -> str:
@@ -244,11 +257,11 @@ class Explanation:
         share = f"{self._units} make {100 * e.document_share:.0f} % of the variance"
         sentences.append(f"On this set alone: {interval_text(e.on_this_set)}; {share}.")
         if e.noise_floor is not None:
-            pairs = "" if e.correlation is None else f"; the seeds' losses of both go together by {e.correlation:.2f}"
+            pairs = "" if e.correlation is None else f"; correlation of baseline and change over seeds: {e.correlation:.2f}"
             sentences.append(f"The baseline's own seeds differ by a standard deviation of {number(e.noise_floor)}{pairs}.")
         sentences.append(
-            f"A typical run is meant: 0 of {n} runs failed, and {n} runs cannot exclude rare bad runs, "
-            f"up to {100 * failures_not_excluded(0, n):.0f} %."
+            f"0 of {n} runs failed; with so few, a share of failing runs of up to {100 * failures_not_excluded(0, n):.0f} % "
+            "cannot be excluded."
         )
         return sentences
 
@@ -259,5 +272,5 @@ class Explanation:
         for word in dict.fromkeys(self.alone.values()):
             seeds = [seed for seed, other in self.alone.items() if other == word]
             one = listed(seeds, "seed") if len(seeds) == 1 else f"any one of the {listed(seeds, 'seed')}"
-            parts.append(f"Without {one} it would be {word}.")
+            parts.append(f"Without {one} the verdict would be: {word}.")
         return " ".join(parts)

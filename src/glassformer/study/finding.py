@@ -37,7 +37,7 @@ def find_plan(
                 f"{_called(source)} is a recipe, and nothing is varied; give --vary, for example "
                 "model.positions=sinusoidal,alibi."
             )
-        base = _base_of(source)
+        base = _base_of(source, set)
         resolve = _resolving(base, {})
         plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
         plan = _with_metric(plan.with_fresh_tuning(), resolve)
@@ -81,10 +81,14 @@ def _built_in(name: str) -> str | None:
 
 def _refuse_unknown(source: Source) -> None:
     """A name that is neither a recipe nor a plan: the nearest of both."""
-    if isinstance(source, str) and not Path(source).exists() and "/" not in source and not source.endswith((".yaml", ".yml")):
-        known = {**built_in_recipes(), **built_in_studies()}
-        if source not in known:
-            raise UnknownName("The list of built-in recipes and plans", source, known)
+    if not isinstance(source, str) or Path(source).exists():
+        return
+    known = {**built_in_recipes(), **built_in_studies()}
+    if source in known or Path(source).suffix:  # a file that is missing is named where it would be read
+        return
+    if "/" in source:
+        raise ConfigError(f"There is no study and no file {source}; check the path.")
+    raise UnknownName(f"There is no file and no built-in recipe or plan {source!r}.", source, known, whole=True)
 
 
 def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:
@@ -143,14 +147,14 @@ def _beside(base: Any, plan_file: Path) -> Any:
     return recipe_values(beside) if beside.is_file() else _base_of(base)
 
 
-def _base_of(source: Source) -> str | dict[str, Any]:
+def _base_of(source: Source, set: Mapping[str, Any] | None = None) -> str | dict[str, Any]:
     """A built-in recipe by its name; anything else by its values, so that the study does not depend on where a file lies."""
     built_in = built_in_recipes()
     if isinstance(source, str) and source in built_in and not Path(source).is_file():
         return source
     if isinstance(source, str | Path) and Path(source) in built_in.values():
         return Path(source).stem
-    values = recipe_values(source)
+    values = recipe_values(source, set)
     return {key: value for key, value in values.items() if key != "result"}
 
 

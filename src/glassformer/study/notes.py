@@ -167,7 +167,7 @@ def _chosen_on_what_decides(study: Study) -> list[str]:
 
 
 def _below_bigram(study: Study) -> list[str]:
-    notes, metric = [], study.metric.name
+    below, metric = [], study.metric.name
     for name in study.plan.variants:
         pairs = []
         for one in study.finished(name):
@@ -176,8 +176,10 @@ def _below_bigram(study: Study) -> list[str]:
             if bigram is not None and own is not None and bigram.value is not None and own.value is not None:
                 pairs.append((own.value, bigram.value))
         if pairs and not study.metric.better(float(np.mean([own - bigram for own, bigram in pairs]))):
-            notes.append(f"{name} is not better than a table of pairs of tokens (bigram): it has learned little.")
-    return notes
+            below.append(name)
+    if not below:
+        return []
+    return [f"Not better than the bigram baseline: {', '.join(below)}. Such short training says little; raise training.steps."]
 
 
 def _unlike(study: Study) -> list[str]:

@@ -105,11 +105,11 @@ def what_would_change(study: Study, variant: str) -> str:
     verdict = study.verdict(variant)
     evidence = verdict.evidence
     if verdict.verdict == "invalid":
-        return "A run that can be used for every seed: " + verdict.reason + "."
+        return f"A usable run for every seed. Now {verdict.reason}."
     if evidence is None:
         return "The seeds that have not run yet."
     alone = verdict.decided_alone_by or {}
-    parts = [f"without seed {seed} it would be {word}" for seed, word in list(alone.items())[:3]]
+    parts = [f"without seed {seed} the verdict would be: {word}" for seed, word in list(alone.items())[:3]]
     low, high = evidence.same_interval.low, evidence.same_interval.high
     if verdict.verdict == "not decided":
         parts.append(str(evidence.seeds_needed))

@@ -159,7 +159,7 @@ def decide(
     for change in changes:
         judged = (everything if change.exploratory else planned)[change.name]
         decided = judged is not None and judged.word != "not decided"
-        if not decided and base.all_problems():
+        if not decided and base.all_problems() and Problem.LEAK not in change.all_problems().values():
             verdicts.append(_baseline_broke(analysis, base, change))
         elif not decided and change.all_problems():
             verdicts.append(_invalid(analysis, base, change))
@@ -393,7 +393,7 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     else:
         headline = wording.headline(change.name, "invalid", reason)
     measured = ""
-    if evidence is not None and (only_leaks or only_differs):
+    if evidence is not None and (only_leaks or only_differs) and not base.all_problems():
         measured = f" {wording.by_that_step(evidence) if only_differs else wording.believed(evidence)}"
     return Verdict(
         variant=change.name,

@@ -22,7 +22,7 @@ _PROBLEMS = {
     Problem.DIVERGED: "{it} diverged",
     Problem.COLLAPSED: "{it} collapsed (it had learned, and ended no better than the trivial baseline)",
     Problem.ONE_CLASS: "{it} collapsed to one class for every text",
-    Problem.NOT_ABOVE_TRIVIAL: "{it} is not above the trivial baseline",
+    Problem.NOT_ABOVE_TRIVIAL: "{it} learned nothing (not better than a trivial guess; train longer or at another training.lr)",
     Problem.MISSING: "{it} has no result",
 }
 EXPLORATORY = "Exploratory, added after the plan:"
