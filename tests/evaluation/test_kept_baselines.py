@@ -57,7 +57,7 @@ def test_without_a_sum_of_the_data_they_are_fitted_every_time(cache: Path) -> No
 def test_other_data_code_plugins_or_numpy_take_no_old_ones(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed_baselines("data", Fit(7))
     assert unpacked(packed_baselines("other data", Fit(11)))["uniform"]["vocabulary"] == 11
-    for name, value in (("code_sha256", lambda: "0"), ("plugin_sums", lambda _: ["0"]), ("cpu_name", lambda: "other")):
+    for name, value in (("code_sha256", lambda: "0"), ("plugin_checksums", lambda _: ["0"]), ("cpu_name", lambda: "other")):
         with monkeypatch.context() as patch:
             patch.setattr(kept_baselines, name, value)
             fit = Fit(13)

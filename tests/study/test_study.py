@@ -135,7 +135,7 @@ def test_notes_say_what_is_unlike(made_up, tmp_path):
 def test_who_is_not_above_a_bigram_is_told(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [value + 0.5 for value in BASE], "alibi": BETTER})
     assert [note for note in study.notes if "bigram" in note] == [
-        "base is not better than a table of pairs of tokens (bigram): it has learned little."
+        "base is not better than a bigram model: it has learned little."
     ]
 
 

@@ -35,7 +35,7 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import loaded_plugins, plugin_sums
+from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 
 Report = Callable[[str, int, int | None], None]
 """Called a few times a second with what is being done, the characters done, and about how many there are (or None)."""
@@ -349,7 +349,7 @@ def tokenizer_key(tokenizer: Tokenizer) -> str:
 
 def plugins_of(part: object) -> list[str]:
     """The sha256 of the plugins, for a part that is not ours: its code may change where its settings do not."""
-    return [] if is_ours(part) else plugin_sums(loaded_plugins())
+    return [] if is_ours(part) else plugin_checksums(loaded_plugins())
 
 
 def is_ours(part: object) -> bool:

@@ -20,7 +20,7 @@ from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import sha256_of_bytes
-from glassformer.foundation.plugins import loaded_plugins, plugin_sums
+from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.runtime import cpu_name
 from glassformer.runs.baselines import packed
 
@@ -62,4 +62,4 @@ def _kept(folder: Path) -> bytes | None:
 
 def _key(fitted_on: str) -> str:
     machine = [platform.python_version(), np.__version__, platform.platform(), cpu_name()]
-    return fingerprint([SCHEMA, fitted_on, code_sha256(), plugin_sums(loaded_plugins()), machine])[:40]
+    return fingerprint([SCHEMA, fitted_on, code_sha256(), plugin_checksums(loaded_plugins()), machine])[:40]
