@@ -16,6 +16,7 @@ from glassformer.study.plan import (
     folder_names,
     parse_vary,
     plan_from_flags,
+    recipe_fingerprint,
     without_repeats,
 )
 

@@ -292,9 +292,7 @@ class StudyPlan(Config):
         if looks[-1] < FEWEST_SEEDS:
             return f"With {looks[-1]} seeds nothing will be decided (that takes {FEWEST_SEEDS}); the noise will be measured."
         if not count:
-            return (
-                "Nothing is compared: the best settings of the search are trained on new seeds, for a result with an interval."
-            )
+            return "Nothing is compared: the best setting found is trained on new seeds, for a result with an interval."
         size = detectable(looks[-1], count, self.alpha)
         # looking early costs some power: 75 to 78 % instead of 80, in simulated studies of 1, 3 and 5 changes
         often, seeds = ("four times in five", "") if len(looks) == 1 else ("three times in four", "up to ")
