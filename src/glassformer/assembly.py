@@ -18,7 +18,7 @@ from glassformer.data.parts import PreparedData, part_kind, prepare_parts
 from glassformer.data.prepare import Report
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.kept_baselines import packed_baselines
+from glassformer.evaluation.cached_baselines import packed_baselines
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import release_pages
@@ -192,7 +192,7 @@ def fitted_baselines(objective: ObjectiveConfig, data: PreparedData) -> bytes:
     return packed_baselines(objective.fitted_on(data), lambda: objective.fit_baselines(data))
 
 
-def kept_baselines(
+def saved_baselines(
     directory: RunDirectory, objective: ObjectiveConfig, data: Callable[[], PreparedData]
 ) -> dict[str, Baseline]:
     """The fitted baselines that a run keeps; fitted on the training data, and kept, where it has none."""

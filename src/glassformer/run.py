@@ -17,11 +17,11 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
-from glassformer.evaluation.kept_evaluation import keep_evaluation, kept_evaluation
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import changed_plugins, load_plugins
@@ -218,12 +218,12 @@ class Run:
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """The last checkpoint's figures on ``split``, measured once and kept in the run with the sums by unit."""
-        kept = kept_evaluation(self.directory, split, max(self.directory.steps(), default=0))
-        kept = kept or kept_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
+        kept = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
+        kept = kept or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
         if kept is not None:
             return kept
         result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-        return keep_evaluation(self.directory, split, result)
+        return save_evaluation(self.directory, split, result)
 
     def against(
         self,
@@ -330,7 +330,7 @@ class Run:
         """The fitted baselines that the run keeps; fitted on the training data where it has none."""
         if self.recipe.data.absent:  # an imported model: nobody knows what it was trained on
             return {}
-        return assembly.kept_baselines(self.directory, self.recipe.objective, lambda: self.data)
+        return assembly.saved_baselines(self.directory, self.recipe.objective, lambda: self.data)
 
     def ask(
         self,

@@ -192,5 +192,5 @@ def test_texts_of_two_files_with_one_name_are_not_paired(cli, judges, tmp_path) 
     stranger = train(recipe, out=tmp_path / "stranger").folder
     answer = cli("evaluate", one, "--against", stranger)
     assert answer.code == 1
-    assert "were not asked the same items, so they cannot be paired; give one file for both with --data" in answer.sentence
+    assert "were evaluated on different items, so they cannot be paired; give one file for both with --data" in answer.sentence
     assert counted(cli("evaluate", one, "--against", stranger, "--data", file, "--json").json) == 60

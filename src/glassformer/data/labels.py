@@ -230,7 +230,7 @@ class Labels:
             again = 0 if split.seen is None else int(split.seen.sum())
             if again:
                 found.append(
-                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) stand word for word in the training "
+                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) occur word for word in the training "
                     "texts: what is right there may be memory; the figures of unseen texts say what holds for new ones."
                 )
         if self._skipped.count:

@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.data.questions import Questions
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.answers import Said
+from glassformer.evaluation.answers import GivenAnswers
 from glassformer.foundation.errors import UsageError
 from glassformer.generation.beams import BeamRule, Continuation, search, search_one
 from glassformer.objectives.spans import ANSWER, END
@@ -108,7 +108,7 @@ def _answer(question: str, found: Sequence[Continuation], tokenizer: Tokenizer, 
     return Answer(question, text, confidence, abstain_below is not None and confidence < abstain_below, others)
 
 
-def said(network: Any, tokenizer: Tokenizer, questions: Questions) -> Said:
+def said(network: Any, tokenizer: Tokenizer, questions: Questions) -> GivenAnswers:
     """Answers and confidences as evaluation wants them."""
     answers = answer_questions(network, tokenizer, questions)
-    return Said([one.answer for one in answers], np.array([one.confidence for one in answers]))
+    return GivenAnswers([one.answer for one in answers], np.array([one.confidence for one in answers]))

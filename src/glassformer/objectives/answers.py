@@ -15,7 +15,7 @@ from glassformer.data.questions import Questions
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.answer_baselines import ANSWER_BASELINES, OpenBookAnswer
-from glassformer.evaluation.answers import ANSWER_METRICS, Said, answer_outcomes
+from glassformer.evaluation.answers import ANSWER_METRICS, GivenAnswers, answer_outcomes
 from glassformer.evaluation.guessing import LONGEST_TEXT
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
@@ -141,7 +141,7 @@ class AnswersConfig(ObjectiveConfig):
         answers = answer_questions(network, tools.tokenizer, items, beams=beams, abstain_below=abstain_below)
         if abstain_by is None:
             return answers
-        told = Said([one.answer for one in answers], np.array([one.confidence for one in answers]))
+        told = GivenAnswers([one.answer for one in answers], np.array([one.confidence for one in answers]))
         asked = replace(items, wordings=abstain_by.wordings)
         found = retrieval_scores(network, tools.tokenizer, asked, told, abstain_by.families, wanted=abstain_by.names)
         scores = abstain_by.score(found)

@@ -17,7 +17,7 @@ import torch
 from glassformer.data.questions import Questions, answer_ids
 from glassformer.data.subjects import SLOT, subject
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.answers import Said
+from glassformer.evaluation.answers import GivenAnswers
 from glassformer.evaluation.language import evaluating
 from glassformer.model.losses import IGNORED
 from glassformer.objectives.spans import ANSWER, END, MASK
@@ -33,7 +33,7 @@ def retrieval_scores(
     network: Any,
     tokenizer: Tokenizer,
     questions: Questions,
-    said: Said,
+    said: GivenAnswers,
     families: Sequence[str] = (),
     wanted: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:

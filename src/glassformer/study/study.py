@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from glassformer.evaluation.neighbours import STRETCHES
+from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.evaluation.results import text_table
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
@@ -180,7 +180,10 @@ class Study:
         if self.kept is not None:
             return self.kept.blocks
         return any(
-            one.evaluation.unit in STRETCHES for rows in self.results.values() for one in rows if one.evaluation is not None
+            one.evaluation.unit in AUTOCORRELATED_UNITS
+            for rows in self.results.values()
+            for one in rows
+            if one.evaluation is not None
         )
 
     def _fresh_seeds(self) -> str:

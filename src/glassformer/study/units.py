@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.evaluation.neighbours import block_variance, waves
+from glassformer.evaluation.long_run_variance import block_variance, num_cosines
 from glassformer.foundation.distributions import Floats
 
 SMALLEST = 1e-12  # a smaller difference of a document is rounding error
@@ -32,7 +32,7 @@ class Units:
     def df(self) -> float:
         if len(self.weights) < 2:
             return 0.0
-        return float(waves(len(self.weights))) if self.blocks else self.effective - 1.0
+        return float(num_cosines(len(self.weights))) if self.blocks else self.effective - 1.0
 
     def variance(self, spread: Floats) -> Floats:
         """The variance of the weighted mean from ``spread[..., document]``, each document's deviation from that mean.
