@@ -28,7 +28,7 @@ from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
 from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
-from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, load_for_inference, newest_for_inference
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import load_snapshot
 from glassformer.runs.weights import load_weights, take_weights
@@ -50,7 +50,7 @@ class Parent:
         directory.require()
         if (sentence := run_taken(folder)) is not None:
             say(sentence)
-        found = newest_to_read(directory, say)
+        found = newest_for_inference(directory, say)
         if found is None:
             raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")
         return cls(directory, found)
@@ -64,7 +64,7 @@ class Parent:
             "step": self.checkpoint.step,
             "tokens": self.checkpoint.step * step_tokens or None,  # of an imported model nobody knows
             "recipe_fingerprint": environment.get("recipe_fingerprint"),
-            "weights_sha256": sums_of(self.directory, self.checkpoint.step)[MODEL],
+            "weights_sha256": checkpoint_checksums(self.directory, self.checkpoint.step)[MODEL],
         }
         return [own, *environment.get("ancestry", [])]
 
@@ -213,8 +213,8 @@ def parent_at_start(directory: RunDirectory) -> Parent:
     run, step, weights = Path(recorded["run"]), recorded["step"], recorded.get("weights_sha256")
     for place in (run, directory.begun_in / run, directory.parent):  # a relative path counts from where the run began
         parent = RunDirectory(place)
-        if step in parent.steps() and weights in (None, sums_of(parent, step)[MODEL]):
-            return Parent(parent, load_to_read(parent.checkpoint(step), lambda sentence: None))
+        if step in parent.steps() and weights in (None, checkpoint_checksums(parent, step)[MODEL]):
+            return Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
     raise RunError(f"{directory.root} started from step {step} of {run}, and those weights are not there any more.")
 
 

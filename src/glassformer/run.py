@@ -38,7 +38,7 @@ from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.remembered_checks import trained_key
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named, sums_of
+from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -119,7 +119,7 @@ class Run:
         """``last``, ``best``, or a step. Where no optimizer file is whole, the weights alone; that is said."""
         if which == "last":
             return last_checkpoint(self.directory, self._say_once)
-        return load_to_read(self.directory.checkpoint(self._step_of(which)), self._say_once)
+        return load_for_inference(self.directory.checkpoint(self._step_of(which)), self._say_once)
 
     def _step_of(self, which: str | int) -> int:
         """The step that ``best`` or a number names."""
@@ -297,7 +297,7 @@ class Run:
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        weights = None if self._recheck or model is not None else str(sums_of(self.directory, found.step))
+        weights = None if self._recheck or model is not None else str(checkpoint_checksums(self.directory, found.step))
         key = None if weights is None else trained_key(self.recipe.model, network, weights, laws=objective.laws)
         report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
         evaluator = Evaluator(

@@ -27,7 +27,7 @@ def test_a_change_of_the_model_goes_against_a_large_bank():
 def test_everything_else_is_paired_and_says_why():
     assert chosen(MODEL, 8) == ("paired", 0, "Paired by seed: 8 runs of this baseline are kept; an unpaired test needs 16.")
     assert chosen(RATE, 32)[:2] == ("paired", 0)
-    assert "training.lr is no part of the model" in chosen(RATE, 32)[2]
+    assert "training.lr is not part of the model" in chosen(RATE, 32)[2]
     tuned = {**MODEL, "tune": {"grid": {"training.lr": [0.1, 0.2]}}}
     assert "tuned variants" in chosen(tuned, 32)[2]
     assert chosen(MODEL, 32, "paired") == ("paired", 0, "Paired by seed, as you asked.")

@@ -128,7 +128,7 @@ class TestChecksFirst:
         assert executor.done[2:] == ["alibi, seed 1"]
         _, executor, said = conduct(effects(), "alibi", seeds=2, first_seed=1, out="third", store=store)
         assert executor.done[2:] == []
-        assert any(sentence.startswith("4 of 4 trials are taken") for sentence in said)
+        assert any(sentence.startswith("4 of 4 trials are reused") for sentence in said)
 
     def test_of_a_bank_too_one_run_is_known_to_have_been_checked(self, conduct, store):
         def dies(variant: str, seed: int, recipe: Any) -> Any:

@@ -68,7 +68,7 @@ class TestStops:
                 os.kill(os.getpid(), signal.SIGTERM)
             return effects(alibi=-0.1)(variant, seed, recipe)
 
-        with pytest.raises(Interrupted, match="the same command goes on") as stopped:
+        with pytest.raises(Interrupted, match="the same command resumes") as stopped:
             conduct(loss)
         assert stopped.value.code == 143
         assert conduct.executor.closed

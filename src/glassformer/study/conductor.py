@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.foundation.config import diff
-from glassformer.foundation.errors import (
-    CheckFailed,
-    GlassformerError,
-    Interrupted,
-    RunError,
-)
+from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher
 from glassformer.recipe import Recipe
@@ -295,7 +290,8 @@ class Conductor:
         left = [trial for trial in trials if not results[trial.label].done]
         reused = self._study_store.reuse(left) if self._study_store else []
         results.update({trial.label: self._read(trial, repair=True) for trial in reused})
-        left = self._skip_if_baseline_failed([trial for trial in left if not results[trial.label].done], list(results.values()))
+        missing = [trial for trial in left if not results[trial.label].done]
+        left = self._skip_if_baseline_failed(missing, list(results.values()))
         if left:
             self._budget.spent = self._spent_before()
             self._run_trials(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
@@ -305,10 +301,8 @@ class Conductor:
         """Without the trials of changes, if a finished run of the baseline cannot be used (compare ``_cancel_changes``)."""
         unusable = (one.trial for one in results if one.done and one.problem is not None)
         failed = next((trial for trial in unusable if trial.variant == BASE and trial.area == "trials"), None)
-        if failed is None:
-            return left
-        kept = [trial for trial in left if trial.variant == BASE or trial.area != "trials"]
-        if len(kept) < len(left):
+        kept = left if failed is None else [trial for trial in left if trial.variant == BASE or trial.area != "trials"]
+        if failed is not None and len(kept) < len(left):
             self._say_changes_skipped(failed, len(left) - len(kept))
         return kept
 
