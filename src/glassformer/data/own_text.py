@@ -1,7 +1,7 @@
-"""A user's text file -> the plain values of a small recipe for it, and a sentence that says what was chosen.
+"""A user's text file -> a small default recipe for it, and a sentence about the choices.
 
-Sizes follow the length of the text, so that the run ends in a minute or two on a laptop and learns something. Reads
-nothing but the file's size. A start, not an answer: the run's recipe.yaml holds all of it, to be changed.
+Sizes depend on the size of the file, so that the run takes a minute or two on a laptop and learns something. A starting point:
+the run's recipe.yaml can be edited.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from glassformer.foundation.errors import DataError
 
 ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz")
-"""What is taken for a text. Anything else that is given as a recipe is read as one."""
+"""File extensions of texts; any other file is read as a recipe."""
 
 
 @dataclass(frozen=True)
 class _Size:
-    """Up to ``bytes`` of text: a model that is neither too large for it nor a waste of it."""
+    """Model sizes for texts of up to ``bytes``."""
 
     bytes: float
     width: int
@@ -43,7 +43,7 @@ def recipe_for(file: str | Path) -> dict[str, Any]:
     """The values of a recipe; ``about`` says what was chosen."""
     place = Path(file)
     try:
-        length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # text packs to about a quarter
+        length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # gzipped text has about a quarter of its size
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place) from error
     size = next(size for size in _SIZES if length <= size.bytes)

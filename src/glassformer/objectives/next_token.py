@@ -24,7 +24,7 @@ from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SAMPLE_TOKENS = 400
-"""How long the sample of a report is."""
+"""Tokens in the sample of a report."""
 
 
 @OBJECTIVES.variant("next-token")
