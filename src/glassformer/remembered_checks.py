@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from glassformer.checks.report import CheckReport
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
@@ -109,4 +109,4 @@ def cache_check(key: str, report: CheckReport) -> None:
         write_json(folder / REPORT, {"date": date.today().isoformat(), "checks": report.to_dict()})
 
     with suppress(GlassformerError, OSError):
-        kept_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)
+        cached_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)

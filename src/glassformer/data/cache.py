@@ -30,7 +30,7 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "glassformer"
 
 
-def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Callable[[Path], bool] = Path.is_dir) -> Path:
+def cached_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Callable[[Path], bool] = Path.is_dir) -> Path:
     """The folder of ``key``; on a cache miss (or if not ``whole``), ``make`` fills a temporary folder, which is then renamed.
 
     Other processes wait for the first one; a temporary folder of a killed process is removed by the next.
@@ -39,7 +39,7 @@ def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Cal
     if whole(folder):
         return folder
     _make_writable(folder.parent)
-    with room_on_disk(folder), _alone(folder):
+    with room_on_disk(folder), _locked(folder):
         if whole(folder):  # created by another process in the meantime
             return folder
         for leftover in folder.parent.glob(f".{key}.*"):
@@ -69,7 +69,7 @@ def _make_writable(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Mutual exclusion by an advisory lock, which the system releases when a process dies."""
     try:
         import fcntl

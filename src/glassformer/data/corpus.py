@@ -24,7 +24,7 @@ _ARTICLE = re.compile(rb" = [^=]+ = \r?\n?")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its location. ``continues``: the next chunk of the previous document (whole files are read in chunks)."""
+    """A text and its location. ``continues``: the next chunk of the same document (whole files are read in chunks)."""
 
     text: str
     source: str
@@ -71,7 +71,7 @@ def read(source: Source, limits: Limits = LIMITS, skipped: Skipped | None = None
     refuse = _collector(skipped) if source.skip_bad_lines else _raise
     last: Document | None = None
     for file in source.files:
-        if last is not None and not last.text.endswith("\n"):  # else the last word of a file would be joined to the next file's first
+        if last is not None and not last.text.endswith("\n"):  # else two words would be joined
             last = replace(last, text=last.text + "\n")
         for document in _read_file(source, file, limits, refuse):
             if last is not None:

@@ -1,4 +1,4 @@
-"""Statistics of a corpus: sizes, document lengths, duplicates, first documents; as plain JSON values (and arrays of lengths)."""
+"""Statistics of a corpus as plain values: sizes, document lengths, duplicates, first documents."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.data.labels import LabelledTexts
 from glassformer.data.memory import Memory
-from glassformer.data.prepare import remembered_as
+from glassformer.data.prepare import memory_key
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer
 from glassformer.foundation.errors import DataError
@@ -69,7 +69,7 @@ class PaddedRows(NamedTuple):
 
 def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
     """Ids with the tokenizer's special tokens around and between texts, truncated to ``context``, the longer text first."""
-    key = remembered_as(tokenizer, items.fingerprint, items.label_names, context)
+    key = memory_key(tokenizer, items.fingerprint, items.label_names, context)
     return _encodings.get(key, lambda: _encoded(tokenizer, items, context))
 
 

@@ -65,8 +65,8 @@ def about_overlap(train: TokenSplit, split: TokenSplit, again: Repeats) -> str:
     there, here = again.examples[0]
     return (
         f"{again.count:,} of {split.num_documents:,} documents of {split.name} ({again.count / split.num_documents:.1%}) also "
-        f"occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are flattered "
-        "by that."
+        f"occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are too "
+        "optimistic."
     )
 
 

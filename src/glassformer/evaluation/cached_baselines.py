@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
@@ -47,7 +47,7 @@ def packed_baselines(fitted_on: str | None, fit: Callable[[], Mapping[str, Basel
         (folder / SUM).write_text(sha256_of_bytes(fitted[0]))
 
     with suppress(GlassformerError, OSError):  # a cache that cannot be read or written to costs time, not the run
-        kept = _read_entry(kept_folder(AREA, key, make, whole=lambda folder: _read_entry(folder) is not None))
+        kept = _read_entry(cached_folder(AREA, key, make, whole=lambda folder: _read_entry(folder) is not None))
     return fitted[0] if fitted else kept if kept is not None else packed(fit())
 
 

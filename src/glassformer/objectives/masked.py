@@ -98,7 +98,7 @@ class MaskedConfig(ObjectiveConfig):
 
     def fitted_on(self, data: Data) -> str:
         text: Any = data.part("text")
-        return fingerprint([self.to_dict(), text.kept_as("train"), data.tokenizer.size])
+        return fingerprint([self.to_dict(), text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         rows = []

@@ -82,7 +82,7 @@ class NextTokenConfig(ObjectiveConfig):
 
     def fitted_on(self, data: Data) -> str:
         text: Any = data.part("text")
-        return fingerprint([self.kind, text.kept_as("train"), data.tokenizer.size])
+        return fingerprint([self.kind, text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return [

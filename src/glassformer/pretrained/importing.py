@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.data.config import NO_DATA
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.config import fingerprint
@@ -181,7 +181,7 @@ def kept_run(name: Path | str) -> RunDirectory:
     def make(draft: Path) -> None:
         write_run(RunDirectory(draft), read_pretrained(folder), home=cache_folder() / "imported" / key)
 
-    return RunDirectory(kept_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
+    return RunDirectory(cached_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
 
 
 def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None:

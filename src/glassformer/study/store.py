@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
@@ -117,7 +117,7 @@ class TrialStore:
 
         manifest = self.path(origin, seed) / MANIFEST
         try:
-            kept_folder(AREA, self.path(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
+            cached_folder(AREA, self.path(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
             known = read_json(manifest) if checked else {}
             if checked and not known.get("checked"):  # stored before by a study that checked another seed
                 write_json(manifest, {**known, "checked": True})
