@@ -425,7 +425,7 @@ class Run:
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
-        """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before the first step) and
+        """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network = self.network_at(checkpoint) if model is None else model
         ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
