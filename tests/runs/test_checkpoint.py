@@ -156,7 +156,7 @@ def test_to_train_on_a_whole_one_goes_before_newer_ones_without_optimizer_to_rea
     said: list[str] = []
     assert newest_for_inference(run, said.append).step == 9
     assert len(said) == 1
-    assert "training cannot go on from them" in said.pop()
+    assert "training cannot resume from them" in said.pop()
     found = newest_good(run, said.append)
     assert (found.step, found.optimizer["a/step"].item()) == (3, 3)
     files = [run.checkpoint(step) / "optimizer.safetensors" for step in (9, 5)]
