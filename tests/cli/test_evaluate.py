@@ -42,7 +42,7 @@ def test_a_run_copied_without_its_optimizer(cli, trained, tmp_path) -> None:
     whole, said = cli("evaluate", trained, "--json").json, answer.json["notes"]
     assert any("optimizer.safetensors is missing" in note for note in said)
     assert (answer.code, {**answer.json, "notes": whole["notes"]}) == (0, whole)
-    assert " ".join(answer.err.split()).count("optimizer.safetensors is missing. The weights beside it are whole") == 1
+    assert " ".join(answer.err.split()).count("optimizer.safetensors is missing. The weights are intact") == 1
     for file in files:
         file.write_bytes(b"x")
     answer = cli("evaluate", tmp_path / "run", "--json")
