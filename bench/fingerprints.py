@@ -20,7 +20,7 @@ import glassformer as gf
 from glassformer.data.sets import find_set
 from glassformer.foundation.errors import GlassformerError
 from glassformer.recipe import built_in_recipes, load_recipe
-from glassformer.runs.checkpoint import sums_of
+from glassformer.runs.checkpoint import checkpoint_checksums
 
 STEPS = 6
 SHORT = {"training.steps": STEPS, "evaluation.every": 3, "checkpoint.every": 3, "checkpoint.best": True}
@@ -47,7 +47,7 @@ def fingerprint(name: str, form: dict[str, Any], folder: Path) -> dict[str, Any]
     figures = {metric: estimate.value for metric, estimate in evaluation.metrics.items()}
     beside = {base: {key: one.value for key, one in row.items()} for base, row in evaluation.baselines.items()}
     return {
-        "sums": sums_of(run.directory, STEPS),
+        "sums": checkpoint_checksums(run.directory, STEPS),
         "figures": figures,
         "baselines": beside,
         "text": [sample.text for sample in text],

@@ -80,7 +80,7 @@ class TestFromARun:
         data, parent = prepare_data(recipe), Parent.read(trained, SILENT.say)
         network, sentence = starting_network(recipe, data, parent)
         assert sentence is not None
-        assert sentence.endswith("the head is new, since it gives other outputs.")
+        assert sentence.endswith("the head is newly initialised, since its outputs differ.")
         assert data.tokenizer.size == tokenizer_for(recipe).size
         assert network.dims.num_outputs == 2
         assert torch.equal(network.embedding.weight, parent.checkpoint.model["embedding.weight"])

@@ -22,7 +22,7 @@ from glassformer.foundation.errors import ConfigError, DataError, Diverged, Inte
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
-from glassformer.runs.checkpoint import load_checkpoint, sums_of, verify_checkpoint
+from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import load_snapshot
 from glassformer.training.loss import TrainingLoss
@@ -36,7 +36,7 @@ def state_of_folder(folder: Path) -> dict[str, bytes]:
 
 def last_sums(folder: Path) -> dict[str, str]:
     run = RunDirectory(folder)
-    return sums_of(run, run.steps()[-1])
+    return checkpoint_checksums(run, run.steps()[-1])
 
 
 def test_what_a_run_leaves_behind(tiny, tmp_path) -> None:

@@ -34,7 +34,7 @@ def ask(monkeypatch):
     steps = SimpleNamespace(steps=lambda: [3, 7])
     generator = KeptGenerator(steps)
     monkeypatch.setattr(kept_generator, "generation_precision", lambda precision, say: (torch.device("cpu"), precision))
-    monkeypatch.setattr(kept_generator, "sums_of", lambda directory, step: f"sums of {step}")
+    monkeypatch.setattr(kept_generator, "checkpoint_checksums", lambda directory, step: f"sums of {step}")
     monkeypatch.setattr(
         kept_generator, "require_generation_check", lambda model, config, weights, **_: done.append(f"checked {weights}")
     )

@@ -45,7 +45,7 @@ def pretend(monkeypatch, sums: list[dict[str, str]]) -> list[str]:
     monkeypatch.setattr(module, "_train", lambda file, run, plugins: done.append(run.root.name))
     monkeypatch.setattr(module, "_kill_at", lambda file, run, plugins, step: done.append(f"kill {run.root.name}") or 3)
     monkeypatch.setattr(RunDirectory, "steps", lambda self: [6])
-    monkeypatch.setattr(module, "sums_of", lambda run, step: sums.pop(0))
+    monkeypatch.setattr(module, "checkpoint_checksums", lambda run, step: sums.pop(0))
     return done
 
 

@@ -18,7 +18,7 @@ from glassformer.data.parts import PreparedData, part_kind, prepare_parts
 from glassformer.data.prepare import Report
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.kept_baselines import packed_baselines
+from glassformer.evaluation.cached_baselines import packed_baselines
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import release_pages
@@ -28,7 +28,7 @@ from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
 from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
-from glassformer.runs.checkpoint import MODEL, Checkpoint, load_to_read, newest_to_read, sums_of
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, load_for_inference, newest_for_inference
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import load_snapshot
 from glassformer.runs.weights import load_weights, take_weights
@@ -45,32 +45,32 @@ class Parent:
 
     @classmethod
     def read(cls, folder: Path | str, say: Callable[[str], None]) -> Parent:
-        """The newest whole checkpoint of a run; a newer one that is damaged is said, and so is a recipe of the same name."""
+        """The newest intact checkpoint of a run; reports newer damaged ones, and a recipe of the same name."""
         directory = RunDirectory(Path(folder))
         directory.require()
         if (sentence := run_taken(folder)) is not None:
             say(sentence)
-        found = newest_to_read(directory, say)
+        found = newest_for_inference(directory, say)
         if found is None:
             raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")
         return cls(directory, found)
 
     def ancestry(self) -> list[dict[str, Any]]:
-        """This run and those it came from, the nearest first: what a child writes down."""
+        """This run and its ancestors, the nearest first, for the record of a child."""
         environment, recipe = self.directory.read_environment(), self.directory.read_recipe()
         step_tokens = recipe.get("training", {}).get("batch_size", 0) * recipe["model"].get("context", 0)
         own = {
             "run": str(self.directory.root),
             "step": self.checkpoint.step,
-            "tokens": self.checkpoint.step * step_tokens or None,  # of an imported model nobody knows
+            "tokens": self.checkpoint.step * step_tokens or None,  # unknown for an imported model
             "recipe_fingerprint": environment.get("recipe_fingerprint"),
-            "weights_sha256": sums_of(self.directory, self.checkpoint.step)[MODEL],
+            "weights_sha256": checkpoint_checksums(self.directory, self.checkpoint.step)[MODEL],
         }
         return [own, *environment.get("ancestry", [])]
 
 
 def tokenizer_for(recipe: Recipe, directory: RunDirectory | None = None) -> Tokenizer | TokenizerConfig:
-    """The tokenizer a run began with, that of the run or recipe it starts from, or one still to be learned from its text."""
+    """The tokenizer of the run, of its parent, or the config of one to be trained on its text."""
     if directory is not None and directory.tokenizer_file.exists():
         return load_tokenizer(directory.tokenizer_file)
     if recipe.init_from is None:
@@ -90,7 +90,7 @@ def prepare_data(
     progress: Report | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> PreparedData:
-    """The parts of the data that the recipe's objective reads, in tokens. ``tokenizer``: one that is there already."""
+    """The parts of the data that the recipe's objective reads, in tokens. ``tokenizer``: an existing one."""
     objective = recipe.objective
     tokenizer = tokenizer_for(recipe) if tokenizer is None else tokenizer
     return prepare_parts(
@@ -105,7 +105,7 @@ def prepare_data(
 
 
 def build_network(recipe: Recipe, data: PreparedData) -> Network:
-    """The network of a recipe, initialised from its seed; a head that wants to know token frequencies is told."""
+    """The network of a recipe, initialised from its seed; passes token frequencies to a head that needs them."""
     network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     if getattr(network, "wants_counts", False):
         counts_V = token_counts(data.part("text").split("train").tokens, data.tokenizer.size)
@@ -121,7 +121,7 @@ def restored_network(recipe: Recipe, checkpoint: Checkpoint, *, vocabulary: int,
 
 
 def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None = None) -> tuple[Network, str | None]:
-    """The network before the first step: fresh, or with a parent's weights; and what is to be said about it."""
+    """The network before the first step, fresh or with a parent's weights; and notes about it."""
     if parent is None:
         return build_network(recipe, data), None
     network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
@@ -129,9 +129,9 @@ def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None =
 
 
 def put_back(directory: RunDirectory, network: Network, step: int) -> Network:
-    """An untrained network of the run -> as it stood at a step of the film, or before the first one.
+    """Loads the weights of a film step, or of before the first step, into an untrained network of the run.
 
-    Before the first step stand the parent's weights, where the run began from another.
+    Before the first step these are the parent's weights, if there is a parent.
     """
     if step in directory.film():
         load_weights(network, load_snapshot(directory, step), f"step {step}")
@@ -146,7 +146,7 @@ def put_back(directory: RunDirectory, network: Network, step: int) -> Network:
 
 
 def text_ids(recipe: Recipe, tokenizer: Tokenizer, text: str, record: Mapping[str, Any] | None) -> list[int]:
-    """A text as the model of a recipe reads one: a labelled text with its marks, any other as a prompt."""
+    """The ids of a text as the model sees it: with special tokens for a classifier, else as a prompt."""
     if not text:
         raise UsageError("The text is empty, so there is nothing to read; give one token at least.")
     if recipe.objective.judged_on != "labels":
@@ -165,7 +165,7 @@ def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:
-    """The training batches a recipe asks for."""
+    """The training batches of a recipe."""
     return recipe.objective.batches(data, context=recipe.model.context, batch_size=recipe.training.batch_size, seed=recipe.seed)
 
 
@@ -178,48 +178,48 @@ def number_of_steps(recipe: Recipe, batches: BatchesByStep) -> int:
 
 
 def chosen_metric(recipe: Recipe) -> Metric:
-    """The metric that chooses the best checkpoint."""
+    """The metric that selects the best checkpoint."""
     return recipe.objective.metric(recipe.evaluation.by)
 
 
 def tools_for(recipe: Recipe, tokenizer: Tokenizer, **more: Any) -> EvaluationTools:
-    """What an evaluation of this recipe's network works with."""
+    """The ``EvaluationTools`` for this recipe's network."""
     return EvaluationTools(tokenizer=tokenizer, context=recipe.model.context, **more)
 
 
 def fitted_baselines(objective: ObjectiveConfig, data: PreparedData) -> bytes:
-    """The baselines of the training data, as a run keeps them; those that an earlier run of the same data fitted are taken."""
+    """The baselines of the training data, in the form a run stores them; cached between runs on the same data."""
     return packed_baselines(objective.fitted_on(data), lambda: objective.fit_baselines(data))
 
 
-def kept_baselines(
+def saved_baselines(
     directory: RunDirectory, objective: ObjectiveConfig, data: Callable[[], PreparedData]
 ) -> dict[str, Baseline]:
-    """The fitted baselines that a run keeps; fitted on the training data, and kept, where it has none."""
+    """The baselines stored in a run; fitted on the training data and stored if it has none."""
     arrays, kinds = load_arrays(directory), objective.baselines
     if arrays is None or set(arrays) != set(kinds):
         content = fitted_baselines(objective, data())
         arrays = unpacked(content)
-        with suppress(PermissionError):  # a run that may only be read
+        with suppress(PermissionError):  # a read-only run
             save_baselines(directory, content)
-    if arrays is None or set(arrays) != set(kinds):  # an objective that does not say how to read its own back
+    if arrays is None or set(arrays) != set(kinds):  # the objective does not define how to load its baselines
         return objective.fit_baselines(data())
     return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
 
 
 def parent_at_start(directory: RunDirectory) -> Parent:
-    """The parent of a run with the very weights it started from, wherever the parent stands now."""
+    """The parent of a run with the weights it started from, even if the parent was trained further."""
     recorded = directory.read_environment()["ancestry"][0]
     run, step, weights = Path(recorded["run"]), recorded["step"], recorded.get("weights_sha256")
-    for place in (run, directory.begun_in / run, directory.parent):  # a relative path counts from where the run began
+    for place in (run, directory.begun_in / run, directory.parent):  # relative to the folder where the run was started
         parent = RunDirectory(place)
-        if step in parent.steps() and weights in (None, sums_of(parent, step)[MODEL]):
-            return Parent(parent, load_to_read(parent.checkpoint(step), lambda sentence: None))
+        if step in parent.steps() and weights in (None, checkpoint_checksums(parent, step)[MODEL]):
+            return Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
     raise RunError(f"{directory.root} started from step {step} of {run}, and those weights are not there any more.")
 
 
 def parent_network(directory: RunDirectory, num_outputs: int) -> Network | None:
-    """The network that a run started from; None where it gives other numbers."""
+    """The network that a run started from; None if its head has another size."""
     parent = parent_at_start(directory)
     recipe, outputs = Recipe.parse(parent.directory.read_recipe()), parent.directory.read_environment().get("outputs")
     size = load_tokenizer(parent.directory.tokenizer_file).size

@@ -19,7 +19,7 @@ from glassformer.checks.passes import relative, same_generators
 from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
 from glassformer.checks.report import CheckReport
 from glassformer.checks.state import Snapshot
-from glassformer.checks.verdicts import in_short
+from glassformer.checks.verdicts import short_error
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
@@ -202,7 +202,7 @@ def check_generation(network: Transformer, *, vocabulary: int, dtype: torch.dtyp
         expected = scores_by_reference(network, prompts)
         rounding = relative(expected, scores_by_reference(low, prompts))
     except (GlassformerError, RuntimeError) as error:
-        return CheckReport(name, cannot_tell={"path": in_short(error)})
+        return CheckReport(name, cannot_tell={"path": short_error(error)})
     return check_same(
         lambda: {"scores": expected},
         lambda: {"scores": scores_in_generation(low, prompts)},

@@ -12,7 +12,7 @@ from glassformer.foundation.progress import Watcher
 from glassformer.foundation.runtime import generation_precision
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network, NetworkConfig
-from glassformer.runs.checkpoint import Checkpoint, sums_of
+from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums
 from glassformer.runs.directory import RunDirectory
 
 
@@ -54,7 +54,7 @@ class KeptGenerator:
             read_triton_ahead(device, kind)
             model = build(found).to(device)
             if kind == "bf16":
-                weights = str(sums_of(self.directory, found.step))
+                weights = str(checkpoint_checksums(self.directory, found.step))
                 require_generation_check(model, config, weights, vocabulary=vocabulary, watch=watch)
                 model = model.to(torch.bfloat16)
             kept = self.kept = Kept(found.step, kind, model)

@@ -1,4 +1,4 @@
-"""The recipe: one file or object that says everything about one run. Read, overridden, resolved, refused when wrong."""
+"""The recipe: the complete configuration of one run. Loading, overrides, defaults, validation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
 
 DESCRIPTIVE = ("about", "result")
-"""Keys for people: they change nothing about the run, so they are no part of its fingerprint."""
+"""Descriptive keys: they do not affect the run, so they are not part of its fingerprint."""
 
 
 class Recipe(Config):
@@ -70,7 +70,7 @@ class Recipe(Config):
 
     @property
     def fingerprint(self) -> str:
-        """The same for two recipes that ask for the same run."""
+        """Equal for two recipes of the same run."""
         return fingerprint({key: value for key, value in self.to_dict().items() if key not in DESCRIPTIVE})
 
 
@@ -79,9 +79,9 @@ Source = str | Path | Mapping[str, Any] | Recipe
 
 
 def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, watch: Watcher = SILENT) -> Recipe:
-    """A recipe from a file, a built-in name, a text of yours, plain values or another recipe, with ``changes`` applied.
+    """A recipe from a file, a built-in name, a text file, plain values or another recipe, with ``changes`` applied.
 
-    What a recipe says about itself (``about``, ``result``) does not hold for a changed one: then it says what was changed.
+    If there are changes, ``about`` lists them and ``result``, which no longer holds, is dropped.
     """
     values = recipe_values(source, changes)
     if is_text(source):
@@ -94,7 +94,7 @@ def _changed_by_set(changes: Mapping[str, Any]) -> str:
 
 
 def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with an ``about`` that is true of what the changes make of them."""
+    """The values with an ``about`` that lists the changes."""
     before = {key: value for key, value in changes.items() if key in DESCRIPTIVE or value_at(values, key) == value}
     new = {key: value for key, value in changes.items() if key not in before}
     if not new:
@@ -117,12 +117,12 @@ def _in_short(value: Any) -> str:
 
 
 def is_run(place: str) -> bool:
-    """Whether ``init_from`` names a run; otherwise it is a recipe."""
+    """Whether ``init_from`` is a run; otherwise it is a recipe."""
     return RunDirectory(Path(place)).exists()
 
 
 def run_taken(place: str | Path) -> str | None:
-    """A sentence where ``init_from`` names both a run and a built-in recipe: the run is taken."""
+    """A sentence if ``init_from`` is the name of both a run and a built-in recipe: the run is used."""
     if str(place) not in built_in_recipes() or not is_run(str(place)):
         return None
     return (
@@ -132,12 +132,12 @@ def run_taken(place: str | Path) -> str | None:
 
 
 def parent_recipe(recipe: Recipe) -> Recipe:
-    """The recipe that ``init_from`` names, with the child's model and seed: six seeds are six whole runs.
+    """The recipe in ``init_from``, with the child's model and seed, so that every seed has its own parent.
 
-    Where both read a set of the same kind with settings (a made-up world of some size), the parent reads the child's: to ask
-    about another world than the one that was read would measure nothing. Any other data stay the parent's own.
+    If both use a synthetic set of the same kind, the parent gets the child's settings, since questions about another world
+    would measure nothing. Other data stay the parent's own.
 
-    The parent keeps its own head where the child's pools its tokens into one vector, which no token objective can use.
+    The parent keeps its own head if the child's pools tokens into one vector, which no token objective can use.
     """
     assert recipe.init_from is not None
     values = recipe_values(recipe.init_from)
@@ -155,14 +155,14 @@ def _data_of_parent(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_tokenizer_of_parent(values: Mapping[str, Any], before_it: Sequence[Path] = ()) -> dict[str, Any]:
-    """A recipe that names no tokenizer takes its parent's; one that names another is refused.
+    """A recipe without a tokenizer gets its parent's; raises if it names another one.
 
-    ``before_it``: the files of the recipes that led here; one that leads back to itself is refused.
+    ``before_it``: the files of the descendants; raises on a cycle.
     """
     place = values.get("init_from")
     if not isinstance(place, str):
         return dict(values)
-    named = place in built_in_recipes()  # a folder beside it that is no run does not hide a recipe; ./NAME is the folder
+    named = place in built_in_recipes()  # a folder that is no run does not shadow a recipe; ./NAME is the folder
     if not named and not is_run(place) and (Path(place) / "config.json").is_file():
         raise ConfigError(
             f"init_from={place} is the folder of a Hugging Face model. Make it a run first "
@@ -189,7 +189,7 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any], before_it: Sequence[Pat
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values with dotted changes. Giving ``data.set`` or ``data.path`` removes the other, and likewise
+    """Plain values with dotted changes. Setting ``data.set`` or ``data.path`` removes the other, and likewise
     ``training.steps`` and ``training.epochs``."""
     result = dict(values)
     of_data = {key.removeprefix("data."): value for key, value in changes.items() if key.startswith("data.")}
@@ -203,7 +203,7 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The plain values of a recipe, not yet checked. ``changes`` (applied later) decide what is chosen for a text."""
+    """The plain values of a recipe, not yet validated. ``changes`` (applied later) decide what is chosen for a text."""
     if isinstance(source, Recipe):
         return source.to_dict()
     if isinstance(source, Mapping):
@@ -212,7 +212,7 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
         return recipe_for(source, changes)
     file = recipe_file(source)
     try:
-        with file.open("rb") as stream:  # no more than can be a recipe, however large the file
+        with file.open("rb") as stream:  # bounded, in case the file is not a recipe
             text = stream.read(MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text ({error}).") from error
@@ -226,8 +226,8 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
 
 
 def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Files of the data, and an encoder's folder with its tokenizer, that are named from ``folder`` and not from here: a recipe
-    may lie beside them, and a run was begun beside them."""
+    """Resolves paths that exist relative to ``folder`` and not to the working directory: data files, and an encoder's folder
+    with its tokenizer."""
     named = {"data": ("path", "validation", "test"), "model": ("folder",), "tokenizer": ("file",)}
     found = dict(values)
     for section, keys in named.items():
@@ -239,14 +239,14 @@ def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _lies_in(folder: Path, name: Any) -> bool:
-    """Whether this is the name of something in ``folder``, and of nothing here."""
+    """Whether this path exists relative to ``folder`` and not to the working directory."""
     if not isinstance(name, str) or name in ("", "-"):
         return False
     return not Path(name).expanduser().exists() and (folder / name).exists()
 
 
 def recipe_file(source: str | Path) -> Path:
-    """A file as it is, or a built-in recipe by name."""
+    """The path of a recipe: a file, or a built-in recipe by name."""
     file = Path(source)
     if file.is_file():
         return file
@@ -269,7 +269,7 @@ def recipe_file(source: str | Path) -> Path:
 
 
 def built_in_recipes() -> dict[str, Path]:
-    """The recipes that come with the package, by name."""
+    """The built-in recipes by name."""
     folder = Path(str(resources.files("glassformer"))) / "recipes"
     return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
 
@@ -284,9 +284,9 @@ def list_recipes() -> list[dict[str, str]]:
 
 
 def list_variants() -> list[dict[str, str]]:
-    """Every variant of every slot with its one line, as they are found; plugins that were loaded are among them."""
+    """Every variant of every slot with its description, loaded plugins included."""
     for slot in list(Slot.every.values()):
-        slot.names()  # imports its files, and these may define slots of their own
+        slot.names()  # imports its files, which may define further slots
     return [
         {"slot": slot.path, "name": name, "about": slot.get(name).one_line()}
         for slot in list(Slot.every.values())

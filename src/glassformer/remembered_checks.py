@@ -1,9 +1,9 @@
-"""What a check of the same architecture and build found before -> a report, so that the checks need not run again.
+"""A cache of passed checks, keyed by architecture, build and machine, so that the checks need not run again.
 
-Only reports without a broken or undecided law are kept, in the cache folder under ``checks/``, and only of networks made of
-our own parts, with fresh weights or with weights known by their sum (a pretrained encoder's, a checkpoint's): a plugin or a
-class of a notebook may change anything, so with one the checks run. Trained weights are checked though fresh ones passed: a
-part can hide a leak behind weights that begin at zero.
+Only reports in which every law passed are cached, in the cache folder under ``checks/``, and only of networks made of our own
+parts, with fresh weights or with weights identified by a checksum (a pretrained encoder's, a checkpoint's): with a plugin or a
+class of a notebook the checks always run. Trained weights are checked even if fresh ones passed: zero-initialised weights can
+hide a leak.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from glassformer.checks.report import CheckReport
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
@@ -42,7 +42,7 @@ MACHINE = (
     "precision",
     "threads",
 )
-"""What must be the same, beside the code, for a check to give the same answer."""
+"""What must be equal, besides the code, for a cached check to be valid."""
 
 
 def check_key(
@@ -54,9 +54,9 @@ def check_key(
     runtime: Runtime,
     paths: Mapping[str, Any] | None = None,
 ) -> str | None:
-    """The name under which a check of such a network is remembered; None where it must run every time.
+    """The cache key for a check of such a network; None if it must always run.
 
-    ``paths``: of a check of the fast paths, what else they depend on (shapes, objective, settings of training).
+    ``paths``: for a check of the fast paths, what else they depend on (shapes, objective, training settings).
     """
     if loaded_plugins() or unrecorded_parts(model) or (beside := model.checked_with()) is None:
         return None
@@ -77,20 +77,20 @@ def check_key(
 
 
 def trained_key(model: NetworkConfig, network: Network, weights: str, *, laws: frozenset[str]) -> str | None:
-    """The name under which a check of trained weights before an evaluation is remembered. ``weights``: their sha256."""
+    """The cache key for a check of trained weights before an evaluation. ``weights``: their sha256."""
     dims, runtime = network.dims, Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
     sizes: dict[str, Any] = {"vocabulary": dims.vocabulary, "outputs": dims.num_outputs}
     return check_key(model, **sizes, laws=laws, runtime=runtime, paths={"trained": weights})
 
 
 def generation_key(model: NetworkConfig, weights: str, *, vocabulary: int, runtime: Runtime) -> str | None:
-    """The name under which a check of generation in the runtime's precision is remembered. ``weights``: their sha256."""
+    """The cache key for a check of generation in the runtime's precision. ``weights``: their sha256."""
     paths = {"generation": weights}
     return check_key(model, vocabulary=vocabulary, outputs=None, laws=frozenset(), runtime=runtime, paths=paths)
 
 
 def cached_check(key: str) -> CheckReport | None:
-    """The report kept under ``key``, with a note of the day; None when there is none or it cannot be read."""
+    """The report cached under ``key``, with a note of its date; None on a cache miss."""
     try:
         document = read_json(cache_folder() / AREA / key / REPORT)
         report = CheckReport.from_dict(document["checks"])
@@ -101,7 +101,7 @@ def cached_check(key: str) -> CheckReport | None:
 
 
 def cache_check(key: str, report: CheckReport) -> None:
-    """Keeps a report in which every law holds. A folder that cannot be written to is no reason to stop."""
+    """Caches a report in which every law holds; ignores a cache folder that is not writable."""
     if not report.passed:
         return
 
@@ -109,4 +109,4 @@ def cache_check(key: str, report: CheckReport) -> None:
         write_json(folder / REPORT, {"date": date.today().isoformat(), "checks": report.to_dict()})
 
     with suppress(GlassformerError, OSError):
-        kept_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)
+        cached_folder(AREA, key, make, whole=lambda _: cached_check(key) is not None)

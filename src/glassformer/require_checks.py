@@ -1,4 +1,4 @@
-"""No number before the checks pass: a model that breaks a law stops here, or goes on marked as tainted."""
+"""Requires that the checks pass: a model that breaks a law raises, or is marked as tainted if leaks are allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAKS = (
     "--allow-leaks, which marks every figure as tainted."
 )
 OTHER_NUMBERS = (
-    "A run by it would not be the recipe's, so it is not begun. Train by the plain step with training.compile=false and "
+    "A run by it would not be the recipe's, so it is not started. Train by the plain step with training.compile=false and "
     "training.cuda_graph=false, or go on with --allow-leaks, which marks every figure as tainted."
 )
 
@@ -32,8 +32,8 @@ def require_checks(
 ) -> CheckReport:
     """Tests the laws on the actual model. Broken ones raise ``CheckFailed``, unless leaks are allowed.
 
-    ``laws``: what the objective demands, whatever the model says of itself. ``key``: the name under which a
-    check of the same architecture and build may have been remembered, and is now; None: the checks run.
+    ``laws``: required by the objective, whatever the model states. ``key``: the cache key of the check; None: the checks
+    always run.
     """
     if key is not None and (known := cached_check(key)) is not None:
         watch.say(f"Checks passed before: {known.notes[-1]} --recheck runs them again.")
@@ -46,7 +46,7 @@ def require_checks(
 
 
 def settle(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher) -> None:
-    """Says what was found; a broken law ends it here, unless leaks are allowed."""
+    """Reports the result; raises on a broken law, unless leaks are allowed."""
     if not report.broken:
         watch.say(f"{what} {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
         return
@@ -58,7 +58,7 @@ def settle(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher) ->
 
 def taint_of(report: CheckReport) -> str | None:
     """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
-    if not report.broken:  # what could not be judged is said and recorded, and taints nothing
+    if not report.broken:  # a law that could not be judged is reported and recorded, but does not taint
         return None
     if report.only_differs:
         steps = " and ".join(dict.fromkeys(finding.where for finding in report.findings))

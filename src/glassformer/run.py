@@ -1,4 +1,4 @@
-"""The Run a user holds: one object to look at, to measure, to talk to; read from its folder, whoever trained it."""
+"""``Run``: a trained model with its tokenizer, recipe and records; evaluate, generate, ask, look. Read from its folder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from glassformer.data.parts import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
-from glassformer.evaluation.kept_evaluation import keep_evaluation, kept_evaluation
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import changed_plugins, load_plugins
@@ -38,7 +38,7 @@ from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
 from glassformer.remembered_checks import trained_key
 from glassformer.require_checks import require_checks, taint_of
-from glassformer.runs.checkpoint import Checkpoint, last_checkpoint, load_to_read, step_named, sums_of
+from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
@@ -94,7 +94,7 @@ class Run:
 
     @property
     def model(self) -> Any:
-        """The model of the last checkpoint, on the CPU, in evaluation mode: the same object each time, yours to alter."""
+        """The model of the last checkpoint, on the CPU, in evaluation mode; the same object each time, which you may modify."""
         return self.model_at("last")
 
     @property
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def tainted(self) -> str | None:
-        """Why no figure of this run may be trusted, or None."""
+        """Why no figure of this run can be trusted, or None."""
         return self.directory.read_environment().get("tainted")
 
     @property
@@ -116,13 +116,13 @@ class Run:
         return MetricsLog(self.directory.metrics_file).read()
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
-        """``last``, ``best``, or a step. Where no optimizer file is whole, the weights alone; that is said."""
+        """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
         if which == "last":
             return last_checkpoint(self.directory, self._say_once)
-        return load_to_read(self.directory.checkpoint(self._step_of(which)), self._say_once)
+        return load_for_inference(self.directory.checkpoint(self._step_of(which)), self._say_once)
 
     def _step_of(self, which: str | int) -> int:
-        """The step that ``best`` or a number names."""
+        """The step for ``best`` or a number."""
         return step_named(self.directory, which, self._say_once)
 
     def _say_once(self, sentence: str) -> None:
@@ -131,7 +131,7 @@ class Run:
             self._watch.say(sentence)
 
     def model_at(self, which: str | int = "last") -> Any:
-        """The model of a checkpoint, built once and kept."""
+        """The model of a checkpoint; cached."""
         newest = self.directory.steps()[-1:]
         step = newest[0] if which == "last" and newest else None if which == "last" else self._step_of(which)
         if step is None or step not in self._models:
@@ -141,13 +141,13 @@ class Run:
         return self._models[step]
 
     def _fresh_model(self, checkpoint: Checkpoint) -> Network:
-        """The network of a checkpoint that nobody has altered."""
+        """An unmodified network of a checkpoint."""
         network = assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
         return network.eval()
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
-        """What the run wrote down about its data."""
+        """The run's record of its data."""
         return self.directory.read_environment().get("data")
 
     def _outputs(self) -> int | None:
@@ -155,7 +155,7 @@ class Run:
         return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
 
     def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
-        """Writes the model as a folder that transformers opens; parts that no class there has are named in a sentence.
+        """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
 
         A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
         """
@@ -201,7 +201,7 @@ class Run:
         else:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
-                notes = (*notes, "The best checkpoint was chosen on this very text, so these figures are a little too good.")
+                notes = (*notes, "The best checkpoint was selected on this text, so these figures are a little too optimistic.")
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
@@ -217,13 +217,13 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
     ) -> Evaluation:
-        """The last checkpoint's figures on ``split``, measured once and kept in the run with the sums by unit."""
-        kept = kept_evaluation(self.directory, split, max(self.directory.steps(), default=0))
-        kept = kept or kept_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
+        """The last checkpoint's metrics on ``split``, computed once and saved in the run with the sums by unit."""
+        kept = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
+        kept = kept or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
         if kept is not None:
             return kept
         result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
-        return keep_evaluation(self.directory, split, result)
+        return save_evaluation(self.directory, split, result)
 
     def against(
         self,
@@ -253,7 +253,7 @@ class Run:
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Evaluation]:
-        """Like ``evaluate``, for single texts, each on its own: no text is context for another."""
+        """Like ``evaluate``, for single texts, each without the context of the others."""
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
         given = [texts] if isinstance(texts, str) else list(texts)
@@ -263,7 +263,7 @@ class Run:
         return [evaluator.measure(text, items[text], notes=tuple(self._said), watch=watch) for text in given]
 
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
-        """Nats of every predicted token of ``text``, float64: all its tokens but the first, which has nothing before it."""
+        """The loss in nats of every token of ``text`` but the first, float64."""
         network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto")) if model is None else model
         items = part_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
         return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
@@ -287,7 +287,7 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
-        """What measures the model of a checkpoint, once it has passed the checks; kept, since both take their time."""
+        """The evaluator of a checkpoint's model, which must pass the checks first; cached, since both take time."""
         newest = self.directory.steps()[-1:]
         known = next(iter(self._evaluators), None)
         if model is None and checkpoint == "last" and known is not None and newest == [known[0]] and known[1] == allow_leaks:
@@ -297,7 +297,7 @@ class Run:
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        weights = None if self._recheck or model is not None else str(sums_of(self.directory, found.step))
+        weights = None if self._recheck or model is not None else str(checkpoint_checksums(self.directory, found.step))
         key = None if weights is None else trained_key(self.recipe.model, network, weights, laws=objective.laws)
         report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
         evaluator = Evaluator(
@@ -318,7 +318,7 @@ class Run:
         return assembly.parent_network(self.directory, self.untrained().dims.num_outputs) if self.ancestry else None
 
     def _row_for(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
-        """A network to stand beside the model in the table; None (and said) where weights or data it needs are not here."""
+        """A network for another row of the table; None (and reported) if its weights or data are missing."""
         try:
             found = network()
         except GlassformerError as error:
@@ -327,10 +327,10 @@ class Run:
         return None if found is None else found.to(device)
 
     def baselines(self) -> dict[str, Baseline]:
-        """The fitted baselines that the run keeps; fitted on the training data where it has none."""
-        if self.recipe.data.absent:  # an imported model: nobody knows what it was trained on
+        """The baselines stored in the run; fitted on the training data if it has none."""
+        if self.recipe.data.absent:  # an imported model: its training data are unknown
             return {}
-        return assembly.kept_baselines(self.directory, self.recipe.objective, lambda: self.data)
+        return assembly.saved_baselines(self.directory, self.recipe.objective, lambda: self.data)
 
     def ask(
         self,
@@ -361,7 +361,7 @@ class Run:
         return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
-        """The rule for "I don't know" that the evaluation on validation fitted; measured here where none is kept."""
+        """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
         self.recipe.objective.require_answers()
         if self.recipe.objective.asked != "questions":
             raise UsageError("--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.")
@@ -369,13 +369,13 @@ class Run:
         return require_rule(rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
 
     def questions(self, file: Path | str) -> Any:
-        """What a file asks: ``question`` or ``question<TAB>answer`` per line, or texts whose labels are wanted."""
+        """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
         self.recipe.objective.require_answers()
         kind = part_kind(self.recipe.objective.asked)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
     def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
-        """Questions, or texts whose labels are wanted, given as such; ``pairs``: the second texts of runs that read pairs."""
+        """Questions or texts to classify, given as strings; ``pairs``: the second texts, for classifiers of pairs."""
         self.recipe.objective.require_answers()
         kind = part_kind(self.recipe.objective.asked)
         return kind.of_texts(self.tokenizer, texts, pairs=pairs, record=self._data_record)
@@ -424,7 +424,7 @@ class Run:
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
-        """What the model does with a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before the first step) and
+        """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network = self.network_at(checkpoint) if model is None else model
         ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}

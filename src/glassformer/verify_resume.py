@@ -19,7 +19,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.recipe import Source, load_recipe
-from glassformer.runs.checkpoint import sums_of
+from glassformer.runs.checkpoint import checkpoint_checksums
 from glassformer.runs.directory import RunDirectory
 
 BETWEEN_LOOKS = 0.002  # seconds
@@ -65,7 +65,7 @@ def verify_resume(
         _train(file, whole, plugins)
         seconds = time.monotonic() - begun
         last = whole.steps()[-1]
-        expected = sums_of(whole, last)
+        expected = checkpoint_checksums(whole, last)
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")
         if last <= kills:  # the text or the patience ended it, which no recipe says beforehand
             raise GlassformerError(_too_many(kills, last, f"that ended at step {last}", "make the run longer"))
@@ -83,7 +83,7 @@ def verify_resume(
             if not any(resumed_from):
                 raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"))
             _train(file, run, plugins)
-            sums = sums_of(run, run.steps()[-1])
+            sums = checkpoint_checksums(run, run.steps()[-1])
             facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from}
             broken.append({**facts, "sha256": sums, "same": sums == expected})
             verdict = "same bits" if sums == expected else "OTHER BITS"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.checks.padding import _hidden, _seen, padding_leak
+from glassformer.checks.padding import _masks, _unmasked, padding_leak
 from glassformer.checks.passes import Passes
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
@@ -62,13 +62,13 @@ def test_the_amount_of_padding_alone() -> None:
 def test_rows_of_unequal_length_one_of_them_whole() -> None:
     subject = callable_subject(lambda ids_BT: TABLE[ids_BT], vocabulary=7, context=9)
     probes = Probes(subject)
-    assert (~_hidden(probes, 9, "right")).sum(1).tolist() == [9, 8, 3]
-    left = _hidden(probes, 9, "left")
+    assert (~_masks(probes, 9, "right")).sum(1).tolist() == [9, 8, 3]
+    left = _masks(probes, 9, "left")
     assert left[2].tolist() == [True] * 6 + [False] * 3
-    assert _hidden(probes, 9, "anywhere")[0].tolist() == [False] * 3 + [True] + [False] * 5
+    assert _masks(probes, 9, "anywhere")[0].tolist() == [False] * 3 + [True] + [False] * 5
 
 
 def test_longest_stretch_that_is_seen() -> None:
     key_padding_mask_BS = torch.tensor([[0, 0, 1, 0, 0, 0, 1, 0]]).bool()
-    region = _seen(key_padding_mask_BS, 0, "anywhere")
+    region = _unmasked(key_padding_mask_BS, 0, "anywhere")
     assert (region.start, region.stop) == (3, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.checks.report import Finding
-from glassformer.checks.verdicts import Verdicts, in_short
+from glassformer.checks.verdicts import Verdicts, short_error
 
 LEAK = Finding("causality", "blocks.0", 5, 2, 0.25, {})
 
@@ -70,6 +70,6 @@ def test_what_is_added_comes_after() -> None:
 
 
 def test_an_error_in_one_line() -> None:
-    assert in_short(ValueError()) == "ValueError"
-    assert in_short(ValueError(" \n\n x \ny")) == "ValueError: x"
-    assert in_short(KeyError("k" * 300)) == "KeyError: " + repr("k" * 300)[:200]
+    assert short_error(ValueError()) == "ValueError"
+    assert short_error(ValueError(" \n\n x \ny")) == "ValueError: x"
+    assert short_error(KeyError("k" * 300)) == "KeyError: " + repr("k" * 300)[:200]

@@ -38,7 +38,7 @@ def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     assert 'src="http' not in page
     other = cli("demo", "--out", tmp_path / "other", *words[3:], "--json")  # from kept trials: nothing is trained
     assert other.code == 0, other.err
-    taken = re.search(r"(\d+) of (\d+) trials are taken from earlier studies", other.err)
+    taken = re.search(r"(\d+) of (\d+) trials are reused from earlier studies", other.err)
     assert taken is not None
     assert taken[1] == taken[2], other.err
     assert other.json["verdicts"] == document["verdicts"]
@@ -54,7 +54,7 @@ def test_a_baseline_that_learned_nothing_ends_the_study_from_kept_trials_too(cli
     for folder in ("first", "second"):
         answer = cli(*words, "--out", tmp_path / folder)
         assert answer.code == 0, answer.err
-        assert "24 trials of changes are not begun" in answer.err
+        assert "24 trials of changes are not started" in answer.err
         assert [place.name for place in (tmp_path / folder / "trials").iterdir()] == ["base"]
 
 

@@ -42,7 +42,7 @@ def test_a_run_copied_without_its_optimizer(cli, trained, tmp_path) -> None:
     whole, said = cli("evaluate", trained, "--json").json, answer.json["notes"]
     assert any("optimizer.safetensors is missing" in note for note in said)
     assert (answer.code, {**answer.json, "notes": whole["notes"]}) == (0, whole)
-    assert " ".join(answer.err.split()).count("optimizer.safetensors is missing. The weights beside it are whole") == 1
+    assert " ".join(answer.err.split()).count("optimizer.safetensors is missing. The weights are intact") == 1
     for file in files:
         file.write_bytes(b"x")
     answer = cli("evaluate", tmp_path / "run", "--json")
@@ -192,5 +192,5 @@ def test_texts_of_two_files_with_one_name_are_not_paired(cli, judges, tmp_path) 
     stranger = train(recipe, out=tmp_path / "stranger").folder
     answer = cli("evaluate", one, "--against", stranger)
     assert answer.code == 1
-    assert "were not asked the same items, so they cannot be paired; give one file for both with --data" in answer.sentence
+    assert "were evaluated on different items, so they cannot be paired; give one file for both with --data" in answer.sentence
     assert counted(cli("evaluate", one, "--against", stranger, "--data", file, "--json").json) == 60

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.foundation.errors import DataError
 
 
@@ -36,7 +36,7 @@ def test_is_made_once(cache: Path) -> None:
         made.append(draft)
         (draft / "file").write_text("content")
 
-    folders = [kept_folder("area", "key", make) for _ in range(3)]
+    folders = [cached_folder("area", "key", make) for _ in range(3)]
     assert folders == [cache / "area" / "key"] * 3
     assert (folders[0] / "file").read_text() == "content"
     assert len(made) == 1
@@ -48,7 +48,7 @@ def test_a_failure_leaves_nothing(cache: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        kept_folder("area", "key", fail)
+        cached_folder("area", "key", fail)
     assert [entry.name for entry in (cache / "area").iterdir()] == [".key.lock"]
 
 
@@ -59,9 +59,9 @@ def test_a_damaged_folder_is_made_again(cache: Path) -> None:
     def whole(folder: Path) -> bool:
         return (folder / "file").is_file() and (folder / "file").read_text() == "whole"
 
-    folder = kept_folder("area", "key", make, whole=whole)
+    folder = cached_folder("area", "key", make, whole=whole)
     (folder / "file").write_text("dam")
-    assert kept_folder("area", "key", make, whole=whole) == folder
+    assert cached_folder("area", "key", make, whole=whole) == folder
     assert (folder / "file").read_text() == "whole"
 
 
@@ -69,7 +69,7 @@ def test_drafts_of_the_killed_are_removed(cache: Path) -> None:
     leftover = cache / "area" / ".key.abc"
     leftover.mkdir(parents=True)
     (leftover / "half").write_text("half")
-    kept_folder("area", "key", lambda draft: None)
+    cached_folder("area", "key", lambda draft: None)
     assert not leftover.exists()
 
 
@@ -82,7 +82,7 @@ def _work(cache: str, log: str) -> None:
         for number in range(200):
             (draft / f"{number}").write_text("x" * 100)
 
-    folder = kept_folder("area", "key", make)
+    folder = cached_folder("area", "key", make)
     assert len(list(folder.iterdir())) == 200
 
 
@@ -101,4 +101,4 @@ def test_a_cache_that_cannot_be_written_to_says_what_to_set(tmp_path: Path, monk
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match="set GLASSFORMER_CACHE to a folder that can"):
-        kept_folder("area", "key", lambda draft: None)
+        cached_folder("area", "key", lambda draft: None)

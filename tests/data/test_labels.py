@@ -43,7 +43,7 @@ def test_texts_that_were_trained_on_are_told(tmp_path: Path) -> None:
     test = labels.split("test")
     assert test.seen is not None
     assert test.seen.tolist() == [False, "text number 0" in train, "text number 5" in train]
-    assert any("stand word for word in the training texts" in note for note in labels.notes)
+    assert any("occur word for word in the training texts" in note for note in labels.notes)
 
 
 def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:

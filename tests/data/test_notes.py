@@ -46,7 +46,7 @@ def test_bad_lines_are_counted_and_shown() -> None:
 
 def test_equal_files_are_said() -> None:
     assert notes.about_equal_files({"train": "x", "validation": "y", "test": "x"}) == [
-        "The test file has the same bytes as the train file: figures on it measure memory, not what was learned."
+        "The test file has the same bytes as the train file: figures on it measure memorisation, not generalisation."
     ]
 
 
@@ -58,7 +58,7 @@ def test_repeats_and_overlaps_name_an_example() -> None:
     assert notes.about_repeats(validation) == []
     assert notes.about_overlap(train, validation, Repeats(1, ((1, 1),))) == (
         "1 of 2 documents of validation (50.0%) also occur in train, for example validation.txt, line 2, as in train.txt, "
-        "line 2: figures on validation are flattered by that."
+        "line 2: figures on validation are too optimistic."
     )
     assert notes.about_overlap(train, validation, Repeats()) == ""
 

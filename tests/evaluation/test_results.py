@@ -46,7 +46,7 @@ def test_json_and_back(found: Evaluation) -> None:
     assert again.to_dict() == document
     assert again.metrics == found.metrics
     assert (again.details["tokens"], again.details["documents"], again.step, again.units) == (7, 3, 1200, None)
-    kept = Evaluation.from_dict(json.loads(json.dumps(found.kept(), allow_nan=False)))
+    kept = Evaluation.from_dict(json.loads(json.dumps(found.to_file_dict(), allow_nan=False)))
     assert kept.units is not None
     np.testing.assert_allclose(kept.units["loss"].sums, [3.0, 12.0, 13.0])
     assert "bits_per_byte" not in kept.units  # a token of unknown length

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.runs.checkpoint import sums_of, verify_checkpoint
+from glassformer.runs.checkpoint import checkpoint_checksums, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 
 
@@ -105,7 +105,7 @@ class Fault:
         return child.said
 
     def sums(self) -> dict[str, str]:
-        return sums_of(self.run, self.run.steps()[-1])
+        return checkpoint_checksums(self.run, self.run.steps()[-1])
 
     def until(self, reached: Callable[[], Any], seconds: float = 60.0) -> None:
         """Waits for something another process does."""

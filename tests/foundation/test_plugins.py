@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.foundation.errors import ConfigError, UsageError
-from glassformer.foundation.plugins import changed_plugins, is_recorded, load_plugins, loaded_plugins, plugin_sums
+from glassformer.foundation.plugins import changed_plugins, is_recorded, load_plugins, loaded_plugins, plugin_checksums
 from glassformer.foundation.registry import Slot, VariantConfig, unrecorded_parts
 
 PLUGIN = '''
@@ -65,7 +65,7 @@ def test_what_a_plugin_imports_is_part_of_it(slot, tmp_path) -> None:
     written(tmp_path, helper.name, "VERSION = 1 + 1\n")
     load_plugins([file])
     assert slot.get("mine").one_line() == "Mine, version 2."
-    assert plugin_sums(loaded_plugins()) != plugin_sums([first])
+    assert plugin_checksums(loaded_plugins()) != plugin_checksums([first])
     assert changed_plugins([first]) == [helper.name]
 
 

@@ -193,6 +193,6 @@ def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
     driver.terminate()
     _, said = driver.communicate(timeout=120)
     assert driver.returncode == 143, said
-    assert "the same command goes on from there" in said
+    assert "the same command resumes from there" in said
     assert not workers_of(folder / "stopped" / "logs")
     assert len(run(folder, "stopped")["verdicts"]) == 3

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from glassformer.data.questions import Questions
-from glassformer.evaluation.answers import Said, answer_outcomes
+from glassformer.evaluation.answers import GivenAnswers, answer_outcomes
 from glassformer.figures.encode import inline_svg
 from glassformer.objectives.answer_pictures import answer_pictures
 
@@ -20,8 +20,8 @@ def questions(many: int, prefix: str) -> Questions:
 def test_what_was_measured_is_drawn():
     rng = np.random.default_rng(0)
     items = replace(questions(80, "P"), nowhere=questions(60, "N"))
-    said = Said([f"Q{n}" if n % 4 else "?" for n in range(80)], rng.random(80), {"read": rng.normal(size=80)})
-    nobody = Said(["Q0"] * 60, rng.random(60), {"read": rng.normal(size=60)})
+    said = GivenAnswers([f"Q{n}" if n % 4 else "?" for n in range(80)], rng.random(80), {"read": rng.normal(size=80)})
+    nobody = GivenAnswers(["Q0"] * 60, rng.random(60), {"read": rng.normal(size=60)})
     pictures = answer_pictures(answer_outcomes(items, said, nobody).details)
     assert len(pictures) == 4
     assert all(inline_svg(figure).startswith("<svg") for figure, _ in pictures)

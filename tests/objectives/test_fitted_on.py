@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer import assembly
-from glassformer.assembly import fitted_baselines, kept_baselines, prepare_data
+from glassformer.assembly import fitted_baselines, prepare_data, saved_baselines
 from glassformer.experiment import train
 from glassformer.objectives.labels import LabelsConfig
 from glassformer.objectives.next_token import NextTokenConfig
@@ -133,7 +133,7 @@ def test_two_runs_of_the_same_data_fit_once_and_keep_the_same_bytes(
     runs = [train(recipe, out=tmp_path / f"run{seed}", seed=seed).directory for seed in (1, 2)]
     assert [run.baselines_file.read_bytes() for run in runs] == [plain, plain]
     runs[1].baselines_file.unlink()  # a run that lost them takes them from the cache, too
-    assert set(kept_baselines(runs[1], load_recipe(recipe).objective, lambda: data)) == set(kind.baselines)
+    assert set(saved_baselines(runs[1], load_recipe(recipe).objective, lambda: data)) == set(kind.baselines)
     assert runs[1].baselines_file.read_bytes() == plain
     assert fits == [1]
     assert fitted_baselines(load_recipe(recipe).objective, data) == plain
@@ -144,5 +144,5 @@ def test_an_objective_that_cannot_say_what_its_baselines_depend_on_fits_them_its
 ) -> None:
     data, objective = prepare_data(load_recipe(text(story))), load_recipe(text(story)).objective
     monkeypatch.setattr(NextTokenConfig, "fitted_on", lambda self, data: None)
-    assert set(kept_baselines(RunDirectory(tmp_path), objective, lambda: data)) == set(objective.baselines)
+    assert set(saved_baselines(RunDirectory(tmp_path), objective, lambda: data)) == set(objective.baselines)
     assert not (tmp_path / "cache" / "baselines").exists()

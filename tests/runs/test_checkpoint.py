@@ -16,14 +16,14 @@ from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, Optimizer
 from glassformer.runs import checkpoint as module
 from glassformer.runs.checkpoint import (
     Checkpoint,
+    checkpoint_checksums,
     discard_after,
     load_checkpoint,
-    load_to_read,
+    load_for_inference,
+    newest_for_inference,
     newest_good,
-    newest_to_read,
     prune,
     save_checkpoint,
-    sums_of,
     verify_checkpoint,
 )
 from glassformer.runs.directory import RunDirectory
@@ -57,9 +57,9 @@ def test_equal_tensors_give_equal_sums(run, tmp_path) -> None:
     save_checkpoint(run, made(7))
     save_checkpoint(other, made(7))
     save_checkpoint(other, made(8))
-    assert sums_of(run, 7) == sums_of(other, 7)
-    assert set(sums_of(run, 7)) == {"model.safetensors", "optimizer.safetensors"}
-    assert sums_of(other, 7) != sums_of(other, 8)
+    assert checkpoint_checksums(run, 7) == checkpoint_checksums(other, 7)
+    assert set(checkpoint_checksums(run, 7)) == {"model.safetensors", "optimizer.safetensors"}
+    assert checkpoint_checksums(other, 7) != checkpoint_checksums(other, 8)
 
 
 def flip(file: Path, place: int) -> None:
@@ -125,13 +125,13 @@ def test_without_any_optimizer_file_the_newest_weights_are_read_and_that_is_said
         save_checkpoint(run, made(step))
     without_optimizer(run, 3, 5, 9)
     said: list[str] = []
-    found = newest_to_read(run, said.append)
+    found = newest_for_inference(run, said.append)
     assert found is not None
     assert (found.step, dict(found.optimizer), found.state["stale"]) == (9, {}, 2)
     assert torch.equal(found.model["b"], made(9).model["b"])
     missing = run.checkpoint(9) / "optimizer.safetensors"
-    assert said == [f"{missing} is missing. The weights beside it are whole and are read, but training cannot go on from them."]
-    assert load_to_read(run.checkpoint(5), said.append).step == 5
+    assert said == [f"{missing} is missing. The weights are intact and are loaded, but training cannot resume from them."]
+    assert load_for_inference(run.checkpoint(5), said.append).step == 5
     assert str(run.checkpoint(5)) in said[1]
 
 
@@ -143,7 +143,7 @@ def test_without_any_optimizer_file_training_on_is_refused_with_the_remedy(run) 
     with pytest.raises(OptimizerDamaged) as caught:
         newest_good(run, said.append)
     assert said == []  # nothing about a checkpoint that is not used
-    assert str(caught.value).startswith(f"{run.checkpoint(5)}/optimizer.safetensors is missing. {run.root} cannot train on")
+    assert str(caught.value).startswith(f"{run.checkpoint(5)}/optimizer.safetensors is missing. {run.root} cannot be resumed")
     assert f"--set init_from={run.root} --out NEW" in str(caught.value)
     with pytest.raises(OptimizerDamaged):
         load_checkpoint(run.checkpoint(5))
@@ -154,9 +154,9 @@ def test_to_train_on_a_whole_one_goes_before_newer_ones_without_optimizer_to_rea
         save_checkpoint(run, made(step))
     without_optimizer(run, 5, 9)
     said: list[str] = []
-    assert newest_to_read(run, said.append).step == 9
+    assert newest_for_inference(run, said.append).step == 9
     assert len(said) == 1
-    assert "training cannot go on from them" in said.pop()
+    assert "training cannot resume from them" in said.pop()
     found = newest_good(run, said.append)
     assert (found.step, found.optimizer["a/step"].item()) == (3, 3)
     files = [run.checkpoint(step) / "optimizer.safetensors" for step in (9, 5)]
@@ -170,9 +170,9 @@ def test_only_the_optimizer_is_forgiven(run, harm: str) -> None:
     without_optimizer(run, 7)
     flip(folder / harm, 0)
     with pytest.raises(DamagedCheckpoint) as caught:
-        load_to_read(folder, pytest.fail)
+        load_for_inference(folder, pytest.fail)
     assert not isinstance(caught.value, OptimizerDamaged)
-    assert newest_to_read(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
+    assert newest_for_inference(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
 
 
 @pytest.mark.parametrize("harm", ["flipped", "empty", "a link that leads nowhere", "a folder"])
@@ -186,12 +186,12 @@ def test_whole_weights_beside_a_damaged_optimizer_are_read_and_never_trained_awa
         file.unlink()
         file.symlink_to(run.root / "nowhere") if harm == "a link that leads nowhere" else file.mkdir()
     said: list[str] = []
-    found = newest_to_read(run, said.append)
+    found = newest_for_inference(run, said.append)
     assert found is not None
     assert torch.equal(found.model["b"], made(7).model["b"])
     word = "damaged" if harm in ("flipped", "empty") else "missing"
     assert [sentence.startswith(f"{file} is {word}") for sentence in said] == [True]
-    with pytest.raises(OptimizerDamaged, match="cannot train on without it"):
+    with pytest.raises(OptimizerDamaged, match="cannot be resumed without it"):
         newest_good(run, pytest.fail)
 
 
@@ -202,7 +202,7 @@ def test_what_is_wrong_with_newer_ones_is_said_before_weights_alone_are_read(run
     flip(run.checkpoint(9) / "model.safetensors", -1)
     flip(run.checkpoint(3) / "model.safetensors", -1)
     said: list[str] = []
-    found = newest_to_read(run, said.append)
+    found = newest_for_inference(run, said.append)
     assert found is not None
     assert found.step == 5
     assert len(said) == 2

@@ -94,14 +94,14 @@ class TestTaking:
         network, parent = make(head="untied", outputs=5, seed=1), make(head="untied", seed=2)
         before, theirs = copies(network), copies(parent)
         sentence = take_weights(network, theirs, "runs/a")
-        assert sentence.endswith("runs/a; the head is new, since it gives other outputs.")
+        assert sentence.endswith("runs/a; the head is newly initialised, since its outputs differ.")
         for name, tensor in saved_tensors(network).items():
             assert torch.equal(tensor, (before if name.startswith("head.") else theirs)[name]), name
         assert any(name.startswith("head.") for name in before)
 
     def test_a_tied_head_has_nothing_of_its_own(self) -> None:
         network = make(head="untied", outputs=5, seed=1)
-        assert "the head is new" in take_weights(network, copies(make(seed=2)), "runs/a")
+        assert "the head is newly initialised" in take_weights(network, copies(make(seed=2)), "runs/a")
 
     def test_another_body_is_refused_with_the_remedy(self) -> None:
         network = make(seed=1)

@@ -124,7 +124,7 @@ class MadeUp:
         if evaluated:
             row = np.broadcast_to(np.asarray(values, dtype=np.float64), self.tokens.shape)
             result = self.evaluation(row, tainted=tainted)
-            write_json(run.evaluation_file("validation", 24), {"schema": 1, **result.kept()})
+            write_json(run.evaluation_file("validation", 24), {"schema": 1, **result.to_file_dict()})
         return run
 
     def study(

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.study.attempts import attempts_of, note_earlier, refuse_same_runs
+from glassformer.study.attempts import attempts_of, record_earlier_studies, refuse_same_runs
 from glassformer.study.ledger import Ledger
-from glassformer.study.plan import StudyPlan, asked
+from glassformer.study.plan import StudyPlan, training_fingerprint
 from glassformer.study.study import Study
 from glassformer.study.variants import VariantBook
 
@@ -18,7 +18,7 @@ LOSSES = {"base": [one + 0.5 for one in GOOD], "alibi": GOOD}
 
 
 def noted(study: Study):
-    return note_earlier(study.plan, study.book, study.directory)
+    return record_earlier_studies(study.plan, study.book, study.directory)
 
 
 def test_a_study_is_one_line_for_each_change(made_up, tmp_path):
@@ -76,8 +76,8 @@ def test_what_only_saves_and_looks_is_no_other_question(made_up, tmp_path):
     ]
     waits = {**recipe, "evaluation": {"every": 5, "patience": 2, "texts": {}}}
     others = [{**recipe, "training": {"lr": 0.2, "log_every": 10}}, waits, {**waits, "evaluation": {"every": 6, "patience": 2}}]
-    assert {asked(one) for one in same} == {asked(recipe)}
-    assert len({asked(recipe), *map(asked, others)}) == 4
+    assert {training_fingerprint(one) for one in same} == {training_fingerprint(recipe)}
+    assert len({training_fingerprint(recipe), *map(training_fingerprint, others)}) == 4
     book = {name: replace(facts, asked=name) for name, facts in made_up.study(tmp_path / "one", LOSSES).book.variants.items()}
     study = Study.load(tmp_path / "one")
     first, second = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.study.bank import choose_design, foreseen, noise_of
+from glassformer.study.bank import choose_design, expected_power, run_noise
 from glassformer.study.plan import FIRST_TUNING_SEED, StudyPlan
 
 MODEL = {"base": "x", "changes": [{"name": "alibi", "set": {"model.positions": "alibi"}}], "seeds": 6}
@@ -20,7 +20,7 @@ def chosen(values, kept, wanted="auto"):
 
 def test_a_change_of_the_model_goes_against_a_large_bank():
     assert chosen(MODEL, 32)[:2] == ("bank", 32)
-    assert "a lucky seed is not lucky for both" in chosen(MODEL, 32)[2]
+    assert "runs with the same seed do not correlate" in chosen(MODEL, 32)[2]
     assert chosen(MODEL, 200)[1] == 64
 
 
@@ -31,7 +31,7 @@ def test_everything_else_is_paired_and_says_why():
         "Compared seed by seed (paired): 8 runs of this baseline are stored, and 16 could replace new ones.",
     )
     assert chosen(RATE, 32)[:2] == ("paired", 0)
-    assert "for training.lr a lucky seed is often lucky for both" in chosen(RATE, 32)[2]
+    assert "with training.lr, runs of the same seed are often correlated" in chosen(RATE, 32)[2]
     tuned = {**MODEL, "tune": {"grid": {"training.lr": [0.1, 0.2]}}}
     assert "tuned variants" in chosen(tuned, 32)[2]
     assert chosen(MODEL, 32, "paired") == ("paired", 0, "Compared seed by seed (paired), as you asked.")
@@ -70,9 +70,9 @@ def test_a_bank_with_a_bad_run_is_not_used_and_nothing_is_left_out_of_it():
 def test_the_power_is_told_in_the_unit_of_the_metric():
     plan = StudyPlan.parse({**MODEL, "seeds": 8})
     # 1.16 standard deviations of a difference, which is sqrt(2) times that of a run: 1.16 * 1.414 * 0.01
-    assert "8 seeds will find a difference of 0.016 nats per token with 80 % power" in foreseen(plan, 0.01, 12)
-    assert noise_of(np.array([1.0, 1.1, 1.2])) is None
-    assert noise_of(np.array([1.0, 1.1, 1.2, 1.3])) == pytest.approx(0.1291, abs=1e-4)
+    assert "8 seeds will find a difference of 0.016 nats per token with 80 % power" in expected_power(plan, 0.01, 12)
+    assert run_noise(np.array([1.0, 1.1, 1.2])) is None
+    assert run_noise(np.array([1.0, 1.1, 1.2, 1.3])) == pytest.approx(0.1291, abs=1e-4)
 
 
 def test_a_study_against_a_bank_is_judged_without_pairs(made_up, tmp_path):

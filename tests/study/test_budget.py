@@ -21,7 +21,8 @@ def test_used_up_and_told() -> None:
     budget = Budget(0.5, spent=1801.0)
     assert budget.used_up
     assert (
-        budget.told(7) == "The budget of 0.5 hours is used up: 7 trials are not begun. A larger budget_hours goes on from here."
+        budget.used_up_message(7)
+        == "The budget of 0.5 hours is used up: 7 trials are not started. A larger budget_hours continues from here."
     )
 
 

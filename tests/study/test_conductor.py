@@ -102,10 +102,10 @@ class TestTuning:
             return answer(self, task)
 
         monkeypatch.setattr(MakesUp, "answer", noted)
-        monkeypatch.setattr("glassformer.study.variant_data._refuse_other_text", lambda *_: None)
-        monkeypatch.setattr("glassformer.study.variant_data._items", lambda *_: "items")
-        monkeypatch.setattr("glassformer.study.variant_data._refuse_other_targets", lambda *_: None)
-        monkeypatch.setattr("glassformer.study.variant_data._too_little_text", lambda *_: [])
+        monkeypatch.setattr("glassformer.study.variant_data._require_same_text", lambda *_: None)
+        monkeypatch.setattr("glassformer.study.variant_data._items_checksum", lambda *_: "items")
+        monkeypatch.setattr("glassformer.study.variant_data._require_same_targets", lambda *_: None)
+        monkeypatch.setattr("glassformer.study.variant_data._sample_size_notes", lambda *_: [])
         study, _, said = conduct(self.loss, "alibi", tune=GRID, split="test")
         assert opened == {"tuning": {"validation"}, "trials": {"test"}}
         assert study.book.variants["alibi"].tuned == {"training.lr": 0.01}
@@ -125,9 +125,9 @@ class TestTuning:
 
 
 def test_a_parent_that_was_replaced_on_the_way_is_refused(conduct, monkeypatch):
-    monkeypatch.setattr("glassformer.study.variant_data.parent_sum", lambda init_from: "weights")
+    monkeypatch.setattr("glassformer.study.variant_data.parent_checksum", lambda init_from: "weights")
     conduct(effects(), seeds=2)
-    monkeypatch.setattr("glassformer.study.variant_data.parent_sum", lambda init_from: "other weights")
+    monkeypatch.setattr("glassformer.study.variant_data.parent_checksum", lambda init_from: "other weights")
     with pytest.raises(ConfigError, match="has other weights than when the study began"):
         conduct(effects(), "alibi", "rotary", "none", seeds=2)
 

@@ -38,10 +38,10 @@ class TestFailures:
         assert set(words(study).values()) == {"invalid"}
         assert "in 2 of 6 seeds (seeds 0 and 2); nothing can be compared with it" in study.verdicts[0].reason
         assert executor.done[3:] == [f"base, seed {seed}" for seed in range(6)]
-        assert any("12 trials of changes are not begun" in sentence for sentence in said)
+        assert any("12 trials of changes are not started" in sentence for sentence in said)
         _, executor, said = conduct(loss)  # gone on with: they are not begun then, either
         assert executor.done == []
-        assert any("12 trials of changes are not begun" in sentence for sentence in said)
+        assert any("12 trials of changes are not started" in sentence for sentence in said)
 
     def test_what_the_user_must_mend_ends_the_study_with_a_sentence(self, conduct):
         refused = {"status": "refused", "reason": "model.merge has no 'mine'.", "exit_code": 2}
@@ -68,7 +68,7 @@ class TestStops:
                 os.kill(os.getpid(), signal.SIGTERM)
             return effects(alibi=-0.1)(variant, seed, recipe)
 
-        with pytest.raises(Interrupted, match="the same command goes on") as stopped:
+        with pytest.raises(Interrupted, match="the same command resumes") as stopped:
             conduct(loss)
         assert stopped.value.code == 143
         assert conduct.executor.closed

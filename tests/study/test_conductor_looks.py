@@ -53,7 +53,7 @@ class TestBudget:
     def test_no_trial_is_begun_beyond_it(self, conduct):
         study, executor, said = conduct(effects(), "alibi", budget_hours=4.5)  # every trial takes an hour
         assert executor.done[2:] == ["base, seed 0", "alibi, seed 0", "base, seed 1", "alibi, seed 1", "base, seed 2"]
-        assert any("budget of 4.5 hours is used up: 7 trials are not begun" in sentence for sentence in said)
+        assert any("budget of 4.5 hours is used up: 7 trials are not started" in sentence for sentence in said)
         assert study.verdicts[0].verdict == "not decided"
         study, executor, _ = conduct(effects(), "alibi", budget_hours=100.0)  # a larger one goes on
         assert len(executor.done) == 7

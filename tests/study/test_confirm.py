@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.study.compare import compare
-from glassformer.study.confirm import _first_fresh, confirmation, winner
+from glassformer.study.confirm import _first_unused_seed, confirmation, winner
 from glassformer.study.plan import FIRST_TUNING_SEED
 from glassformer.study.study import Study
 from glassformer.study.variants import VariantBook
@@ -33,8 +33,8 @@ def test_seeds_are_fresh_for_the_baseline_too(made_up, tmp_path):
     losses = {"base": [1.5 + 0.1 * GOOD[at % 6] for at in range(20)], "rotary": GOOD}
     study = made_up.study(tmp_path / "found", losses, design="bank", bank=bank[:20])
     assert confirmation(study)[0].first_seed == 20
-    assert _first_fresh(study.plan.model_copy(update={"bank": tuple(bank)})) == 20
-    assert _first_fresh(study.plan.model_copy(update={"bank": (), "design": "paired"})) == 6
+    assert _first_unused_seed(study.plan.model_copy(update={"bank": tuple(bank)})) == 20
+    assert _first_unused_seed(study.plan.model_copy(update={"bank": (), "design": "paired"})) == 6
 
 
 def test_what_the_baseline_tuned_is_not_given_to_a_change_that_tuned_something_else(made_up, tmp_path):

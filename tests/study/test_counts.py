@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from glassformer.evaluation.proportions import mcnemar_mid_p, wilson
-from glassformer.study.counts import Rate, failures_not_excluded, items_needed, rare
+from glassformer.study.counts import Rate, at_most_probability, failure_rate_bound, items_needed
 from glassformer.study.two_way import two_way_effects
 
 
 class TestAnswers:
     def test_eight_runs_without_failure_leave_31_per_cent_possible(self):
-        assert failures_not_excluded(0, 8) == pytest.approx(1 - 0.05 ** (1 / 8))
-        assert round(100 * failures_not_excluded(0, 8)) == 31
-        assert failures_not_excluded(8, 8) == 1.0
-        assert failures_not_excluded(2, 8) == pytest.approx(
+        assert failure_rate_bound(0, 8) == pytest.approx(1 - 0.05 ** (1 / 8))
+        assert round(100 * failure_rate_bound(0, 8)) == 31
+        assert failure_rate_bound(8, 8) == 1.0
+        assert failure_rate_bound(2, 8) == pytest.approx(
             stats.binomtest(2, 8, alternative="less").proportion_ci(0.95, method="exact").high
         )
 
@@ -54,16 +54,18 @@ class TestAnswers:
 class TestRare:
     @pytest.mark.parametrize(("hits", "items", "share"), [(0, 100, 0.01), (3, 600, 0.01), (7, 50, 0.2)])
     def test_is_the_binomial_distribution(self, hits, items, share):
-        assert float(rare(hits / items, share, items)) == pytest.approx(stats.binom.cdf(hits, items, share), rel=1e-9)
+        assert float(at_most_probability(hits / items, share, items)) == pytest.approx(
+            stats.binom.cdf(hits, items, share), rel=1e-9
+        )
 
     def test_its_ends(self):
-        assert float(rare(0.5, 1.0, 10)) == 0.0
-        assert float(rare(1.0, 0.3, 10)) == 1.0
+        assert float(at_most_probability(0.5, 1.0, 10)) == 0.0
+        assert float(at_most_probability(1.0, 0.3, 10)) == 1.0
 
     def test_how_many_items_without_a_hit_are_enough(self):
         needed = items_needed(0.01, 0.05)
         assert needed == 299
-        assert float(rare(0.0, 0.01, needed)) < 0.05 < float(rare(0.0, 0.01, needed - 1))
+        assert float(at_most_probability(0.0, 0.01, needed)) < 0.05 < float(at_most_probability(0.0, 0.01, needed - 1))
 
 
 @pytest.mark.parametrize(("failed", "runs"), [(0, 8), (2, 8), (8, 8), (5, 19)])

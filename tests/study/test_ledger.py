@@ -12,7 +12,7 @@ import pytest
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.metrics import LOSS
 from glassformer.study.evidence import Trials
-from glassformer.study.ledger import LATER_STUDIES, Attempt, Earlier, Ledger, share_of
+from glassformer.study.ledger import LATER_STUDIES, Attempt, Earlier, Ledger, alpha_share
 from glassformer.study.two_way import two_way_effects
 from glassformer.study.verdict import Rules, decide
 
@@ -54,11 +54,11 @@ class TestEarlier:
         assert more.remarks(0.01)[1] == "Runs with some of these seeds were seen before in studies/a."
 
     def test_the_parts_of_the_error_add_up_however_many_studies_there_are(self):
-        assert [1 / share_of(number) for number in (1, 2, 3, 4, 5)] == pytest.approx([1, 10, 30, 60, 100])
-        assert sum(share_of(number) for number in range(1, 10_000)) == pytest.approx(1 + LATER_STUDIES, abs=1e-4)
+        assert [1 / alpha_share(number) for number in (1, 2, 3, 4, 5)] == pytest.approx([1, 10, 30, 60, 100])
+        assert sum(alpha_share(number) for number in range(1, 10_000)) == pytest.approx(1 + LATER_STUDIES, abs=1e-4)
         assert Earlier(others=(FIRST, replace(FIRST, p=None))).corrected(0.001) == pytest.approx(0.03)
         assert Earlier().corrected(0.01) == 0.01
-        assert Earlier(others=(FIRST,)).next_share(8) == share_of(3)
+        assert Earlier(others=(FIRST,)).next_share(8) == alpha_share(3)
         assert Earlier().next_share(5) == 1.0
 
     def test_what_was_found_before_may_be_found_again(self):
@@ -88,7 +88,7 @@ class TestEarlier:
         found = replace(FIRST, verdict="better", p=0.03)
         again = Earlier.of(replace(found, plan="plan c", margin=0.02), [found, replace(NOW, verdict="not decided", p=0.5)])
         assert again.corrected(0.03, claim="better") == pytest.approx(0.03)
-        assert again.share(claim="same") == share_of(2)
+        assert again.share(claim="same") == alpha_share(2)
 
     def test_runs_made_with_other_text_plugins_or_tuning_are_others(self):
         first = replace(FIRST, made="a grid", p=0.9)
@@ -130,14 +130,14 @@ class TestLedger:
         ledger, begun = Ledger.beside(tmp_path / "study"), replace(FIRST, verdict="begun", p=None, made="a grid")
         assert ledger.begin([begun]) == []
         assert ledger.begin([NOW]) == [begun]
-        ledger.take_back([replace(begun, study="elsewhere"), replace(begun, made="otherwise"), NOW])
+        ledger.withdraw([replace(begun, study="elsewhere"), replace(begun, made="otherwise"), NOW])
         assert ledger.attempts() == [begun, NOW]  # another folder's, and one that has an end, stay
         whole = replace(FIRST, made="a grid")
         ledger.record([whole])
         assert ledger.begin([replace(begun, study="elsewhere")]) == [NOW, whole]  # the same plan: its end stays
         assert ledger.attempts() == [NOW, whole]
         ledger.record([begun])
-        ledger.take_back([begun])
+        ledger.withdraw([begun])
         assert ledger.attempts() == [NOW]
 
     def test_another_grid_does_not_replace_the_line_of_the_first(self, tmp_path):

@@ -25,7 +25,7 @@ def with_data_notes(study: Study, *notes: str) -> Study:
 
 def test_overlapping_documents_are_said_beside_the_verdict(made_up, tmp_path):
     study = with_data_notes(made_up.study(tmp_path / "study", LOSSES), OVERLAP, "Another note.")
-    told = "12 of 60 documents of validation (20.0%) also occur in train: figures on it are flattered."
+    told = "12 of 60 documents of validation (20.0%) also occur in train: figures on it are too optimistic."
     assert told in study.verdicts[0].sentence
     assert OVERLAP in study.notes
     assert study.notes.count("Another note.") == 1
@@ -98,9 +98,9 @@ def test_text_that_does_not_decide_flatters_no_verdict(made_up, tmp_path):
         file.rename(file.with_name("test-step-24.json"))
     study = with_data_notes(Study.load(study.folder), OVERLAP)
     assert len(study.finished("base")) == 6
-    assert not any("flattered" in remark for remark in remarks_of(study))
+    assert not any("too optimistic" in remark for remark in remarks_of(study))
     judged = with_data_notes(made_up.study(tmp_path / "other", LOSSES), OVERLAP)
-    assert any("flattered" in remark for remark in remarks_of(judged))
+    assert any("too optimistic" in remark for remark in remarks_of(judged))
 
 
 def test_a_study_that_chose_on_the_text_of_its_verdicts_says_so(made_up, tmp_path):

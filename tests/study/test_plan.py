@@ -15,10 +15,10 @@ from glassformer.study.plan import (
     FIRST_TUNING_SEED,
     LONGEST_FOLDER,
     StudyPlan,
-    compared,
     folder_names,
     parse_vary,
     plan_from_flags,
+    recipe_fingerprint,
     without_repeats,
 )
 
@@ -189,7 +189,11 @@ def test_settings_of_every_variant_belong_to_the_baseline_too():
 
 
 def test_what_does_nothing_is_not_compared():
-    assert compared({"a": 1, "about": "x", "seed": 3}) == compared({"a": 1, "result": "y", "seed": 4}) != compared({"a": 2})
+    assert (
+        recipe_fingerprint({"a": 1, "about": "x", "seed": 3})
+        == recipe_fingerprint({"a": 1, "result": "y", "seed": 4})
+        != recipe_fingerprint({"a": 2})
+    )
 
 
 class TestSeedsAndLooks:
@@ -229,7 +233,7 @@ class TestSeedsAndLooks:
                 "'a' is the name of more than one change",
             ),
             ({"alpha": 1e-8, "looks": [6, 8]}, "alpha=1e-08 is too small for looks=[6, 8]"),
-            ({"design": "bank"}, "design=bank sets changes against kept runs of the baseline, but bank=[] names fewer than 2"),
+            ({"design": "bank"}, "design=bank compares changes with kept runs of the baseline, but bank=[] names fewer than 2"),
             ({"marginn": 0.1}, "Did you mean 'margin'"),
         ],
     )

@@ -71,7 +71,7 @@ def test_running_trials_count_by_their_steps(tmp_path, clock):
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text('{"step": 5, "loss": 2.0}\n')
     clock.now += 1.0
-    counted.tell()
+    counted.report()
     assert watch.seen[-1].rows[0].running == (0.5,)
     assert watch.seen[-1].left == pytest.approx(15.0)  # 5 of 80 FLOPs in one second
 

@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.report.html_page import render
 from glassformer.report.page import FigureBlock, Table, Verdicts
-from glassformer.study.report import cost_points, study_page, variant_curve, what_would_change, write_report
+from glassformer.study.report import cost_points, sensitivity, study_page, variant_curve, write_report
 from glassformer.study.study import Study
 
 BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]
@@ -90,14 +90,14 @@ def test_every_seed_is_a_dot(study):
     ],
 )
 def test_what_would_change_the_verdict(study, variant, words):
-    assert re.fullmatch(words, what_would_change(study, variant))
+    assert re.fullmatch(words, sensitivity(study, variant))
 
 
 def test_a_seed_that_decides_alone_is_named(made_up, tmp_path):
     losses = [value - 0.05 for value in BASE]
     losses[3] = BASE[3] + 0.3
     study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": losses})
-    assert "ithout seed 3 the verdict would be: better" in what_would_change(study, "alibi")
+    assert "ithout seed 3 the verdict would be: better" in sensitivity(study, "alibi")
 
 
 def test_cost_and_curves_by_hand(study):

@@ -15,7 +15,7 @@ from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import ACCURACY, BITS_PER_BYTE, LOSS
 from glassformer.study.evidence import Problem
 from glassformer.study.plan import Trial
-from glassformer.study.results import TrialResult, gathered, metric_of, problem_of, read_trial, units_of
+from glassformer.study.results import TrialResult, gather_trials, metric_of, problem_of, read_trial, units_of
 
 TRIAL = Trial("alibi", 3, {"seed": 3}, "alibi/seed-3")
 VALUES = np.array([1.0, 1.5, 0.5, 1.25, 0.0, 1.1])
@@ -132,7 +132,7 @@ class TestGathered:
 
     def test_rows_end_where_trials_are_still_to_come(self, made_up):
         results = {"base": self.rows(made_up, 1.0, 1.1, 1.2), "alibi": self.rows(made_up, 1.3, None, 1.5)}
-        trials, weights = gathered(results, LOSS, leaks={}, exploratory=["alibi"])
+        trials, weights = gather_trials(results, LOSS, leaks={}, exploratory=["alibi"])
         assert (trials["base"].seeds, trials["alibi"].seeds) == (3, 1)
         assert trials["alibi"].exploratory
         assert not trials["base"].exploratory
@@ -140,18 +140,18 @@ class TestGathered:
         np.testing.assert_array_equal(weights, [5, 3, 8, 4, 0, 6])
 
     def test_a_bad_run_is_a_row_of_its_own(self, made_up):
-        trials, _ = gathered({"base": self.rows(made_up, 1.0, math.nan)}, LOSS, leaks={})
+        trials, _ = gather_trials({"base": self.rows(made_up, 1.0, math.nan)}, LOSS, leaks={})
         assert trials["base"].problems == {1: Problem.DIVERGED}
         assert np.isnan(trials["base"].values[1]).all()
 
     def test_a_leaking_variant_counts_without_a_run(self, made_up):
         results = {"base": self.rows(made_up, 1.0), "cheat": self.rows(made_up, None)}
-        trials, _ = gathered(results, LOSS, leaks={"cheat": 4})
+        trials, _ = gather_trials(results, LOSS, leaks={"cheat": 4})
         assert trials["cheat"].values.shape == (4, 6)
         assert set(trials["cheat"].problems.values()) == {Problem.LEAK}
 
     def test_nothing_measured_yet(self, made_up):
-        trials, weights = gathered({"base": self.rows(made_up, None)}, LOSS, leaks={})
+        trials, weights = gather_trials({"base": self.rows(made_up, None)}, LOSS, leaks={})
         assert trials["base"].seeds == 0
         assert len(weights) == 1
 
@@ -159,4 +159,4 @@ class TestGathered:
         other = type(made_up)(tokens=np.array([5, 3, 8, 4, 1, 6]))
         results = {"base": self.rows(made_up, 1.0), "alibi": self.rows(other, 1.0)}
         with pytest.raises(ConfigError, match="not measured on the same documents"):
-            gathered(results, LOSS, leaks={})
+            gather_trials(results, LOSS, leaks={})

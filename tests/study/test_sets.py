@@ -115,5 +115,5 @@ def test_one_that_turns_round_is_not_decided_and_told_so():
     sets = {"a": study_of(-0.3, 1), "b": study_of(0.3, 2), "c": study_of(-0.2, 3)}
     overall = over_sets(sets, LOSS, 0.01)[0]
     assert overall.verdict == "not decided"
-    assert "It turns round from set to set." in overall.sentence
+    assert "Its sign varies between sets." in overall.sentence
     assert overall.to_dict()["by_set"] == {"a": "better", "b": "worse", "c": "better"}

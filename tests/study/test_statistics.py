@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from glassformer.study.statistics import correlation_of, far_off, holm, sign_flip
+from glassformer.study.statistics import correlation_of, holm, outliers, sign_flip
 
 
 class TestHolm:
@@ -63,19 +63,19 @@ class TestSignFlip:
 
 class TestFarOff:
     def test_names_the_run_that_lies_apart(self):
-        assert far_off([0.01, 0.02, 0.0, -0.01, 0.015, 0.9]) == [5]
+        assert outliers([0.01, 0.02, 0.0, -0.01, 0.015, 0.9]) == [5]
 
     def test_names_two(self):
-        assert far_off([0.01, 0.02, 0.0, -0.01, 0.015, 0.9, 0.005, -3.0]) == [5, 7]
+        assert outliers([0.01, 0.02, 0.0, -0.01, 0.015, 0.9, 0.005, -3.0]) == [5, 7]
 
     def test_is_silent_about_ordinary_noise_in_19_of_20_studies(self):
         rng = np.random.default_rng(0)
-        named = sum(bool(far_off(rng.normal(size=8))) for _ in range(400))
+        named = sum(bool(outliers(rng.normal(size=8))) for _ in range(400))
         assert 0.05 * 400 - 3 * 4.4 <= named <= 0.05 * 400 + 3 * 4.4
 
     def test_equal_runs_and_too_few_runs(self):
-        assert far_off([1.0, 1.0, 1.0, 1.0, 1.0]) == []
-        assert far_off([0.0, 0.0, 9.0]) == []
+        assert outliers([1.0, 1.0, 1.0, 1.0, 1.0]) == []
+        assert outliers([0.0, 0.0, 9.0]) == []
 
 
 def test_correlation():

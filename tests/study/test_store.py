@@ -57,44 +57,44 @@ def test_the_code_is_part_of_it_and_machines_are_told_by_what_matters():
 
 
 def test_a_kept_run_comes_back_whole(store, run, tmp_path):
-    store.keep(origin(), 3, run)
+    store.save(origin(), 3, run)
     assert store.seeds(origin()) == [3]
-    assert store.take(origin(), 3, tmp_path / "there" / "seed-3")
+    assert store.copy_to(origin(), 3, tmp_path / "there" / "seed-3")
     there = tmp_path / "there" / "seed-3"
     assert (there / "checkpoints" / "step-4" / "weights").read_bytes() == bytes(range(64))
     assert sorted(path.name for path in there.iterdir()) == ["checkpoints", "recipe.yaml"]
-    assert not store.take(origin(), 3, there)  # what is there is not replaced
-    assert not store.take(origin(), 4, tmp_path / "there" / "seed-4")
+    assert not store.copy_to(origin(), 3, there)  # what is there is not replaced
+    assert not store.copy_to(origin(), 4, tmp_path / "there" / "seed-4")
     (run / "recipe.yaml").write_text("b: 2\n")  # the run's own copy is its own
-    assert store.take(origin(), 3, tmp_path / "again")
+    assert store.copy_to(origin(), 3, tmp_path / "again")
 
 
 def test_it_remembers_which_trained_models_were_checked_and_drops_what_leaks(store, run):
     other = origin(data="e")
-    store.keep(origin(), 3, run)
-    store.keep(other, 3, run, checked=True)
+    store.save(origin(), 3, run)
+    store.save(other, 3, run, checked=True)
     assert not store.checked(origin())
     assert store.checked(other)
-    store.keep(origin(), 4, run)
-    store.keep(origin(), 3, run, checked=True)  # trained once more, and checked this time
+    store.save(origin(), 4, run)
+    store.save(origin(), 3, run, checked=True)  # trained once more, and checked this time
     assert store.checked(origin())
-    assert store.drop(origin()) == 2
+    assert store.evict(origin()) == 2
     assert store.seeds(origin()) == []
-    assert store.holds(other, 3)
+    assert store.contains(other, 3)
 
 
 def test_a_damaged_one_is_removed_with_a_sentence(store, run, tmp_path):
-    store.keep(origin(), 3, run)
-    (store.place(origin(), 3) / "recipe.yaml").write_text("a: 2\n")
+    store.save(origin(), 3, run)
+    (store.path(origin(), 3) / "recipe.yaml").write_text("a: 2\n")
     with pytest.raises(RunError, match="is damaged and was removed"):
-        store.take(origin(), 3, tmp_path / "there")
+        store.copy_to(origin(), 3, tmp_path / "there")
     assert store.seeds(origin()) == []
 
 
 def test_it_is_listed_and_emptied(store, run):
     assert store.entries() == []
-    store.keep(origin(), 3, run)
-    store.keep(origin(), 5, run)
+    store.save(origin(), 3, run)
+    store.save(origin(), 5, run)
     assert [row["seed"] for row in store.entries()] == [3, 5]
     assert store.entries()[0]["bytes"] > 64
     assert store.empty() == 2

@@ -49,7 +49,7 @@ class TestCrossed:
         assert float(found.mean) == 4.5
         assert float(found.from_seeds) == pytest.approx(2.25)  # seed means 3 and 6: SA = 4.5, n = 2
         assert float(found.from_documents) == pytest.approx(12.25 / 3)  # document means 2, 3, 8.5: SB = 24.5 / 2, m = 3
-        assert float(found.from_rest) == pytest.approx(0.25)  # residuals .5, .5, -1 and their negatives: SE = 3 / 2, nm = 6
+        assert float(found.from_residual) == pytest.approx(0.25)  # residuals .5, .5, -1 and their negatives: SE = 3 / 2, nm = 6
         assert float(found.variance) == pytest.approx(2.25 + 12.25 / 3 - 0.25)
         assert float(found.df) == pytest.approx(37.006944 / 13.430556, rel=1e-6)
         assert found.effective_documents == pytest.approx(3.0)
@@ -61,14 +61,14 @@ class TestCrossed:
         assert float(found.from_seeds) == pytest.approx(3.0625)
         # left out in turn: weights 1/3, 1/3 and 1 of the distances -3.5, -2.5 and 3; every cell is 0.75 off
         assert float(found.from_documents) == pytest.approx(2 / 3 * ((12.25 + 6.25) / 9 + 9))
-        assert float(found.from_rest) == pytest.approx(2 / 3 * (11 / 9) * 1.125 / 2)
+        assert float(found.from_residual) == pytest.approx(2 / 3 * (11 / 9) * 1.125 / 2)
         assert found.effective_documents == pytest.approx(1 / 0.375)
 
     @pytest.mark.parametrize("seed", range(20))
     def test_equals_the_slow_reference(self, seed):
         d, w = some_differences(seed), np.random.default_rng(seed + 100).integers(1, 50, M)
         found = two_way_effects(d, w)
-        mine = (found.mean, found.from_seeds, found.from_documents, found.from_rest, found.variance, found.df)
+        mine = (found.mean, found.from_seeds, found.from_documents, found.from_residual, found.variance, found.df)
         np.testing.assert_allclose([float(one) for one in mine], reference(d.tolist(), w.tolist()), rtol=1e-12)
 
     def test_equal_weights_are_the_textbook_mean_squares(self):
@@ -76,7 +76,7 @@ class TestCrossed:
         rest = d - d.mean(1, keepdims=True) - d.mean(0) + d.mean()
         found = two_way_effects(d, np.full(M, 17.0))
         assert float(found.from_documents) == pytest.approx(d.mean(0).var(ddof=1) / M)
-        assert float(found.from_rest) == pytest.approx((rest**2).sum() / ((N - 1) * (M - 1)) / (N * M))
+        assert float(found.from_residual) == pytest.approx((rest**2).sum() / ((N - 1) * (M - 1)) / (N * M))
 
     def test_the_variance_never_falls_below_its_parts(self):
         d = np.array([[1.0, -1.0, 1.0], [-1.0, 1.0, -1.0]])  # all residual: SA and SB are small, SE large
@@ -174,11 +174,11 @@ class TestCrossed:
 
     def test_the_luck_of_tuning_widens_the_interval_and_adds_no_certainty(self):
         found = two_way_effects(some_differences(4))
-        wider = found.with_luck(float(found.from_seeds))
+        wider = found.with_tuning_variance(float(found.from_seeds))
         assert float(wider.from_seeds) == pytest.approx(2 * float(found.from_seeds))
         assert float(wider.seed_df) == pytest.approx(N - 1)
         assert float(wider.p) > float(found.p)
-        assert found.with_luck(0.0) is found
+        assert found.with_tuning_variance(0.0) is found
 
 
 class TestBeyondTheMargin:
@@ -246,6 +246,6 @@ class TestUnpaired:
         change, base = some_differences(1, 4, M), some_differences(2, 9, M)
         found, own, other = unpaired(change, base), two_way_effects(change), two_way_effects(base)
         assert float(found.from_seeds) == pytest.approx(float(own.from_seeds + other.from_seeds))
-        assert float(found.from_rest) == pytest.approx(float(own.from_rest + other.from_rest))
+        assert float(found.from_residual) == pytest.approx(float(own.from_residual + other.from_residual))
         gap = change.mean(axis=0) - base.mean(axis=0)
         assert float(found.from_documents) == pytest.approx(gap.var(ddof=1) / M)

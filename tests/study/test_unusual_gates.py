@@ -16,7 +16,7 @@ from glassformer.foundation.metrics import ACCURACY
 from glassformer.study.evidence import Analysis
 from glassformer.study.sequential import Looks
 from glassformer.study.statistics import holm
-from glassformer.study.tuning import luck_of_choice
+from glassformer.study.tuning import tuning_variance
 from glassformer.study.two_way import two_way_effects, unpaired
 
 SEEDS, MARGIN = 8, 0.01
@@ -257,8 +257,8 @@ def false_findings_after_tuning(
         grids = [real[:, None] + rng.standard_normal((len(real), tuning_seeds)) for _ in range(2)]
         first, second = (real[grid.mean(axis=1).argmin()] for grid in grids)
         d = first - second + np.sqrt(2.0 * (1.0 - shared)) * rng.standard_normal((seeds, 1))
-        extra = sum(luck_of_choice(grid) for grid in grids) if luck else 0.0
-        found += bool(two_way_effects(np.repeat(d, 2, axis=1)).with_luck(extra).p_seed <= 0.05)
+        extra = sum(tuning_variance(grid) for grid in grids) if luck else 0.0
+        found += bool(two_way_effects(np.repeat(d, 2, axis=1)).with_tuning_variance(extra).p_seed <= 0.05)
     return found / studies
 
 

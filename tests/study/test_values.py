@@ -11,7 +11,7 @@ import pytest
 from glassformer.foundation.errors import RunError
 from glassformer.study.evidence import Problem, Trials
 from glassformer.study.study import Study
-from glassformer.study.values import KeptValues, read_values, write_values
+from glassformer.study.values import StudyValues, read_values, write_values
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 
@@ -21,7 +21,7 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     values[1] = np.nan
     trials = {"base": Trials("base", values, {1: Problem.DIVERGED}), "late": Trials("late", np.empty((0, 5)), exploratory=True)}
     means = {"base": np.array([1.0, 2.0]), "late": np.empty(0)}
-    write_values(tmp_path / "values.json", KeptValues(trials, np.arange(5.0), True, means, notes=("n",)), metric="loss")
+    write_values(tmp_path / "values.json", StudyValues(trials, np.arange(5.0), True, means, notes=("n",)), metric="loss")
     kept = read_values(tmp_path / "values.json")
     back, weights = kept.trials, kept.weights
     np.testing.assert_array_equal(back["base"].values, values)
@@ -62,8 +62,8 @@ def told(study: Study) -> tuple[object, ...]:
 
 def test_without_its_trials_luck_notes_and_table_are_the_same(tuned):
     before = told(tuned)
-    assert tuned._luck("alibi") > 0
-    assert "flattered" in tuned.verdicts[0].sentence
+    assert tuned._tuning_variance("alibi") > 0
+    assert "too optimistic" in tuned.verdicts[0].sentence
     tuned.write()
     shutil.rmtree(tuned.folder / "trials")  # what was tuned stays
     assert told(Study.load(tuned.folder)) == before

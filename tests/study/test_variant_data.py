@@ -7,7 +7,7 @@ import pytest
 from glassformer.foundation.errors import ConfigError
 from glassformer.recipe import load_recipe
 from glassformer.study.plan import StudyPlan
-from glassformer.study.store import parent_sum
+from glassformer.study.store import parent_checksum
 from glassformer.study.variant_data import prepared_facts
 
 
@@ -28,10 +28,10 @@ def test_variants_with_the_same_data_agree(recipe):
 def test_the_weights_it_starts_from_are_known_by_their_sum(recipe, made_up, tmp_path):
     run = made_up.run(tmp_path / "parent", recipe)
     (run.checkpoint(24) / "weights").write_bytes(b"one")
-    first = parent_sum(run.root)
+    first = parent_checksum(run.root)
     (run.checkpoint(24) / "weights").write_bytes(b"two")
-    assert parent_sum(None) == ""
-    assert first != parent_sum(run.root) != ""
+    assert parent_checksum(None) == ""
+    assert first != parent_checksum(run.root) != ""
     assert facts_of(recipe, {"model.positions": "none"})["base"].parent == ""
 
 
@@ -99,7 +99,7 @@ MASKED = {"objective": "masked", "model.causal": False}
     ],
 )
 def test_what_asks_other_tokens_is_refused_before_training(recipe, base, change, key):
-    with pytest.raises(ConfigError, match=rf"change 0 is asked about other tokens than the baseline \({key}"):
+    with pytest.raises(ConfigError, match=rf"change 0 predicts other tokens than the baseline \({key}"):
         facts_of(recipe, change, set=base)
 
 
@@ -110,7 +110,7 @@ def test_settings_that_ask_the_same_may_differ(recipe):
 
 def test_a_grid_must_not_change_what_is_asked(recipe):
     tune = {"grid": {"training.lr": [0.01, 0.03], "model.context": [7, 5]}, "seeds": 1}
-    with pytest.raises(ConfigError, match=r"base \(setting 2 of its grid\) is asked about other tokens.*model\.context"):
+    with pytest.raises(ConfigError, match=r"base \(setting 2 of its grid\) predicts other tokens.*model\.context"):
         facts_of(recipe, {"model.positions": "none"}, set=MASKED, tune=tune)
     assert facts_of(recipe, {"model.positions": "none"}, tune=tune)  # every token of the text is asked, whatever the context
 

@@ -54,31 +54,31 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
 
 def test_plugins_may_not_change_on_the_way() -> None:
     book = VariantBook({"base": FACTS}, (PLUGIN,))
-    book.refuse_other_plugins([{"file": "elsewhere/mine.py", "sha256": "ab"}], Path("f"))
+    book.require_same_plugins([{"file": "elsewhere/mine.py", "sha256": "ab"}], Path("f"))
     for now in ([], [{"file": "mine.py", "sha256": "cd"}], [PLUGIN, {"file": "more.py", "sha256": "ef"}]):
         with pytest.raises(ConfigError, match="plugins are not those the study began with"):
-            book.refuse_other_plugins(now, Path("f"))
-    VariantBook({}).refuse_other_plugins([PLUGIN], Path("f"))  # a study that begins
+            book.require_same_plugins(now, Path("f"))
+    VariantBook({}).require_same_plugins([PLUGIN], Path("f"))  # a study that begins
     helped = {**PLUGIN, "imports": {"helper.py": "12"}}
-    VariantBook({"base": FACTS}, (helped,)).refuse_other_plugins([helped], Path("f"))
+    VariantBook({"base": FACTS}, (helped,)).require_same_plugins([helped], Path("f"))
     with pytest.raises(ConfigError, match="import other files of yours"):
-        VariantBook({"base": FACTS}, (helped,)).refuse_other_plugins([{**PLUGIN, "imports": {"helper.py": "34"}}], Path("f"))
+        VariantBook({"base": FACTS}, (helped,)).require_same_plugins([{**PLUGIN, "imports": {"helper.py": "34"}}], Path("f"))
 
 
 def test_data_may_not_change_on_the_way() -> None:
     book = VariantBook({"base": FACTS})
-    book.refuse_other_data("base", FACTS, Path("f"))
-    book.refuse_other_data("new", replace(FACTS, data="other"), Path("f"))
+    book.require_same_data("base", FACTS, Path("f"))
+    book.require_same_data("new", replace(FACTS, data="other"), Path("f"))
     with pytest.raises(ConfigError, match="the data of 'base' changed since the study began"):
-        book.refuse_other_data("base", replace(FACTS, data="other"), Path("f"))
+        book.require_same_data("base", replace(FACTS, data="other"), Path("f"))
 
 
 def test_the_run_it_starts_from_may_not_change_on_the_way() -> None:
     book = VariantBook({"base": replace(FACTS, parent="weights")})
-    book.refuse_other_data("base", replace(FACTS, parent="weights"), Path("f"))
+    book.require_same_data("base", replace(FACTS, parent="weights"), Path("f"))
     with pytest.raises(ConfigError, match=r"run that 'base' starts from \(init_from\) has other weights"):
-        book.refuse_other_data("base", replace(FACTS, parent="other"), Path("f"))
-    VariantBook({"base": FACTS}).refuse_other_data("base", replace(FACTS, parent="other"), Path("f"))  # of an older version
+        book.require_same_data("base", replace(FACTS, parent="other"), Path("f"))
+    VariantBook({"base": FACTS}).require_same_data("base", replace(FACTS, parent="other"), Path("f"))  # of an older version
 
 
 @pytest.mark.parametrize("law", ["causality", "batch", "state", "padding", "cache"])

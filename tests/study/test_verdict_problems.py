@@ -115,7 +115,7 @@ class TestUnusualSets:
 
     def test_the_luck_of_tuning_is_in_the_interval(self):
         plainly = one(change("alibi", -0.1, 0.03))
-        tuned = one(replace(change("alibi", -0.1, 0.03), luck=0.03**2))
+        tuned = one(replace(change("alibi", -0.1, 0.03), tuning_variance=0.03**2))
         assert tuned.difference.high - tuned.difference.low == pytest.approx(
             3.0 * (plainly.difference.high - plainly.difference.low), rel=1e-6
         )

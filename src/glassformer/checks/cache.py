@@ -1,4 +1,4 @@
-"""Reading in pieces with a cache gives what reading at once gives: by steps, to the full context, rows of unequal length."""
+"""KV cache: incremental decoding gives the logits of one full pass; token by token, in chunks, rows of unequal length."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
 from glassformer.checks.report import Finding
 from glassformer.checks.subject import Cached, can_run
-from glassformer.checks.verdicts import in_short
+from glassformer.checks.verdicts import short_error
 
 ROWS = (2, 1)
 
 
 def cache_fault(passes: Passes, probes: Probes) -> Finding | None:
-    """The first piece whose scores differ, or None. Asks for ``subject.new_cache``."""
-    for sizes in _plans(passes, probes):
+    """The first chunk whose logits differ, or None. Needs ``subject.new_cache``."""
+    for sizes in _chunk_sizes(passes, probes):
         if not can_run(passes.subject, probes.rows(1, sum(sizes))):
             continue
         for rows in ROWS:
             try:
-                found = _in_pieces(passes, probes, sizes, rows)
+                found = _check_chunks(passes, probes, sizes, rows)
             except Exception as error:
                 if all(size == 1 for size in sizes[1:]):
                     raise
-                passes.subject.remarks.append(f"Several tokens at once cannot be read on with the cache: {in_short(error)}.")
+                passes.subject.remarks.append(f"Several tokens at once cannot be appended to the cache: {short_error(error)}.")
                 break
             if found is not None:
                 return found
-    return _unequal_rows(passes, probes) if passes.subject.ragged and not probes.brief else None
+    return _check_unequal_rows(passes, probes) if passes.subject.ragged and not probes.brief else None
 
 
-def _plans(passes: Passes, probes: Probes) -> list[list[int]]:
-    """Sizes of pieces: token by token, a beginning and steps to the full context, several tokens in the middle of a row."""
+def _chunk_sizes(passes: Passes, probes: Probes) -> list[list[int]]:
+    """Chunk sizes: token by token; a prefix and single steps to the full context; several tokens in the middle of a row."""
     full = passes.subject.context
     plans = [[1] * min(7, full)]
-    if probes.brief:  # a last step that acts at each place alone keeps nothing
+    if probes.brief:  # a head that acts on each position alone has no cache
         return plans
     plans.append([max(1, full - 3)] + [1] * min(3, full - 1))
     if full >= 7:
@@ -50,7 +50,7 @@ def _plans(passes: Passes, probes: Probes) -> list[list[int]]:
     return plans
 
 
-def _in_pieces(passes: Passes, probes: Probes, sizes: list[int], rows: int) -> Finding | None:
+def _check_chunks(passes: Passes, probes: Probes, sizes: list[int], rows: int) -> Finding | None:
     setting, ids_BT = Setting(), probes.rows(rows, sum(sizes))
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     whole = passes.scores(setting, ids_BT)
@@ -68,14 +68,14 @@ def _in_pieces(passes: Passes, probes: Probes, sizes: list[int], rows: int) -> F
     start, size = starts[piece], sizes[piece]
     row = int(change_BT[:, at].argmax())
     regions = Region(rows, sum(sizes), row, start, start + size), Region(rows, size, row, 0, size)
-    calls = partial(passes.subject.scores, ids_BT), _last_piece(passes, ids_BT, starts[: piece + 1], sizes[: piece + 1])
+    calls = partial(passes.subject.scores, ids_BT), _last_chunk(passes, ids_BT, starts[: piece + 1], sizes[: piece + 1])
     place = locate(passes, setting, *calls, *regions, same_shape=False, only_last=True)
-    example = {"rows": rows, "tokens": ids_BT[row].tolist(), "pieces": sizes, **passes.said(setting)}
+    example = {"rows": rows, "tokens": ids_BT[row].tolist(), "pieces": sizes, **passes.describe(setting)}
     return Finding("cache", place, start, at, float(change_BT[row, at]), example)
 
 
-def _last_piece(passes: Passes, ids_BT: Tensor, starts: list[int], sizes: list[int]) -> Callable[[], Tensor]:
-    """Reads all pieces and gives the scores of the last."""
+def _last_chunk(passes: Passes, ids_BT: Tensor, starts: list[int], sizes: list[int]) -> Callable[[], Tensor]:
+    """Processes all chunks and returns the logits of the last."""
 
     def call() -> Tensor:
         cache = _cache(passes)
@@ -86,8 +86,8 @@ def _last_piece(passes: Passes, ids_BT: Tensor, starts: list[int], sizes: list[i
     return call
 
 
-def _unequal_rows(passes: Passes, probes: Probes) -> Finding | None:
-    """Rows of unequal length read together, then two more tokens each, against each row alone and at once."""
+def _check_unequal_rows(passes: Passes, probes: Probes) -> Finding | None:
+    """Rows of unequal length in one batch, then two more tokens each, compared with each row alone in one pass."""
     setting, full = Setting(), passes.subject.context
     lengths, more = [max(1, full - 2 - 3), max(1, min(3, full - 2))], 2
     if full < 4:
@@ -113,7 +113,7 @@ def _unequal_rows(passes: Passes, probes: Probes) -> Finding | None:
             place = locate(
                 passes, setting, partial(passes.subject.scores, ids[row]), call, *regions, same_shape=False, only_last=True
             )
-            example = {"rows": [one[0].tolist() for one in ids], "read_first": lengths, "row": row, **passes.said(setting)}
+            example = {"rows": [one[0].tolist() for one in ids], "read_first": lengths, "row": row, **passes.describe(setting)}
             return Finding("cache", place, length, length + at, float(change_T[at]), example)
     return None
 

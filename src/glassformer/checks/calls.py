@@ -1,6 +1,6 @@
-"""No score depends on what an earlier call read: a row before and after other rows were read, with nothing put back between.
+"""State between calls: no logit depends on an earlier call. Compares a row before and after other rows were processed.
 
-In evaluation mode. Training may keep statistics of its batches.
+In evaluation mode. In training mode batch statistics may be kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS = 2
 
 
 def state_between_calls(passes: Passes, probes: Probes) -> Finding | None:
-    """The first pass that differs after another was made, or None."""
+    """The first pass that differs after another call, or None."""
     full = passes.subject.context if not probes.heavy else min(64, passes.subject.context)
     short = min(5, full)
     lengths = [(short, short), (short, full), (full, short)] if full > short else [(short, short)]
@@ -30,14 +30,14 @@ def state_between_calls(passes: Passes, probes: Probes) -> Finding | None:
         ids_BT, other_BT = probes.rows(ROWS, length), probes.rows(ROWS, between)
         for setting in SETTINGS:
             for earlier in (ids_BT, other_BT):
-                found = _read_before(passes, setting, ids_BT, earlier)
+                found = _alone_and_after(passes, setting, ids_BT, earlier)
                 if found is not None:
                     return found
     return None
 
 
-def _read_before(passes: Passes, setting: Setting, ids_BT: Tensor, earlier_BT: Tensor) -> Finding | None:
-    """The rows read first, and read after ``earlier_BT``."""
+def _alone_and_after(passes: Passes, setting: Setting, ids_BT: Tensor, earlier_BT: Tensor) -> Finding | None:
+    """The rows on their own, and after a call with ``earlier_BT``."""
     fresh = passes.scores(setting, ids_BT)
 
     def after_another() -> Tensor:
@@ -52,5 +52,5 @@ def _read_before(passes: Passes, setting: Setting, ids_BT: Tensor, earlier_BT: T
     rows, length = ids_BT.shape
     region = Region(rows, length, row, 0, length)
     place = locate(passes, setting, partial(passes.forward, setting, ids_BT), after_another, region, region, only_last=True)
-    example = {"rows": ids_BT.tolist(), "read_before": earlier_BT.tolist(), "row": row, **passes.said(setting)}
+    example = {"rows": ids_BT.tolist(), "read_before": earlier_BT.tolist(), "row": row, **passes.describe(setting)}
     return Finding("state", place, 0, at, float(change_BT[row, at]), example)

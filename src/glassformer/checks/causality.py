@@ -1,4 +1,4 @@
-"""No score depends on a later token: tried by changed inputs, by gradients and by shorter rows."""
+"""Causality: no logit depends on a later token. Tested by perturbed inputs, by gradients and by truncated rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from glassformer.checks.subject import can_run
 
 TRAINED = Setting(precision="as trained")
 MANY = 33
-"""Rows at once, for what only large batches do."""
+"""Size of a large batch, for code paths that only large batches take."""
 FEW = 4
-"""Cuts in settings that differ from the main ones only in the path taken."""
+"""Number of cuts in settings that differ from the main ones only in the code path."""
 
 
 @dataclass(frozen=True)
 class _Suspect:
-    """Row ``row``, the same with another future from ``cut`` on, among other rows that stay (or alone)."""
+    """A suspected leak: row ``row``, and the same with tokens replaced from ``cut`` on, in an unchanged batch (or alone)."""
 
     setting: Setting
     ids_BT: Tensor
@@ -47,7 +47,7 @@ class _Suspect:
 
 @dataclass
 class Coverage:
-    """How much was tried, for the report."""
+    """How much was tested, for the report."""
 
     lengths: set[int]
     comparisons: int = 0
@@ -60,22 +60,22 @@ class Coverage:
 
 
 def future_leak(passes: Passes, probes: Probes, coverage: Coverage) -> Finding | None:
-    """The first leak found, with its smallest example, or None."""
+    """The first leak, with a minimal example, or None."""
     for setting, length, cuts in _plan(passes, probes):
-        suspect = _changed_futures(passes, probes, setting, length, cuts)
+        suspect = _check_perturbed(passes, probes, setting, length, cuts)
         coverage.lengths.add(length)
         coverage.comparisons += len(cuts)
         if suspect is not None:
             return _finding(passes, probes, suspect)
     for setting in (Setting(), Setting(mode="training")):
-        suspect = _future_gradients(passes, probes, setting, coverage)
+        suspect = _check_gradients(passes, probes, setting, coverage)
         if suspect is not None:
             return _finding(passes, probes, suspect)
-    return _shorter_rows(passes, probes)
+    return _check_prefixes(passes, probes)
 
 
 def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[int]]]:
-    """Settings, lengths and cuts, the cheap ones first."""
+    """Settings, lengths and cuts to test, the cheap ones first."""
     subject, full = passes.subject, passes.subject.context
     training = Setting(mode="training")
     works = [length for length in probes.short_lengths() if can_run(subject, probes.rows(1, length))]
@@ -109,15 +109,15 @@ def _plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[i
             yield Setting(), length, [length - 1] if probes.heavy else probes.cuts(length, wanted=FEW)
 
 
-def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: int, cuts: list[int]) -> _Suspect | None:
-    """Each cut with a row of its own; a suspicion is confirmed on the row alone, or with the other rows as they were, since
+def _check_perturbed(passes: Passes, probes: Probes, setting: Setting, length: int, cuts: list[int]) -> _Suspect | None:
+    """Each cut in a row of its own. A suspected leak is confirmed on the row alone, or with the other rows unchanged, since
     another row could have caused it."""
     at_once = probes.rows_at_once(length)
     for start in range(0, len(cuts), at_once):
         cut_B = torch.tensor(cuts[start : start + at_once])
         ids_BT = probes.rows(len(cut_B), length)
         changed_BT = probes.changed_from(ids_BT, cut_B)
-        before_BT = _earlier_changes(passes, setting, ids_BT, changed_BT, cut_B)
+        before_BT = _changes_before_cuts(passes, setting, ids_BT, changed_BT, cut_B)
         suspicious = [row for row in before_BT.amax(1).argsort(descending=True).tolist() if before_BT[row].max() > 0][:3]
         for row in suspicious:
             alone = _Suspect(setting, ids_BT[row : row + 1], changed_BT[row : row + 1], int(cut_B[row]))
@@ -129,10 +129,10 @@ def _changed_futures(passes: Passes, probes: Probes, setting: Setting, length: i
     return None
 
 
-def _earlier_changes(passes: Passes, setting: Setting, ids_BT: Tensor, changed_BT: Tensor, cut_B: Tensor) -> Tensor:
-    """By how much the scores before each row's cut change, [B, T]; zero where rounding explains it."""
+def _changes_before_cuts(passes: Passes, setting: Setting, ids_BT: Tensor, changed_BT: Tensor, cut_B: Tensor) -> Tensor:
+    """The change of the logits before each row's cut, [B, T]; zero within rounding error."""
     first, second = passes.scores(setting, ids_BT), passes.scores(setting, changed_BT)
-    earliest = int(cut_B.max())  # what no row's cut lies behind need not be compared
+    earliest = int(cut_B.max())  # positions after every cut need not be compared
     change_BT = differing(first[:, :earliest], second[:, :earliest]).cpu()
     change_BT = change_BT.masked_fill(torch.arange(earliest) >= cut_B.unsqueeze(1), 0.0)
     if not change_BT.any():
@@ -141,16 +141,16 @@ def _earlier_changes(passes: Passes, setting: Setting, ids_BT: Tensor, changed_B
 
 
 def _changes(passes: Passes, suspect: _Suspect) -> Tensor:
-    """By how much the scores of the row before its cut change, [T]."""
+    """The change of the row's logits before its cut, [T]."""
     cut_B = torch.full((len(suspect.ids_BT),), suspect.cut)
-    return _earlier_changes(passes, suspect.setting, suspect.ids_BT, suspect.changed_BT, cut_B)[suspect.row]
+    return _changes_before_cuts(passes, suspect.setting, suspect.ids_BT, suspect.changed_BT, cut_B)[suspect.row]
 
 
-def _future_gradients(passes: Passes, probes: Probes, setting: Setting, coverage: Coverage) -> _Suspect | None:
-    """For some places, the gradient of their scores with respect to every later token's vector: zero, or a leak."""
+def _check_gradients(passes: Passes, probes: Probes, setting: Setting, coverage: Coverage) -> _Suspect | None:
+    """The gradient of some positions' logits with respect to every later token's vector: nonzero is a leak."""
     length = passes.subject.context
     if probes.heavy and (probes.brief or setting.mode == "training"):
-        length = min(length, 128)  # at full length changed inputs tell
+        length = min(length, 128)  # at full length perturbed inputs suffice
     places = [cut - 1 for cut in probes.cuts(length, wanted=1 if probes.heavy else 2 * FEW)]
     at_once = max(1, probes.rows_at_once(length) // 4)
     for start in range(0, len(places), at_once):
@@ -171,14 +171,14 @@ def _future_gradients(passes: Passes, probes: Probes, setting: Setting, coverage
         floor = passes.allowed(setting, torch.float64) * largest(sizes_BT)
         for row in leaks_BT.amax(1).argsort(descending=True).tolist()[:3]:
             if leaks_BT[row].max() > floor:
-                suspect = _by_changed_inputs(passes, probes, setting, ids_BT[row : row + 1], int(at_B[row]) + 1)
+                suspect = _confirm_gradient(passes, probes, setting, ids_BT[row : row + 1], int(at_B[row]) + 1)
                 if suspect is not None:
                     return suspect
     return None
 
 
-def _by_changed_inputs(passes: Passes, probes: Probes, setting: Setting, ids_1T: Tensor, cut: int) -> _Suspect | None:
-    """A gradient's suspicion about one row, confirmed on the row alone by other futures, as usual and with gradients on."""
+def _confirm_gradient(passes: Passes, probes: Probes, setting: Setting, ids_1T: Tensor, cut: int) -> _Suspect | None:
+    """Confirms a nonzero gradient on the row alone by perturbed inputs, without and with gradients on."""
     for confirming in (setting, replace(setting, graded=True)):
         for _ in range(4):
             suspect = _Suspect(confirming, ids_1T, probes.changed_from(ids_1T, torch.tensor([cut])), cut, way="gradients")
@@ -187,8 +187,8 @@ def _by_changed_inputs(passes: Passes, probes: Probes, setting: Setting, ids_1T:
     return None
 
 
-def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
-    """That there is a later token at all must not matter either: the beginning of a row, alone and followed by more."""
+def _check_prefixes(passes: Passes, probes: Probes) -> Finding | None:
+    """Compares the prefix of a row alone with the same prefix followed by more tokens."""
     full, setting = passes.subject.context, Setting()
     for length in sorted({2} if probes.brief else {2, full // 2, full - 1} & set(range(1, full))):
         whole_1T = probes.rows(1, full)
@@ -202,12 +202,12 @@ def _shorter_rows(passes: Passes, probes: Probes) -> Finding | None:
             at, regions = int(change_T.argmax()), (Region(1, length, 0, 0, length), Region(1, full, 0, 0, length))
             place = locate(passes, setting, *calls, *regions, same_shape=False)
             example = {"tokens": start_1T[0].tolist(), "followed_by": whole_1T[0, length:].tolist(), "found_by": "length"}
-            return Finding("causality", place, length, at, float(change_T[at]), {**example, **passes.said(setting)})
+            return Finding("causality", place, length, at, float(change_T[at]), {**example, **passes.describe(setting)})
     return None
 
 
 def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
-    """The smallest row that shows the leak, one changed token, and the module it enters at."""
+    """The shortest row that shows the leak, one perturbed token, and the module where it enters."""
     small = _single_token(passes, _shortest(passes, probes, suspect))
     change_T = _changes(passes, small)
     to_position = int(change_T.argmax())
@@ -221,11 +221,11 @@ def _finding(passes: Passes, probes: Probes, suspect: _Suspect) -> Finding:
     if len(small.ids_BT) > 1:
         example["among_rows"] = len(small.ids_BT)
     size = float(change_T[to_position])
-    return Finding("causality", place, source, to_position, size, {**example, **passes.said(small.setting)})
+    return Finding("causality", place, source, to_position, size, {**example, **passes.describe(small.setting)})
 
 
 def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
-    """The first of some shorter lengths at which the same setting leaks."""
+    """The first of some shorter lengths that leaks in the same setting."""
     length = suspect.ids_BT.shape[1]
     if len(suspect.ids_BT) > 1:
         return suspect
@@ -234,44 +234,44 @@ def _shortest(passes: Passes, probes: Probes, suspect: _Suspect) -> _Suspect:
         if not can_run(passes.subject, suspect.ids_BT[:, :shorter]):
             continue
         cuts = sorted({shorter - 1, 1, shorter // 2} & set(range(1, shorter)))
-        found = _changed_futures(passes, probes, suspect.setting, shorter, cuts)
+        found = _check_perturbed(passes, probes, suspect.setting, shorter, cuts)
         if found is not None:
             return replace(found, way=suspect.way)
     return suspect
 
 
 def _single_token(passes: Passes, suspect: _Suspect) -> _Suspect:
-    """One changed token: the one whose gradient at the leaking place is largest, or else one found by halving."""
+    """One perturbed token: the one with the largest gradient at the leaking position, else one found by bisection."""
     to_position = int(_changes(passes, suspect).argmax())
     row = suspect.row
     sizes_BT = passes.gradients(suspect.setting, suspect.ids_BT, lambda scores: scores[row, to_position].square().sum())
     attempts = []
     if sizes_BT is not None and sizes_BT.shape == suspect.ids_BT.shape:
         ranked = (sizes_BT[row, suspect.cut :].argsort(descending=True) + suspect.cut).tolist()
-        attempts = [_with_changes(suspect, [source]) for source in ranked[:3]]
+        attempts = [_perturb_only(suspect, [source]) for source in ranked[:3]]
     leaks = [(float(_changes(passes, attempt).max()), -i) for i, attempt in enumerate(attempts)]
     if leaks and max(leaks)[0] > 0:
         return attempts[-max(leaks)[1]]
-    return _halved(passes, suspect)
+    return _bisect(passes, suspect)
 
 
-def _with_changes(suspect: _Suspect, places: list[int]) -> _Suspect:
-    """Only these places changed."""
+def _perturb_only(suspect: _Suspect, places: list[int]) -> _Suspect:
+    """Only these positions perturbed."""
     changed_BT = suspect.ids_BT.clone()
     changed_BT[suspect.row, places] = suspect.changed_BT[suspect.row, places]
     return replace(suspect, changed_BT=changed_BT, cut=min(places))
 
 
-def _halved(passes: Passes, suspect: _Suspect) -> _Suspect:
-    """Fewer changed tokens, halved as long as the leak shows."""
+def _bisect(passes: Passes, suspect: _Suspect) -> _Suspect:
+    """Fewer perturbed tokens, by bisection."""
     current = suspect
     changed = current.changed_places
     while len(changed) > 1:
         for half in (changed[: len(changed) // 2], changed[len(changed) // 2 :]):
-            attempt = _with_changes(current, half)
+            attempt = _perturb_only(current, half)
             if _changes(passes, attempt).any():
                 current, changed = attempt, half
                 break
         else:
-            return current  # only several changes together show it
+            return current  # only several perturbed tokens together show it
     return current

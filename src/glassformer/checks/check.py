@@ -1,4 +1,4 @@
-"""The check itself: a model, a function or a folder -> which laws hold, and where they break."""
+"""``check_model``: a model, a function or a folder -> which laws hold, and which module breaks one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from glassformer.checks.probes import Probes
 from glassformer.checks.report import CheckReport, Finding, Law
 from glassformer.checks.state import Snapshot
 from glassformer.checks.subject import Subject, callable_subject, is_network, our_subject
-from glassformer.checks.verdicts import Verdicts, in_short
+from glassformer.checks.verdicts import Verdicts, short_error
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.runtime import Runtime
 
@@ -40,16 +40,16 @@ def check_model(
     quick: bool = True,
     seed: int = 0,
 ) -> CheckReport:
-    """Tests every law on ``target`` and says what it found; changes nothing about it.
+    """Tests every law on ``target`` and returns a report; the target is left unchanged.
 
-    ``target``: our Transformer, a module or function from token ids [B, T] to scores [B, T, V], a Hugging Face model or
-    its folder. ``causal``: whether scores must not see later tokens (a model of ours knows; everything else: yes).
-    ``vocabulary`` and ``context``: needed where the target does not state them and they cannot be found by trying.
-    ``runtime``: device, precision and autocast of training. ``laws``: laws that must hold whatever the model says of
-    itself (next-token prediction asks for "causality" of an encoder too). ``quick=False`` tries every cut of the full
-    context instead of some.
+    ``target``: our Transformer, a module or function from token ids [B, T] to logits [B, T, V], a Hugging Face model or
+    its folder. ``causal``: whether logits must not depend on later tokens (default: as our model states; otherwise true).
+    ``vocabulary`` and ``context``: needed where the target does not state them and they cannot be found by trial.
+    ``runtime``: device, precision and autocast of training. ``laws``: laws that must hold whatever the model states
+    (next-token prediction requires "causality" of an encoder, too). ``quick=False`` tests every cut of the full context
+    instead of a sample.
 
-    Every law is judged alone: an exception in one is "cannot tell" for that one.
+    Laws are judged independently: an exception in one is "cannot tell" for that one only.
     """
     started = time.perf_counter()
     must_be_causal = "causality" in (laws or ()) or (causal if causal is not None else _is_causal(target))
@@ -79,7 +79,7 @@ def check_model(
 def subject_of(
     target: Target, *, vocabulary: int | None = None, context: int | None = None, snapshot: Snapshot | None = None
 ) -> Subject:
-    """The target in the form the laws ask for."""
+    """The target behind the common interface ``Subject``."""
     if is_network(target):
         return our_subject(target)
     if is_huggingface(target):
@@ -98,7 +98,7 @@ def _nothing(ids_BT: Tensor) -> Tensor:
 
 
 def _laws(passes: Passes, probes: Probes, *, causal: bool) -> Verdicts:
-    """Each law in turn. Padding and cache presume the laws before them, so a model that breaks those is not judged by these."""
+    """Tests the laws in turn. Padding and cache presume the laws before them, so they are skipped if one of those is broken."""
     verdicts, subject, coverage = Verdicts(), passes.subject, Coverage(set())
     asked: dict[Law, Callable[[], Finding | None]] = {}
     if causal:
@@ -119,9 +119,9 @@ def _laws(passes: Passes, probes: Probes, *, causal: bool) -> Verdicts:
         verdicts.note(passes.calibrate(probes.rows(2, min(8, subject.context))))
     except UsageError:
         raise
-    except Exception as error:  # a stranger's model may raise anything
+    except Exception as error:  # a third-party model may raise anything
         for law in asked:
-            verdicts.cannot_tell(law, f"it does not run on token ids alone: {in_short(error)}")
+            verdicts.cannot_tell(law, f"it does not run on token ids alone: {short_error(error)}")
         return verdicts
     ways: dict[Law, Callable[[], str]] = {
         "causality": lambda: str(coverage),

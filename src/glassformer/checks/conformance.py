@@ -1,11 +1,11 @@
-"""What every variant of a model's part must do, as cases that any test runner can run; for our variants and for a user's own.
+"""The conformance suite of model parts, as test cases for any test runner; for built-in variants and a user's own.
 
     @pytest.mark.parametrize("case", cases("model.mixer", "mine"), ids=str)
     def test_conforms(case):
         case.run()
 
-A case builds a tiny model around the variant (no two sizes equal) and raises ``CheckFailed`` with a sentence when the
-variant does not do what it should or says.
+A case builds a tiny model around the variant (no two sizes equal) and raises ``CheckFailed`` when the variant violates a
+requirement or its own declarations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.f
 
 @dataclass(frozen=True)
 class Specimen:
-    """A variant with its settings, and the tiny model around it."""
+    """A variant with its settings, in a tiny model."""
 
     slot: str
     kind: str
@@ -56,7 +56,7 @@ class Specimen:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """The variant among parts with which it has an effect."""
+        """A model config in which the variant has an effect."""
         around: dict[str, Any] = {**SIZES, "causal": self.causal, self.slot.removeprefix("model."): self.part}
         if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).takes:
             around["positions"] = next(
@@ -75,11 +75,11 @@ class Specimen:
 
     @property
     def pools(self) -> bool:
-        """Whether the model gives numbers for a whole row."""
+        """Whether the model has one output per row."""
         return self.config.head.pools
 
     def targets(self, length: int = LENGTH) -> Tensor:
-        """Something to learn: the next token of each, or a label of each row."""
+        """Training targets: the next token at each position, or a label of each row."""
         return self.ids(length)[:, 0] if self.pools else self.ids(length).roll(-1, 1)
 
     def require(self, held: bool, sentence: str) -> None:
@@ -89,14 +89,14 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Case:
-    """One law for one specimen."""
+    """One requirement for one specimen."""
 
     specimen: Specimen
     name: str
     law: Callable[[Specimen], None] = field(repr=False, compare=False)
 
     def run(self) -> None:
-        """Raises ``CheckFailed`` when the law is broken."""
+        """Raises ``CheckFailed`` when the requirement is not met."""
         self.law(self.specimen)
 
     def __str__(self) -> str:
@@ -104,14 +104,14 @@ class Case:
 
 
 def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
-    """Every law for every variant, or for those of one slot, or for one of them; each with all of its ``examples``."""
+    """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
         raise UsageError(f"slot={slot!r} is not part of a model; conformance is for {', '.join(SLOTS)}.")
     found = []
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):
             for settings in Slot.every[path].get(name).examples:
-                reads_on = not getattr(Slot.every[path].get(name), "pools", False)  # a pooled text is read as a whole
+                reads_on = not getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
                 usual = Specimen(path, name, settings, causal=reads_on)
                 found += [Case(usual, law, test) for law, test in LAWS_OF_A_VARIANT.items()]
                 if not reads_on:
@@ -121,7 +121,7 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
 
 
 def conform(slot: str, kind: str) -> dict[str, str]:
-    """Runs all cases of a variant; gives the sentence of each that failed, by the case's name."""
+    """Runs all cases of a variant; returns the messages of those that failed, by the case's name."""
     failed = {}
     for case in cases(slot, kind):
         try:
@@ -160,18 +160,18 @@ def gives_the_right_shapes(specimen: Specimen) -> None:
 
 
 def keeps_the_laws(specimen: Specimen) -> None:
-    """Causality, rows, padding, cache: each held, or declared as broken and really broken."""
+    """Causality, batch, padding, cache: each holds, or is declared in ``breaks`` and really broken."""
     report = check_model(specimen.model())
     declared = type(specimen.part).breaks
     undeclared = [finding.sentence for finding in report.findings if finding.law not in declared]
     specimen.require(not undeclared, f"a law is broken that is not declared in ``breaks``. {' '.join(undeclared)}")
     for law in declared - report.broken:
-        unjudged = law in report.not_judged or law in report.cannot_tell  # a broken law can hide the ones that presume it
+        unjudged = law in report.not_judged or law in report.cannot_tell  # a broken law can mask the ones that presume it
         specimen.require(unjudged, f"``breaks`` declares {law!r}, but the check finds that it holds.")
 
 
 def fast_path_equals_definition(specimen: Specimen) -> None:
-    """Looking at every tap runs the reference implementation; the scores must be those nobody looked at."""
+    """With a hook on every tap the reference implementation runs; the logits must equal those without hooks."""
     model = specimen.model().double().eval()
     key_padding_mask_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
     key_padding_mask_BS[0, 0], key_padding_mask_BS[1, 3] = True, True
@@ -217,7 +217,7 @@ def gradients_reach_every_parameter(specimen: Specimen) -> None:
 
 
 def is_drawn_from_the_seed(specimen: Specimen) -> None:
-    """Every parameter is drawn: none is left as the memory happened to be, equal seeds give equal models, others others."""
+    """Every parameter is initialised from the seed: no uninitialised memory, equal seeds give equal models, others differ."""
     with _uninitialised_is_nan():
         model = specimen.model(seed=3)
     for name, tensor in model.state_dict().items():
@@ -237,7 +237,7 @@ def comes_back_from_a_file(specimen: Specimen) -> None:
 
 
 def learns(specimen: Specimen) -> None:
-    """Some steps on one batch (20, unless the variant says more) bring its loss down."""
+    """Some steps on one batch (20, unless the variant states more) lower its loss."""
     model, ids_BT, steps = specimen.model(), specimen.ids(), specimen.part.steps_to_learn
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
     losses = []
@@ -270,7 +270,7 @@ LAWS_OF_A_VARIANT: dict[str, Callable[[Specimen], None]] = {
 
 @contextmanager
 def looked_at(model: nn.Module) -> Iterator[None]:
-    """Inside the ``with`` every tap is in use, so every mixer runs its reference implementation."""
+    """Inside the ``with`` every tap has a hook, so every mixer runs its reference implementation."""
     with ExitStack() as stack:
         for module in model.modules():
             if isinstance(module, Tap):
@@ -280,7 +280,7 @@ def looked_at(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _uninitialised_is_nan() -> Iterator[None]:
-    """torch fills memory that nobody wrote with NaN, so that it is seen."""
+    """torch fills uninitialised memory with NaN, so that it shows."""
     switch: Any = torch.utils.deterministic
     before, fills = torch.get_deterministic_debug_mode(), switch.fill_uninitialized_memory
     torch.set_deterministic_debug_mode("warn")

@@ -1,9 +1,8 @@
-"""Any torch code run in float64 without touching it, with the places where token ids become vectors laid open.
+"""Runs any torch code in float64 without modifying it, and captures the embedding lookups of the token ids.
 
-``InDouble`` stands between the code and torch: every lower float is raised to float64, constants and casts included, so
-that rounding (1e-16) and a leak of 1e-6 cannot be confused. It works on models, on functions and on weights kept in
-closures alike, and changes no parameter. An operation that refuses float64 is done in the precision it was asked for, and
-``eps`` tells. Not for speed.
+``InDouble`` is a ``TorchFunctionMode``: every lower float is raised to float64, constants and casts included, so that
+rounding (1e-16) and a leak of 1e-6 cannot be confused. It works on models, on functions and on weights in closures alike, and
+changes no parameter. An operation without float64 support runs in the original precision, which ``eps`` reports.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _RAISED = {
 }
 _CASTS = {Tensor.float: Tensor.double, Tensor.half: Tensor.double, Tensor.bfloat16: Tensor.double}
 _LOOKUPS = {F.embedding: (0,), torch.embedding: (1,), F.one_hot: (0,), Tensor.__getitem__: (1,)}
-"""Functions that make vectors from ids, and which argument the ids are."""
+"""Functions that look up vectors for ids, and which argument the ids are."""
 _VALUE_GETTERS = {getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data", "real", "imag")}
 _DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
 
@@ -54,12 +53,11 @@ _GROUPED = {
 class InDouble(TorchFunctionMode):
     """Inside the ``with``, torch computes in float64.
 
-    ``ids_BT``: when given, what the code looks up for exactly these ids is kept in ``vectors`` as leaves, so that
-    gradients with respect to the tokens can be asked for. ``randomised``: parameters that are all zero (gates and projections
-    that start closed) are seen as small random numbers, so that what they will let through can be seen before training.
-    Zero entries of parameters that are trained are seen so too. ``jittered``: tables that are kept in a lower float and are
-    no parameters are seen with their last bit changed, to learn how much their rounding matters. ``eps`` is afterwards the
-    rounding of the coarsest float that any operation gave all the same.
+    ``ids_BT``: if given, the vectors looked up for exactly these ids are kept in ``vectors`` as leaves, for gradients with
+    respect to the tokens. ``randomised``: parameters that are all zero (zero-initialised gates and projections), and zero
+    entries of trained parameters, are replaced by small random numbers, so that leaks behind them show before training.
+    ``jittered``: buffers in a lower precision get their last bit changed, to measure the effect of their rounding. ``eps``
+    is afterwards the rounding of the lowest precision that any operation still used.
     """
 
     def __init__(self, ids_BT: Tensor | None = None, *, randomised: bool = False, jittered: bool = False) -> None:
@@ -88,43 +86,43 @@ class InDouble(TorchFunctionMode):
         func = grouped_mm if func in _GROUPED else _CASTS.get(func, func)
         kept = 1 if _writes_in_place(func) else 0
         asked = args, kwargs
-        args = (*args[:kept], *(self._raise(value) for value in args[kept:]))
-        kwargs = {name: value if name == "out" else self._raise(value) for name, value in kwargs.items()}
+        args = (*args[:kept], *(self._to_float64(value) for value in args[kept:]))
+        kwargs = {name: value if name == "out" else self._to_float64(value) for name, value in kwargs.items()}
         try:
             result = func(*args, **kwargs)
         except (RuntimeError, NotImplementedError) as error:
             if kept or not _about_precision(error):
                 raise
-            result = func(*(_lowered(value) for value in asked[0]), **{key: _lowered(v) for key, v in asked[1].items()})
+            result = func(*(_uncast(value) for value in asked[0]), **{key: _uncast(v) for key, v in asked[1].items()})
         if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
             self.eps = max(self.eps, torch.finfo(result.dtype).eps)
-        if func in _LOOKUPS and any(self.is_the_ids(args[at], result) for at in _LOOKUPS[func] if at < len(args)):
-            return self.laid_open(result)
+        if func in _LOOKUPS and any(self.matches_ids(args[at], result) for at in _LOOKUPS[func] if at < len(args)):
+            return self.capture(result)
         return result
 
-    def laid_open(self, vectors: Tensor) -> Tensor:
-        """The same vectors, kept as a leaf."""
+    def capture(self, vectors: Tensor) -> Tensor:
+        """The same vectors as a leaf tensor."""
         leaf = vectors.detach().double().requires_grad_()
         self.vectors.append(leaf)
         with torch.enable_grad():
             return leaf.clone()  # which code may write into, as it may not into a leaf
 
-    def _raise(self, value: Any) -> Any:
+    def _to_float64(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             if value.dtype not in _RAISED:
                 return value
             if isinstance(value, nn.Parameter):
-                return self._raised_parameter(value)
+                return self._parameter_in_float64(value)
             raised = value.to(_RAISED[value.dtype])
             return raised * (1 + JITTER * _noise(raised)) if self.jittered and raised.is_floating_point() else raised
         if isinstance(value, torch.dtype):
             return _RAISED.get(value, value)
         if type(value) in (tuple, list):
-            return type(value)(self._raise(part) for part in value)
+            return type(value)(self._to_float64(part) for part in value)
         return value
 
-    def _raised_parameter(self, parameter: nn.Parameter) -> Tensor:
-        """Once per parameter and version; without gradient, since nobody here asks for the gradients of weights."""
+    def _parameter_in_float64(self, parameter: nn.Parameter) -> Tensor:
+        """Cached per parameter and version; without gradient, since only token gradients are needed."""
         known, version = self._raised.get(id(parameter)), version_of(parameter)
         if known is None or known[1] != version:
             raised = parameter.detach().to(_RAISED[parameter.dtype])
@@ -133,8 +131,8 @@ class InDouble(TorchFunctionMode):
             known = self._raised[id(parameter)] = (parameter, version, raised)
         return known[2]
 
-    def is_the_ids(self, value: Any, looked_up: Any) -> bool:
-        """Whether this holds exactly the ids whose vectors are wanted, and what was looked up has a vector for each."""
+    def matches_ids(self, value: Any, looked_up: Any) -> bool:
+        """Whether these are exactly the ids of interest, and the lookup returned a vector for each."""
         return (
             self.ids_BT is not None
             and isinstance(value, Tensor)
@@ -158,8 +156,8 @@ def _about_precision(error: Exception) -> bool:
     return any(word in said for word in ("double", "float64", "dtype", "scalar type", "not implemented for"))
 
 
-def _lowered(value: Any) -> Any:
-    """For an operation that refuses float64."""
+def _uncast(value: Any) -> Any:
+    """For an operation without float64 support."""
     return value.float() if isinstance(value, Tensor) and value.dtype == torch.float64 else value
 
 

@@ -1,8 +1,8 @@
-"""A Hugging Face model or its folder as a thing to check. Imports transformers only when a folder is to be loaded.
+"""A Hugging Face model or its folder as a ``Subject`` to check. Imports transformers only to load a folder.
 
-What differs between models is found by asking them: the longest row that runs, the name of the cache, the number of the first
-position. Rows are padded on the right and on the left. A model that takes no position ids cannot be told where the tokens
-of a row that is padded on the left stand; what that does to its scores is remarked, not held against it.
+Differences between models are found by trial: the longest row that runs, the name of the cache, the number of the first
+position. Rows are padded on the right and on the left. A model without position ids cannot handle padding on the left; that
+its logits then differ is reported as a note, not as a broken law.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ CONTEXT_NAMES = (
     "context_length",
 )
 LONGEST = 1024
-"""Longer contexts are checked up to here: positions that are formulas do not end."""
+"""Contexts are checked up to this length: computed positions have no limit."""
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 KNOWN_ENDINGS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")
 CACHES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
-"""What models call their cache, as an argument and in what they give back."""
+"""Names of the cache, as an argument and in the output."""
 
 
 def is_huggingface(target: Any) -> bool:
-    """Whether this is a model of transformers, told by its base class's name so that nothing has to be imported."""
+    """Whether this is a transformers model, by its base class's name, so that nothing has to be imported."""
     return isinstance(target, nn.Module) and any(base.__name__ == "PreTrainedModel" for base in type(target).__mro__)
 
 
 def huggingface_subject(
     model: Any, *, vocabulary: int | None = None, context: int | None = None, snapshot: Snapshot | None = None
 ) -> Subject:
-    """The model with its mask and its cache."""
+    """The model with its padding mask and its cache."""
     config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
     call = _Call(model, config)
     vocabulary = vocabulary or getattr(config, "vocab_size", None) or getattr(model.config, "vocab_size", None) or 2
     subject = Subject(type(model).__name__, lambda ids_BT: call(ids_BT)[0], {"": model}, vocabulary=vocabulary, context=2)
     subject.snapshot = snapshot
     subject.reserved_ids = frozenset(
-        token for part in {id(config): config, id(model.config): model.config}.values() for token in _special(part)
+        token for part in {id(config): config, id(model.config): model.config}.values() for token in _special_ids(part)
         if 0 <= token < vocabulary
     )  # fmt: skip
     if vocabulary - len(subject.reserved_ids) < 2:
@@ -62,21 +62,21 @@ def huggingface_subject(
         (value for name in CONTEXT_NAMES if isinstance(value := getattr(config, name, None), int) and value > 1), None
     )
     limit = context or min(LONGEST, stated or LONGEST_TRIED)
-    subject.context = longest_that_runs(subject, limit, token) or 2  # what does not run at all is said when it is tried
+    subject.context = longest_that_runs(subject, limit, token) or 2  # a model that does not run is reported later
     if limit != subject.context and subject.context > 2:
         subject.remarks.append(f"Rows of more than {subject.context} tokens do not run, so the context is {subject.context}.")
     if "attention_mask" in call.accepted:
-        _take_padding(subject, call, token)
-    _take_cache(subject, call, token)
+        _add_paddings(subject, call, token)
+    _add_cache(subject, call, token)
     return subject
 
 
 class _Call:
-    """The forward pass: ids [B, T] -> scores [B, T, V] and what else was given back."""
+    """The forward pass: ids [B, T] -> logits [B, T, V] and the other outputs."""
 
     def __init__(self, model: Any, config: Any) -> None:
         self.model = model
-        self.accepted = _accepted(model)
+        self.accepted = _forward_arguments(model)
         self.books = config.num_codebooks if type(model).__name__.startswith("Musicgen") else 1
         """Rows that belong to one example: these models read several streams as rows of one batch."""
 
@@ -93,20 +93,20 @@ class _Call:
         return scores.transpose(1, 2).flatten(2), output
 
 
-def _special(config: Any) -> Iterator[int]:
-    """Ids with a meaning of their own: padding, the end of a text, places of images."""
+def _special_ids(config: Any) -> Iterator[int]:
+    """Special ids: padding, end of text, image placeholders."""
     for name, value in vars(config).items():
         if name.endswith(("token_id", "token_index", "token_ids")):
             yield from (token for token in (value if isinstance(value, list | tuple) else [value]) if isinstance(token, int))
 
 
-def _accepted(model: Any) -> set[str]:
-    """The arguments of the forward pass; a subclass that hands its keywords on takes those of its base."""
+def _forward_arguments(model: Any) -> set[str]:
+    """The arguments of the forward pass, with those of a base class that it passes keywords to."""
     passes = [vars(base)["forward"] for base in type(model).__mro__ if "forward" in vars(base)]
     return {name for forward in passes for name in inspect.signature(forward).parameters}
 
 
-def _take_padding(subject: Subject, call: _Call, token: int) -> None:
+def _add_paddings(subject: Subject, call: _Call, token: int) -> None:
     first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
 
     def masked(key_padding_mask_BS: Tensor) -> dict[str, Tensor]:
@@ -127,12 +127,12 @@ def _take_padding(subject: Subject, call: _Call, token: int) -> None:
 
 
 def _first_position(subject: Subject, call: _Call, token: int) -> int | None:
-    """The number of the first position, found by which one gives the scores that the model gives by itself."""
+    """The number of the first position: the one that reproduces the logits without position ids."""
     length = min(6, subject.context)
     ids_BT = (token + torch.zeros(1, length, dtype=torch.long)).to(subject.device)
     places = torch.arange(length, device=ids_BT.device).unsqueeze(0)
     try:
-        call.model.eval()  # without dropout; the snapshot puts the mode back
+        call.model.eval()  # without dropout; the snapshot restores the mode
         with torch.no_grad():
             expected = call(ids_BT)[0]
     except Exception:
@@ -153,8 +153,8 @@ def _first_position(subject: Subject, call: _Call, token: int) -> int | None:
     return None
 
 
-def _take_cache(subject: Subject, call: _Call, token: int) -> None:
-    """The cache by whatever name the model has for it, if it gives one back."""
+def _add_cache(subject: Subject, call: _Call, token: int) -> None:
+    """Sets up the cache under the model's name for it, if it returns one."""
     names = [name for name in CACHES if name in call.accepted]
     if not names:
         return
@@ -164,7 +164,7 @@ def _take_cache(subject: Subject, call: _Call, token: int) -> None:
         try:
             with torch.no_grad():
                 reader.read(ids_BT)
-        except Exception:  # then the law will say why it cannot be judged
+        except Exception:  # then the law reports why it cannot be judged
             reader.past = True
         finally:
             if subject.snapshot is not None:
@@ -189,7 +189,7 @@ class _Cache:
 
 
 def load_folder(folder: Path, class_name: str | None = None) -> nn.Module:
-    """The model in a folder, from safetensors alone; no code of the folder is run, nothing is fetched.
+    """Loads the model in a folder, from safetensors only; runs no code of the folder and downloads nothing.
 
     ``class_name``: the class of transformers to load it as; by default the one that its config names.
     """
@@ -199,7 +199,7 @@ def load_folder(folder: Path, class_name: str | None = None) -> nn.Module:
 
 
 def load_hub(name: str, class_name: str | None = None) -> nn.Module:
-    """A model by its name on the Hugging Face hub, fetched or from the local cache; safetensors alone, no code of it is run."""
+    """Loads a model from the Hugging Face hub or the local cache, from safetensors only; runs no code of it."""
     return _load(name, class_name, local=False)
 
 

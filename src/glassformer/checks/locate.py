@@ -1,8 +1,7 @@
-"""Two passes that should agree -> the first module at which they do not.
+"""Two forward passes that should agree -> the first module at which they differ.
 
-Every module's inputs and outputs are compared in the order in which they come to be. A module whose output differs
-while all before it agreed is the place; when an input differs first, the fault lies between modules, in the body of the
-module that made the call.
+Inputs and outputs of all modules are compared in execution order. If an output differs first, the fault is in that module; if
+an input differs first, it is in the forward method of the calling module.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from glassformer.model.tap import Tap
 
 @dataclass(frozen=True)
 class Region:
-    """What must agree: of ``rows`` rows of ``length`` tokens the places ``start`` to ``stop`` of row ``row``."""
+    """The part that must agree: positions ``start`` to ``stop`` of row ``row``, of ``rows`` rows of ``length`` tokens."""
 
     rows: int
     length: int
@@ -30,7 +29,7 @@ class Region:
     stop: int
 
     def of(self, tensor: Tensor) -> Tensor | None:
-        """That part of an activation, by the sizes of its axes; None where the axes cannot be told."""
+        """That part of an activation, by the sizes of its axes; None where they are ambiguous."""
         time_axes = [axis for axis, size in enumerate(tensor.shape) if size == self.length and axis > 0]
         if not time_axes and tensor.ndim and tensor.shape[0] == self.rows * self.length:  # rows and time in one axis
             tensor = tensor.unflatten(0, (self.rows, self.length))
@@ -39,21 +38,21 @@ class Region:
             time_axes = [0]
         if not time_axes:
             return None
-        for axis in time_axes:  # a table of queries and keys has two
+        for axis in time_axes:  # an attention pattern has two
             tensor = tensor.narrow(axis, self.start, self.stop - self.start)
         batch_axis = 1 if time_axes[0] == 0 else 0
         if tensor.ndim <= batch_axis or tensor.shape[batch_axis] in (1, self.length):
             return tensor
         if tensor.shape[batch_axis] % self.rows:
             return None
-        share = tensor.shape[batch_axis] // self.rows  # heads may stand beside rows in one axis
+        share = tensor.shape[batch_axis] // self.rows  # heads and rows may share an axis
         return tensor.narrow(batch_axis, self.row * share, share)
 
 
 @dataclass(frozen=True)
 class _Event:
     place: str
-    """Who is to blame if this is the first to differ."""
+    """The module at fault if this is the first difference."""
     tensors: tuple[Tensor, ...]
 
 
@@ -70,7 +69,7 @@ def locate(
 ) -> str:
     """The name of the module where the two passes differ first within their regions.
 
-    ``only_last``: the second pass calls the model several times, and the last call is the one to compare.
+    ``only_last``: the second pass calls the model several times; only the last call is compared.
     """
     one, other = _record(passes, setting, first, first_region), _record(passes, setting, second, second_region)
     if only_last:
@@ -119,7 +118,7 @@ def _record(passes: Passes, setting: Setting, call: Callable[[], Tensor], region
     with ExitStack() as stack:
         for name, module in passes.subject.named_modules():
             if isinstance(module, Tap) and not setting.looked_at:
-                continue  # a look at a tap would leave the fast path
+                continue  # a hook on a tap would disable the fast path
             stack.callback(module.register_forward_pre_hook(entering(name), with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(leaving(name)).remove)
         passes.run(setting, call)

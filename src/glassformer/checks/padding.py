@@ -1,4 +1,4 @@
-"""No score depends on padding: other padding, none at all, and hidden tokens anywhere where the model can hide them."""
+"""Padding: no logit depends on it. Tested with other padding, without any, and with masked tokens anywhere if supported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = (Setting(), Setting(mode="training"))
 
 
 def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
-    """The first way in which hidden tokens matter, or None. Asks for ``subject.paddings``."""
+    """The first dependence on masked tokens, or None. Needs ``subject.paddings``."""
     context = passes.subject.context
     short = (min(5, context), min(16, context))
     for total in dict.fromkeys(short if probes.brief else (*short, context)):
@@ -26,10 +26,10 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
             continue
         for side, padded in passes.subject.paddings.items():
             for setting in SETTINGS[:1] if probes.heavy and total > 16 else SETTINGS:
-                key_padding_mask_BS = _hidden(probes, total, side)
-                found = _other_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
+                key_padding_mask_BS = _masks(probes, total, side)
+                found = _check_other_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
                 if found is None and setting.mode == "evaluation" and side != "anywhere":
-                    found = _no_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
+                    found = _check_no_padding(passes, probes, setting, side, padded, key_padding_mask_BS)
                     if found is not None and side in passes.subject.moves:
                         passes.subject.remarks.append(
                             f"It takes no position ids: padded on the {side}, a row has other scores, since its tokens "
@@ -41,8 +41,8 @@ def padding_leak(passes: Passes, probes: Probes) -> Finding | None:
     return None
 
 
-def _hidden(probes: Probes, total: int, side: str) -> Tensor:
-    """Rows of unequal length: one whole, one nearly whole, one short; or hidden places here and there."""
+def _masks(probes: Probes, total: int, side: str) -> Tensor:
+    """Masks for rows of unequal length: one full, one nearly full, one short; or scattered positions."""
     if side == "anywhere":
         key_padding_mask_BS = torch.rand(ROWS, total, generator=probes.generator) < 0.3
         key_padding_mask_BS[0] = False
@@ -53,10 +53,10 @@ def _hidden(probes: Probes, total: int, side: str) -> Tensor:
     return place_S >= real_B1
 
 
-def _other_padding(
+def _check_other_padding(
     passes: Passes, probes: Probes, setting: Setting, side: str, padded: Padded, key_padding_mask_BS: Tensor
 ) -> Finding | None:
-    """The same rows with other tokens in the hidden places."""
+    """Compares the rows with other tokens at the masked positions."""
     ids_BT = probes.rows(*key_padding_mask_BS.shape)
     key_padding_mask_BS = key_padding_mask_BS.to(ids_BT.device)
     changed_BT = torch.where(key_padding_mask_BS, probes.others(ids_BT), ids_BT)
@@ -66,15 +66,15 @@ def _other_padding(
     if not change_BT.any() or float(change_BT.max()) <= passes.allowed(setting, first.dtype) * largest(first):
         return None
     row = int(change_BT.amax(1).argmax())
-    region = _seen(key_padding_mask_BS, row, side)
+    region = _unmasked(key_padding_mask_BS, row, side)
     place = locate(passes, setting, *calls, region, region)
     return _finding(passes, setting, side, ids_BT, key_padding_mask_BS, change_BT, row, place, "other padding")
 
 
-def _no_padding(
+def _check_no_padding(
     passes: Passes, probes: Probes, setting: Setting, side: str, padded: Padded, key_padding_mask_BS: Tensor
 ) -> Finding | None:
-    """Each padded row alone without its padding."""
+    """Compares each padded row with the same row alone and unpadded."""
     ids_BT = probes.rows(*key_padding_mask_BS.shape)
     key_padding_mask_BS = key_padding_mask_BS.to(ids_BT.device)
     among_call = partial(padded, ids_BT, key_padding_mask_BS)
@@ -86,7 +86,7 @@ def _no_padding(
         change_T = differing(alone[0], among[row, ~key_padding_mask_BS[row]])
         if passes.beyond_rounding(setting, change_T, alone, among_call):
             length = alone_1T.shape[1]
-            regions = Region(1, length, 0, 0, length), _seen(key_padding_mask_BS, row, side)
+            regions = Region(1, length, 0, 0, length), _unmasked(key_padding_mask_BS, row, side)
             place = locate(passes, setting, alone_call, among_call, *regions, same_shape=False)
             change_BT = torch.zeros_like(key_padding_mask_BS, dtype=change_T.dtype)
             change_BT[row, ~key_padding_mask_BS[row]] = change_T
@@ -94,8 +94,8 @@ def _no_padding(
     return None
 
 
-def _seen(key_padding_mask_BS: Tensor, row: int, side: str) -> Region:
-    """The real part of a row; of hidden places anywhere the longest stretch without one."""
+def _unmasked(key_padding_mask_BS: Tensor, row: int, side: str) -> Region:
+    """The unmasked part of a row; with scattered positions the longest unmasked run."""
     rows, length = key_padding_mask_BS.shape
     best, start = (0, 0), 0
     for at in range(length + 1):
@@ -124,6 +124,6 @@ def _finding(
         "row": row,
         "side": side,
         "found_by": way,
-        **passes.said(setting),
+        **passes.describe(setting),
     }
     return Finding("padding", place, source, to_position, float(change_BT[row, to_position]), example)

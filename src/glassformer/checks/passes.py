@@ -1,7 +1,7 @@
-"""One pass of the thing under check in a stated way: mode, precision, weights, path; and leaving no trace of it.
+"""One forward pass of the checked model in a given setting (mode, precision, weights, code path), without side effects.
 
-Two passes in the same setting draw the same random numbers, so dropout falls on the same places in both, and start from the
-same state: what a pass writes into the model is put back before the next.
+Two passes in the same setting draw the same random numbers, so that dropout masks are equal, and start from the same state:
+whatever a pass writes into the model is restored before the next.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from glassformer.checks.state import Snapshot
 from glassformer.checks.subject import Subject
 
 ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, torch.float16: 4.0}
-"""By how many of its own roundings (eps) a computation in each precision may differ from itself: 4e-12, 8e-6, 3e-2, 4e-3.
+"""Tolerance in units of eps by precision, for repeating the same computation: 4e-12, 8e-6, 3e-2, 4e-3.
 
-The same computation on the same shapes usually differs by nothing at all; a causal sum formed as a difference of sums, or
+The same computation on the same shapes is usually bit-identical; a causal sum computed as a difference of sums, or
 a convolution by FFT, differs by a few eps.
 """
 SMALL_WORK = 1e10
-"""Multiplications of one full row below which one thread is as fast as several, and much faster on a busy machine."""
+"""Multiplications per full row below which one thread is as fast as several, and much faster on a busy machine."""
 TABLES_EXPLAIN = 1e-5
-"""Up to this share of the scores, the rounding of tables kept in float32 may explain a difference."""
+"""Up to this fraction of the largest logit, rounding of float32 buffers may explain a difference."""
 RESHAPED = 2.0**9
-"""How much more two computations of other shapes may differ: other kernels, other orders of summing."""
+"""Tolerance factor for computations of different shapes: other kernels, other orders of summation."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Setting:
     mode: Literal["evaluation", "training"] = "evaluation"
     precision: Literal["float64", "as trained"] = "float64"
     randomised: bool = False
-    """See parameters that are zero as small random numbers."""
+    """Replace zero parameters by small random numbers."""
     looked_at: bool = False
-    """Hold a look at every tap, so that no fast path is taken."""
+    """Put a hook on every tap, so that no fast path is taken."""
     masked: bool = False
-    """Pass a mask that hides nothing: another path through the model."""
+    """Pass a mask that masks nothing: another code path."""
     graded: bool = False
     """With gradients on in evaluation mode too; in training mode they are always on."""
 
@@ -64,21 +64,21 @@ class Passes:
         trained_precision: str = "float32",
         seed: int = 0,
     ) -> None:
-        """``around``: what a training step's forward pass runs in."""
+        """``around``: the context of a training step's forward pass."""
         self.subject, self.around, self.seed = subject, around, seed
         self.trained_precision = trained_precision
         self.eps = {"float64": torch.finfo(torch.float64).eps, "as trained": torch.finfo(torch.float32).eps}
         self.noise = {"float64": 0.0, "as trained": 0.0}
         self.not_numbers: str | None = None
         self.ungraded = False
-        """Whether this code cannot run with gradients on."""
+        """Whether the code cannot run with gradients on."""
         self.snapshot = subject.snapshot or Snapshot(*subject.modules.values())
         subject.snapshot = self.snapshot
         self._doubles = {randomised: InDouble(randomised=randomised) for randomised in (False, True)}
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """The model, the generators and the number of threads are afterwards as they were."""
+        """Restores the model, the random generators and the number of threads on exit."""
         threads = torch.get_num_threads()
         if self.subject.row_work < SMALL_WORK:
             torch.set_num_threads(1)
@@ -90,11 +90,11 @@ class Passes:
             self.snapshot.restore()
 
     def scores(self, setting: Setting, ids_BT: Tensor) -> Tensor:
-        """Scores of whole rows."""
+        """Logits of whole rows."""
         return self.run(setting, lambda: self.forward(setting, ids_BT))
 
     def run(self, setting: Setting, call: Callable[[], Tensor], *, restore: bool = True) -> Tensor:
-        """What ``call`` gives in this setting; what it left behind is put back, unless that is the question."""
+        """The result of ``call`` in this setting; side effects are undone, unless they are under test."""
         graded = (setting.graded or setting.mode == "training") and not self.ungraded
         try:
             with torch.set_grad_enabled(graded), self._set(setting), self._precision(setting):
@@ -104,26 +104,26 @@ class Passes:
                 self.snapshot.restore()
 
     def gradients(self, setting: Setting, ids_BT: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor | None:
-        """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None where the vectors are not found."""
+        """The largest gradient of ``loss(scores)`` at each token's vector, [B, T]; None if the vectors were not captured."""
         double = InDouble(ids_BT, randomised=setting.randomised)
 
-        def lay_open(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
-            return double.laid_open(output) if inputs and double.is_the_ids(inputs[0], output) else None
+        def capture_embedding(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+            return double.capture(output) if inputs and double.matches_ids(inputs[0], output) else None
 
         try:
             with ExitStack() as stack, torch.enable_grad(), self._set(setting), double:
                 for _, module in self.subject.named_modules():  # an embedding may have a backward pass of its own
                     if isinstance(module, nn.Embedding):
-                        stack.callback(module.register_forward_hook(lay_open).remove)
-                    if getattr(module, "gradient_checkpointing", False) is True:  # recomputed parts would not be in float64
-                        module.gradient_checkpointing = False  # type: ignore[assignment]  # put back with the rest
+                        stack.callback(module.register_forward_hook(capture_embedding).remove)
+                    if getattr(module, "gradient_checkpointing", False) is True:  # recomputation would not be in float64
+                        module.gradient_checkpointing = False  # type: ignore[assignment]  # restored with the rest
                 scores = self.forward(setting, ids_BT)
                 if not double.vectors or not scores.requires_grad:
                     return None
                 value = loss(scores)
-                self.reseed()  # recomputed activations must meet the same dropout
+                self.reseed()  # recomputed activations need the same dropout
                 found = torch.autograd.grad(value, double.vectors, allow_unused=True)
-        except Exception:  # code that was never meant for gradients may raise anything; changed inputs still tell
+        except Exception:  # inference-only code may raise anything; perturbed inputs still work
             return None
         finally:
             self.snapshot.restore()
@@ -131,7 +131,7 @@ class Passes:
         return torch.stack(sizes).amax(0) if sizes else None
 
     def allowed(self, setting: Setting, dtype: torch.dtype, *, same_shape: bool = True) -> float:
-        """Largest difference, as a share of the largest score, that rounding can explain."""
+        """The tolerance: the largest difference, relative to the largest logit, that rounding explains."""
         return max(self._rounding(setting.precision, dtype, same_shape=same_shape), 8 * self.noise[setting.precision])
 
     def _rounding(self, precision: str, dtype: torch.dtype, *, same_shape: bool = True) -> float:
@@ -149,7 +149,7 @@ class Passes:
         return any(not parameter.any() or (parameter.requires_grad and bool((parameter == 0).any())) for parameter in found)
 
     def beyond_rounding(self, setting: Setting, change: Tensor, scores: Tensor, call: Callable[[], Tensor]) -> bool:
-        """Whether a change between passes of different shapes is more than rounding, that of kept tables included.
+        """Whether a difference between passes of different shapes exceeds rounding, including that of float32 buffers.
 
         ``call``: one of the two passes.
         """
@@ -161,9 +161,9 @@ class Passes:
         return size > 64 * self.table_rounding(setting, call) * scale
 
     def table_rounding(self, setting: Setting, call: Callable[[], Tensor]) -> float:
-        """By how much the rounding of tables kept in float32 changes what ``call`` gives, as a share of the largest score.
+        """The effect of rounding in float32 buffers on the result of ``call``, relative to the largest logit.
 
-        Two ways of computing the same (at once and in pieces) may read other entries of such tables.
+        One full pass and incremental passes may read different entries of such buffers.
         """
         if setting.precision != "float64":
             return 0.0
@@ -174,7 +174,7 @@ class Passes:
         return relative(plain, moved)
 
     def calibrate(self, ids_BT: Tensor) -> list[str]:
-        """Learns what the machine does: whether float64 works, the coarsest float used, and noise between equal passes."""
+        """Determines whether float64 works, the lowest precision used, and the noise between identical passes."""
         notes = []
         self._try_gradients(ids_BT)
         for mode, precision in itertools.product(("evaluation", "training"), ("float64", "as trained")):
@@ -207,7 +207,7 @@ class Passes:
 
     @property
     def why_unsure(self) -> str | None:
-        """Why a law that nothing was found against is not passed all the same: no numbers, or noise beyond rounding."""
+        """Why a law without findings is still not passed: NaN, or noise beyond rounding."""
         if self.not_numbers:
             return self.not_numbers
         for precision, noise in self.noise.items():
@@ -216,21 +216,21 @@ class Passes:
         return None
 
     def _try_gradients(self, ids_BT: Tensor) -> None:
-        """Code made for reading only may refuse to run with gradients on; then it is run without."""
+        """Inference-only code may fail with gradients on; then it is run without."""
         try:
             self.scores(Setting(mode="training", precision="as trained"), ids_BT)
         except Exception:
             self.ungraded = True
 
     def forward(self, setting: Setting, ids_BT: Tensor) -> Tensor:
-        """The call itself, for ``run``: whole rows by the path the setting names."""
+        """The call for ``run``: whole rows by the code path of the setting."""
         if setting.masked:
             hiding = self.subject.paddings.get("anywhere") or self.subject.paddings["right"]
             return hiding(ids_BT, torch.zeros(ids_BT.shape, dtype=torch.bool, device=ids_BT.device))
         return self.subject.scores(ids_BT)
 
-    def said(self, setting: Setting) -> dict[str, str]:
-        """The setting in words, for the example of a finding."""
+    def describe(self, setting: Setting) -> dict[str, str]:
+        """The setting in words, for a finding's example."""
         words = {
             "mode": setting.mode,
             "precision": setting.precision if setting.precision == "float64" else self.trained_precision,
@@ -250,7 +250,7 @@ class Passes:
     def reseed(self, step: int = 0) -> None:
         """Every pass draws the same random numbers."""
         if self.subject.device.type == "cpu":
-            torch.default_generator.manual_seed(self.seed + step)  # a pass of a tiny model costs less than seeding every device
+            torch.default_generator.manual_seed(self.seed + step)  # seeding every device is slower than a tiny model
         else:
             torch.manual_seed(self.seed + step)
         random.seed(self.seed + step)
@@ -264,7 +264,7 @@ class Passes:
         self.reseed()
         with ExitStack() as stack:
             for tap in self.subject.taps() if setting.looked_at else ():
-                stack.callback(tap.register_forward_hook(_look).remove)
+                stack.callback(tap.register_forward_hook(_no_op_hook).remove)
             yield
 
     def _precision(self, setting: Setting) -> AbstractContextManager[Any]:
@@ -273,7 +273,7 @@ class Passes:
 
 @contextmanager
 def same_generators(device: torch.device) -> Iterator[None]:
-    """The global random generators are afterwards as they were."""
+    """Restores the global random generators on exit."""
     state, numpy = random.getstate(), sys.modules.get("numpy")
     numpy_state = numpy.random.get_state() if numpy else None
     try:
@@ -285,12 +285,12 @@ def same_generators(device: torch.device) -> Iterator[None]:
             numpy.random.set_state(numpy_state)
 
 
-def _look(module: Any, inputs: Any, output: Any) -> None:
-    """A hook that does nothing but be there."""
+def _no_op_hook(module: Any, inputs: Any, output: Any) -> None:
+    """A hook that does nothing."""
 
 
 def differing(first: Tensor, second: Tensor) -> Tensor:
-    """The largest distance at each place, [B, T]; places that are equal bit by bit, as nearly all are, cost one look."""
+    """The largest difference at each position, [B, T]; bit-identical positions, nearly all, are cheap."""
     change_BT = torch.zeros(first.shape[:-1], dtype=_at_least_float32(first), device=first.device)
     unequal_BT = (first != second).any(-1)
     if unequal_BT.any():
@@ -299,7 +299,7 @@ def differing(first: Tensor, second: Tensor) -> Tensor:
 
 
 def difference(first: Tensor, second: Tensor) -> Tensor:
-    """Elementwise distance; equal infinities and NaN in both are equal, NaN in one is infinitely far."""
+    """Elementwise absolute difference; equal infinities and NaN in both count as 0, NaN in one as infinity."""
     wide = _at_least_float32(first)
     distance = (first.to(wide) - second.to(wide)).abs()
     distance = distance.masked_fill(first == second, 0.0)
@@ -307,12 +307,12 @@ def difference(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _at_least_float32(scores: Tensor) -> torch.dtype:
-    """Of scores in bf16 too the distance is a number of at least 24 bits."""
+    """Upcast, so that differences of bf16 logits are not rounded."""
     return torch.promote_types(scores.dtype, torch.float32)
 
 
 def largest(scores: Tensor) -> float:
-    """The largest finite size among the numbers; never zero, so that it can be divided by."""
+    """The largest finite magnitude; never zero, so that it can be a divisor."""
     if not scores.numel():
         return 1.0
     low, high = (float(end) for end in torch.aminmax(scores))
@@ -323,5 +323,5 @@ def largest(scores: Tensor) -> float:
 
 
 def relative(first: Tensor, second: Tensor) -> float:
-    """The largest distance as a share of the largest number."""
+    """The largest difference relative to the largest magnitude."""
     return float(difference(first, second).max()) / largest(first)

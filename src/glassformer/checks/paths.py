@@ -1,10 +1,10 @@
-"""What really runs -> the laws on it: a compiled loss, a captured step, scores in low precision.
+"""The laws on the code that really runs: a compiled loss, a CUDA-graph step, logits in low precision.
 
-``check_loss`` takes the loss of a training step as it is called there, compiled or not, and a batch of the run. Targets that
-are left out (-100) cost nothing, so a sum over a few places is asked for: it must not change with later tokens, other rows or
-padding; sums over separate places must add up; and over all targets of a place the probabilities must sum to one (or the
-target itself is seen). ``check_same`` compares a fast path with the plain one. Every batch has the shape and the strides of
-the one given, so that nothing is compiled anew.
+``check_loss`` takes the loss of a training step as it is called there, compiled or not, and a batch of the run. Targets of
+-100 are ignored, so the loss can be restricted to a few positions: it must not change with later tokens, other rows or
+padding; losses of disjoint positions must add up; and the probabilities of all targets at a position must sum to one (or the
+model sees its target). ``check_same`` compares a fast path with the eager one. Every batch has the shape and the strides of
+the given one, so that nothing is recompiled.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from glassformer.model.losses import IGNORED
 LossOf = Callable[[dict[str, Tensor], Tensor | None], Tensor]
 
 SAME_SHAPE = {"float32": 1e-4, "bf16": 1e-2}
-"""By how much, as a share of it, a sum of nats may change that should not: passes of one shape, by one kernel."""
+"""Relative tolerance of a loss that should not change: same shapes, same kernels."""
 OTHER_PATH = {"float32": 1e-4, "bf16": 3e-2}
-"""By how much, as a share of the largest number, two paths to the same numbers may differ."""
+"""Relative tolerance between two code paths."""
 MOST_TARGETS = 32
-"""Up to so many targets of a place are gone through one by one."""
+"""Up to this vocabulary, the probabilities of all targets are summed."""
 ROUNDS = 3
-"""Random batches for each law; in each, every row is tried at a place of its own."""
+"""Random batches for each law; in each, every row is tested at another position."""
 
 
 @dataclass(frozen=True)
 class LossProbe:
-    """A loss, a batch that shows the shapes (``ids``, and ``targets`` [B, T] or ``labels`` [B]), and what every call needs."""
+    """A loss with an example batch (``ids``, and ``targets`` [B, T] or ``labels`` [B]) that gives the shapes."""
 
     loss_of: LossOf
     batch: Mapping[str, Tensor]
@@ -65,16 +65,16 @@ class LossProbe:
         return torch.randint(self.vocabulary, (self.rows, self.length), generator=generator)
 
     def others(self, ids_BT: Tensor, generator: torch.Generator) -> Tensor:
-        """No token is what it was."""
+        """Other ids at every position."""
         return (ids_BT + torch.randint(1, self.vocabulary, ids_BT.shape, generator=generator)) % self.vocabulary
 
     def random_targets(self, generator: torch.Generator) -> Tensor:
         return torch.randint(self.outputs, tuple(self.batch[self.asked].shape), generator=generator)
 
     def nats(self, ids_BT: Tensor, targets: Tensor, **more: Tensor) -> float:
-        """Summed, with gradients on as in training; every call draws the same random numbers."""
+        """The summed loss, with gradients on as in training; every call draws the same random numbers."""
         values = {"ids": ids_BT, self.asked: targets, **more}
-        tensors = {name: _shaped_as(tensor, values.get(name, tensor)) for name, tensor in self.batch.items()}
+        tensors = {name: _with_layout_of(tensor, values.get(name, tensor)) for name, tensor in self.batch.items()}
         torch.manual_seed(self.seed)
         random.seed(self.seed)
         with torch.enable_grad():
@@ -84,8 +84,8 @@ class LossProbe:
         return nats
 
 
-def _shaped_as(tensor: Tensor, values: Tensor) -> Tensor:
-    """``values`` in a tensor of the same strides and offset: what a compiler looks at beside the shape."""
+def _with_layout_of(tensor: Tensor, values: Tensor) -> Tensor:
+    """``values`` with the same strides and offset, on which a compiler specialises besides the shape."""
     storage = tensor.untyped_storage().clone()
     twin = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     twin.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
@@ -116,20 +116,20 @@ def check_loss(
         return verdicts.report(name, time.perf_counter() - started)
     ways: dict[Law, tuple[Callable[[], Finding | None], str]] = {}
     if "causality" in laws and probe.asked == "targets" and probe.length > 1:
-        ways["causality"] = (lambda: _later_tokens(probe, name, generator, allowed), "nats, later ids changed")
+        ways["causality"] = (lambda: _check_later_tokens(probe, name, generator, allowed), "nats, later ids changed")
     if probe.rows > 1:
-        ways["batch"] = (lambda: _other_rows(probe, name, generator, allowed), "nats, other rows changed")
+        ways["batch"] = (lambda: _check_other_rows(probe, name, generator, allowed), "nats, other rows changed")
     if "hidden" in batch and probe.length > 1:
-        ways["padding"] = (lambda: _padding(probe, name, generator, allowed), "nats, hidden ids changed")
-    ways["labels"] = (lambda: _labels(probe, name, generator, allowed), "nats of places apart and together")
+        ways["padding"] = (lambda: _check_padding(probe, name, generator, allowed), "nats, hidden ids changed")
+    ways["labels"] = (lambda: _check_targets(probe, name, generator, allowed), "nats of places apart and together")
     with same_generators(batch["ids"].device):
         for law, (test, way) in ways.items():
             verdicts.judge(law, test, functools.partial("{}: {}".format, name, way))
     return verdicts.report(name, time.perf_counter() - started)
 
 
-def _later_tokens(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
-    """One place in every row; every token after it is another one."""
+def _check_later_tokens(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """The loss at one position of every row, with every later token replaced."""
     firsts = [0, probe.length - 2, 1, probe.length // 2]
     for turn in range(ROUNDS):
         at_B1 = torch.randint(probe.length - 1, (probe.rows, 1), generator=generator)
@@ -143,47 +143,47 @@ def _later_tokens(probe: LossProbe, name: str, generator: torch.Generator, allow
         )
         changed_BT = torch.where(times_T > at_B1, probe.others(ids_BT, generator), ids_BT)
         targets_BT = targets_BT.where(times_T == at_B1, torch.tensor(IGNORED))
-        if _change(probe, (ids_BT, changed_BT), targets_BT, allowed) is None:
+        if _loss_change(probe, (ids_BT, changed_BT), targets_BT, allowed) is None:
             continue
-        for row in range(probe.rows):  # only its own later tokens: other rows are another law
+        for row in range(probe.rows):  # only its own later tokens: other rows are tested separately
             alone_BT, mine_B1 = torch.full_like(targets_BT, IGNORED), torch.arange(probe.rows)[:, None] == row
             alone_BT[row] = targets_BT[row]
-            size = _change(probe, (ids_BT, changed_BT.where(mine_B1, ids_BT)), alone_BT, allowed)
+            size = _loss_change(probe, (ids_BT, changed_BT.where(mine_B1, ids_BT)), alone_BT, allowed)
             if size is not None:
                 at = int(at_B1[row])
                 return Finding("causality", name, at + 1, at, size, _example(probe, row, ids_BT))
     return None
 
 
-def _other_rows(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
-    """Every second row is another one; the targets of the others."""
+def _check_other_rows(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """Every second row is replaced; the loss of the others."""
     for turn in range(2):
         kept_B = torch.arange(probe.rows) % 2 == turn
         ids_BT, targets = probe.random_ids(generator), probe.random_targets(generator)
         changed_BT = ids_BT.where(kept_B[:, None], probe.others(ids_BT, generator))
         asked = targets.where(kept_B if targets.ndim == 1 else kept_B[:, None], torch.tensor(IGNORED))
-        size = _change(probe, (ids_BT, changed_BT), asked, allowed)
+        size = _loss_change(probe, (ids_BT, changed_BT), asked, allowed)
         if size is not None:
             return Finding("batch", name, 0, 0, size, _example(probe, turn, ids_BT))
     return None
 
 
-def _padding(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
-    """The last quarter of every row is hidden, then also what the batch hides by itself; other ids stand there."""
+def _check_padding(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """Other ids at masked positions: the last quarter of every row, then also those that the batch masks itself."""
     quarter_BT = (torch.arange(probe.length) >= probe.length - max(1, probe.length // 4)).expand(probe.rows, -1)
     for hidden_BT in (quarter_BT, quarter_BT | probe.batch["hidden"].cpu()):
         if hidden_BT.all(1).any():
             continue
         ids_BT, targets = probe.random_ids(generator), probe.random_targets(generator)
         changed_BT = ids_BT.where(~hidden_BT, probe.others(ids_BT, generator))
-        size = _change(probe, (ids_BT, changed_BT), targets, allowed, hidden=hidden_BT)
+        size = _loss_change(probe, (ids_BT, changed_BT), targets, allowed, hidden=hidden_BT)
         if size is not None:
             return Finding("padding", name, probe.length - 1, 0, size, _example(probe, 0, ids_BT))
     return None
 
 
-def _labels(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
-    """Two sets of places add up to both; the probabilities of all targets of one place sum to one."""
+def _check_targets(probe: LossProbe, name: str, generator: torch.Generator, allowed: float) -> Finding | None:
+    """Losses of two sets of positions add up; the probabilities of all targets at one position sum to one."""
     ids_BT, targets = probe.random_ids(generator), probe.random_targets(generator)
     first = torch.arange(targets.numel()).view(targets.shape) % 2 == 0
     nothing = torch.tensor(IGNORED)
@@ -199,15 +199,15 @@ def _labels(probe: LossProbe, name: str, generator: torch.Generator, allowed: fl
         asked = torch.full_like(targets, IGNORED)
         asked[place] = target
         nats[target] = probe.nats(ids_BT, asked)
-    nats = (nats - probe.smoothing * nats.mean()) / (1 - probe.smoothing)  # smoothing mixes the mean into every target
+    nats = (nats - probe.smoothing * nats.mean()) / (1 - probe.smoothing)  # label smoothing mixes the mean into every target
     missing = abs(float((-nats).exp().sum()) - 1.0)
     return (
         None if missing <= 10 * allowed else Finding("labels", name, place[-1], place[-1], missing, _example(probe, 0, ids_BT))
     )
 
 
-def _change(probe: LossProbe, ids: tuple[Tensor, Tensor], targets: Tensor, allowed: float, **more: Tensor) -> float | None:
-    """By how much the nats differ between two batches of ids; None where rounding explains it."""
+def _loss_change(probe: LossProbe, ids: tuple[Tensor, Tensor], targets: Tensor, allowed: float, **more: Tensor) -> float | None:
+    """The relative difference of the loss between two batches of ids; None within rounding error."""
     first, second = (probe.nats(one, targets, **more) for one in ids)
     return None if abs(first - second) <= allowed * max(1.0, abs(first)) else abs(first - second)
 
@@ -226,9 +226,9 @@ def check_same(
     precision: str = "float32",
     name: str = "the fast path",
 ) -> CheckReport:
-    """Both paths give the same named tensors (loss, grad_norm, scores) within a stated share of the largest number.
+    """Compares named tensors (loss, grad_norm, scores) of two code paths within a relative tolerance.
 
-    ``spread``: by how much more each may differ, where the paths draw random numbers of their own.
+    ``spread``: additional tolerance where the paths draw different random numbers.
     """
     started, verdicts, share = time.perf_counter(), Verdicts(), OTHER_PATH[precision] if allowed is None else allowed
 

@@ -1,4 +1,4 @@
-"""What a check found: each law passed, broken or "cannot tell" with the reason; as JSON, as text, as HTML. No torch."""
+"""``CheckReport``: each law passed, broken, or "cannot tell" with a reason; as JSON, text, HTML. Imports no torch."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ABOUT: dict[Law, str] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One broken law with its smallest example.
+    """One broken law with a minimal example.
 
-    ``where``: the module at which the dependence enters first. ``from_position``: the token that should not matter;
-    ``to_position``: the place whose scores it changes; ``size``: by how much the largest of them changes.
+    ``where``: the first module with the dependence. ``from_position``: the token that should not matter; ``to_position``: the
+    position whose logits it changes; ``size``: the largest change.
     """
 
     law: Law
@@ -84,7 +84,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The verdict on one model."""
+    """The results of all laws on one model."""
 
     subject: str
     findings: tuple[Finding, ...] = ()
@@ -99,12 +99,12 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every law that applies was judged, and holds."""
+        """Whether every applicable law was judged and holds."""
         return not self.findings and not self.cannot_tell
 
     @property
     def judged(self) -> dict[Law, Outcome]:
-        """The outcome of every law that applies."""
+        """The outcome of every applicable law."""
         outcomes: dict[Law, Outcome] = {}
         for law in LAWS:
             if law in self.broken:
@@ -121,7 +121,7 @@ class CheckReport:
 
     @property
     def only_differs(self) -> bool:
-        """Nothing is seen that should not be; a fast path gives other numbers than the plain one."""
+        """No leak: the only finding is a fast path that differs numerically from the eager one."""
         return self.broken == {"path"}
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class CheckReport:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> CheckReport:
-        """The report that ``to_dict`` described; one written before laws could be "cannot tell" too."""
+        """The inverse of ``to_dict``; also reads reports of versions without "cannot tell"."""
         return cls(
             document["subject"],
             tuple(Finding(**finding) for finding in document["findings"]),
@@ -160,7 +160,7 @@ class CheckReport:
             raise CannotTell(self.doubts)
 
     def joined(self, other: CheckReport) -> CheckReport:
-        """This report and what was found about another path of the same model; a law holds where both found that it does."""
+        """Combined with the report of another code path of the same model; a law holds if both reports say so."""
         return replace(
             self,
             findings=(*self.findings, *other.findings),
@@ -173,7 +173,7 @@ class CheckReport:
 
     @property
     def doubts(self) -> str:
-        """What could not be judged and why, in a sentence for each law."""
+        """Laws that could not be judged, with reasons, one sentence each."""
         return " ".join(f"{law} could not be judged: {reason}." for law, reason in self.cannot_tell.items())
 
     @property
@@ -204,5 +204,5 @@ class CheckReport:
 
 
 def _both(first: Mapping[Law, str], second: Mapping[Law, str]) -> dict[Law, str]:
-    """Sentences by law, one after the other where both have one."""
+    """Sentences by law, concatenated where both have one."""
     return {**first, **{law: f"{first[law]}; {said}" if law in first else said for law, said in second.items()}}

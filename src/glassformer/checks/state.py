@@ -1,8 +1,8 @@
-"""What a model holds -> the same again, bit by bit: buffers, attributes, tables built while it ran, modes, generators.
+"""Snapshots of a model's state, restored bit by bit: buffers, attributes, lazily built tables, modes, generators.
 
-``Snapshot(...)`` looks at everything reachable from the given modules and objects (attributes, lists, dicts, tensors, random
-generators, a function's closure). ``changed`` names what is not as it was; ``restore`` puts it back. Tensors are put back in
-place, so that whoever holds one keeps it. Memories that hang on functions (``lru_cache``) are emptied.
+``Snapshot(...)`` covers everything reachable from the given modules and objects (attributes, lists, dicts, tensors, random
+generators, a function's closure). ``changed`` names what differs; ``restore`` resets it. Tensors are restored in place, so
+that references stay valid. Caches of functions (``lru_cache``) are cleared.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 
 CLONED_PARAMETERS = 1 << 26
-"""Up to so many numbers (256 MiB in float32) weights are kept too; larger models' weights are watched by their versions."""
+"""Up to this size (256 MiB in float32) weights are copied, too; those of larger models are tracked by version counter."""
 COMPARED = 1 << 14
-"""Tensors up to this size are compared bit by bit after every pass, since code can write past the version counter."""
+"""Tensors up to this size are compared bit by bit after every pass, since code can bypass the version counter."""
 MOST_OBJECTS = 50_000
 LARGE = 10_000
-"""Containers of more things than this are data, not state."""
+"""Larger containers count as data, not state."""
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device, type, type(sys))
 _SKIPPED = ("builtins", "torch", "inspect", "logging", "threading", "typing", "functools", "abc", "enum")
@@ -33,20 +33,20 @@ _SKIPPED = ("builtins", "torch", "inspect", "logging", "threading", "typing", "f
 _OF_TORCH = {key for key, value in vars(nn.Module()).items() if isinstance(value, dict) and "hooks" in key}
 
 
-class _Held:
-    """One thing and how it was."""
+class _Saved:
+    """One object and its saved state."""
 
     def __init__(self, name: str, differs: Callable[[], bool], put_back: Callable[[], None]) -> None:
         self.name, self.differs, self.put_back = name, differs, put_back
 
 
 class Snapshot:
-    """How things are now."""
+    """The state of some objects at one moment."""
 
     def __init__(self, *things: Any) -> None:
-        self._held: list[_Held] = []
+        self._held: list[_Saved] = []
         self._seen: set[int] = set()
-        self._keep: list[Any] = []  # an id is only good as long as its owner lives
+        self._keep: list[Any] = []  # an id is only valid while its object is alive
         self._memories: dict[int, Any] = {}
         modules = [thing for thing in things if isinstance(thing, nn.Module)]
         weights = {id(p): p for module in modules for p in module.parameters()}
@@ -58,14 +58,14 @@ class Snapshot:
                 continue
             self._seen.add(id(thing))
             self._keep.append(thing)
-            waiting.extend(self._look_at(name, thing))
+            waiting.extend(self._visit(name, thing))
 
     def changed(self) -> list[str]:
-        """The names of what is not as it was."""
+        """The names of what has changed."""
         return [held.name or "itself" for held in self._held if held.differs()]
 
     def restore(self) -> list[str]:
-        """Puts everything back; gives the names of what had changed."""
+        """Restores everything; returns the names of what had changed."""
         found = [held for held in self._held if held.differs()]
         for held in found:
             held.put_back()
@@ -74,7 +74,7 @@ class Snapshot:
                 memory.cache_clear()
         return [held.name or "itself" for held in found]
 
-    def _look_at(self, name: str, thing: Any) -> Iterable[tuple[str, Any]]:
+    def _visit(self, name: str, thing: Any) -> Iterable[tuple[str, Any]]:
         if isinstance(thing, Tensor):
             self._tensor(name, thing)
             return ()
@@ -100,7 +100,7 @@ class Snapshot:
         return self._object(name, thing)
 
     def _object(self, name: str, thing: Any) -> Iterator[tuple[str, Any]]:
-        """Attributes; of a function its closure, its defaults and what it names."""
+        """Attributes; of a function its closure, its defaults and the globals it uses."""
         code = getattr(thing, "__code__", None)
         if code is not None:
             yield from self._function(name, thing, code)
@@ -127,7 +127,7 @@ class Snapshot:
                 yield name if key in ("_parameters", "_buffers", "_modules") else _joined(name, key), value
 
     def _shared(self, module: nn.Module) -> Iterator[tuple[str, Any]]:
-        """What a module's class and file hold for all: containers, tensors, functions that remember."""
+        """State of a module's class and file: containers, tensors, caching functions."""
         for base in type(module).__mro__:
             if base.__module__.partition(".")[0] in _SKIPPED or id(base) in self._seen:
                 continue
@@ -155,14 +155,14 @@ class Snapshot:
                 value = names[key]
                 self._slot(key, partial(names.get, key), partial(names.__setitem__, key), value)
                 yield key, value
-            elif key in names and (isinstance(names[key], nn.Module) or _beside(names[key], function)):
+            elif key in names and (isinstance(names[key], nn.Module) or _same_file(names[key], function)):
                 yield key, names[key]
         yield _joined(name, "defaults"), function.__defaults__ or ()
         if getattr(function, "__dict__", None):
             yield name, function.__dict__
 
     def _slot(self, name: str, get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> None:
-        self._held.append(_Held(name, lambda: _other(get(), value), lambda: put(value)))
+        self._held.append(_Saved(name, lambda: _differs(get(), value), lambda: put(value)))
 
     def _tensor(self, name: str, tensor: Tensor) -> None:
         if tensor.is_meta or type(tensor).__name__ == "UninitializedParameter":
@@ -186,14 +186,14 @@ class Snapshot:
             if tensor.is_leaf and tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
 
-        self._held.append(_Held(name, differs, put_back))
+        self._held.append(_Saved(name, differs, put_back))
 
     def _dict(self, name: str, thing: dict[Any, Any]) -> None:
         before = dict(thing)
 
         def differs() -> bool:
             return len(thing) != len(before) or any(
-                key not in thing or _other(thing[key], value) for key, value in before.items()
+                key not in thing or _differs(thing[key], value) for key, value in before.items()
             )
 
         def put_back() -> None:
@@ -201,26 +201,26 @@ class Snapshot:
                 thing.clear()
             thing.update(before)
 
-        self._held.append(_Held(name, differs, put_back))
+        self._held.append(_Saved(name, differs, put_back))
 
     def _sequence(self, name: str, thing: Any) -> None:
         before = list(thing)
 
         def differs() -> bool:
-            return len(thing) != len(before) or any(_other(now, then) for now, then in zip(thing, before))
+            return len(thing) != len(before) or any(_differs(now, then) for now, then in zip(thing, before))
 
         def put_back() -> None:
             thing.clear()
             thing.extend(before)
 
-        self._held.append(_Held(name, differs, put_back))
+        self._held.append(_Saved(name, differs, put_back))
 
     def _set(self, name: str, thing: set[Any]) -> None:
         before = set(thing)
-        self._held.append(_Held(name, lambda: thing != before, lambda: _refill(thing, before)))
+        self._held.append(_Saved(name, lambda: thing != before, lambda: _refill(thing, before)))
 
     def _generator(self, name: str, thing: Any) -> None:
-        """Generators of torch, of Python and of numpy, each by its own words for its state."""
+        """Random generators of torch, Python and numpy."""
         bits = getattr(thing, "bit_generator", None)
         if isinstance(thing, torch.Generator):
             get, put = thing.get_state, thing.set_state
@@ -239,7 +239,7 @@ class Snapshot:
         def put_back() -> None:
             put(before)
 
-        self._held.append(_Held(name, differs, put_back))
+        self._held.append(_Saved(name, differs, put_back))
 
 
 def _refill(thing: set[Any], before: set[Any]) -> None:
@@ -247,12 +247,12 @@ def _refill(thing: set[Any], before: set[Any]) -> None:
     thing.update(before)
 
 
-def _other(now: Any, then: Any) -> bool:
-    """Not the same thing; of plain values: not the same value."""
+def _differs(now: Any, then: Any) -> bool:
+    """Whether it is another object or, for plain values, another value."""
     return now is not then and not (type(now) is type(then) and isinstance(now, _PLAIN) and now == then)
 
 
-def _beside(helper: Any, function: Any) -> bool:
+def _same_file(helper: Any, function: Any) -> bool:
     """Whether this is a function of the same file."""
     return hasattr(helper, "__code__") and getattr(helper, "__module__", None) == function.__module__
 
@@ -270,10 +270,10 @@ def _fill(cell: Any, value: Any) -> None:
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often the tensor was written into."""
+    """The tensor's version counter."""
     try:
         return int(tensor._version)
-    except RuntimeError:  # made in inference mode: it keeps no count
+    except RuntimeError:  # made in inference mode: it has no version counter
         return -1
 
 

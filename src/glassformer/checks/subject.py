@@ -1,6 +1,6 @@
-"""Whatever is checked, in one form: token ids -> scores, and where it has them, padding and a cache.
+"""``Subject``, the common interface of everything that is checked: token ids -> logits, with padding and a cache if any.
 
-Knows our Transformer, any module and any function; models of Hugging Face are in checks/huggingface.py.
+For our Transformer, any module and any function; Hugging Face models are in checks/huggingface.py.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from glassformer.foundation.errors import UsageError
 from glassformer.model.tap import Tap
 
 LONGEST_TRIED = 256
-"""How far the context of a function that does not state one is looked for."""
+"""The longest context tried for a function that does not state one."""
 LARGE_VOCABULARY = 2048
-"""From here on the scores cost more than all before them, so the vectors they are made from are checked on their own too."""
+"""From this size on the head costs more than the rest, so the model without its head is checked separately, too."""
 WORK_PER_PAIR = 2000
-"""What one pair of places costs beside the parameters: scores and softmax of all heads and layers, in multiplications."""
+"""Multiplications per pair of positions, besides the parameters: attention scores and softmax of all heads and layers."""
 
 
 class Padded(Protocol):
-    """One pass over rows in which some places are hidden from all queries."""
+    """One pass over rows in which some positions are masked for all queries."""
 
     def __call__(self, ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor: ...
 
 
 class Cached(Protocol):
-    """A reader with a cache: ``read`` takes the next tokens of every row and gives their scores.
+    """Incremental decoding with a cache: ``read`` takes the next tokens of every row and returns their logits.
 
     ``lengths``: how many of the given tokens are real in each row (rows of unequal length, padded on the right).
     """
@@ -40,7 +40,7 @@ class Cached(Protocol):
 
 
 class Subject:
-    """A thing to check. ``modules`` are looked into; ``paddings`` and ``new_cache`` are there where the thing has them."""
+    """What is checked. ``modules``: searched for state; ``paddings`` and ``new_cache``: empty or None where unsupported."""
 
     def __init__(
         self, name: str, scores: Callable[[Tensor], Tensor], modules: Mapping[str, nn.Module], *, vocabulary: int, context: int
@@ -48,31 +48,31 @@ class Subject:
         self.name, self.scores, self.modules = name, scores, dict(modules)
         self.vocabulary, self.context = vocabulary, context
         self.reserved_ids: frozenset[int] = frozenset()
-        """Ids with a meaning of their own (padding), not used in probes."""
+        """Special ids (padding), not used in test inputs."""
         self.paddings: dict[str, Padded] = {}
-        """By side: "right", "left", or "anywhere" (any set of places)."""
+        """By side: "right", "left", or "anywhere" (any set of positions)."""
         self.moves: frozenset[str] = frozenset()
-        """Sides on which padding moves the tokens to other positions, since the model cannot be told where they stand."""
+        """Sides on which padding shifts the position ids, since the model takes none."""
         self.new_cache: Callable[[], Cached] | None = None
         self.no_cache = "this model has no cache"
-        """What is said where there is none."""
+        """The reason where there is none."""
         self.remarks: list[str] = []
-        """What was noticed on the way and breaks no law."""
+        """Notes that are no broken law."""
         self.ragged = False
-        """Whether the cache takes rows of unequal length."""
+        """Whether the cache supports rows of unequal length."""
         self.inside: Subject | None = None
-        """The same thing without its last, expensive step, which is then tried at fewer places."""
+        """The same model without its expensive head, which is then tested at fewer positions."""
         self.measured = "scores"
         self.looked_up = 0
-        """Parameters that a pass looks up and does not multiply with."""
+        """Parameters that are looked up, not multiplied (embeddings)."""
         self.tried: dict[torch.Size, bool] = {}
-        """Shapes of ids, and whether they run."""
+        """Cache: shapes of ids, and whether they run."""
         self.snapshot: Snapshot | None = None
-        """How everything was that may keep state between calls, where that is known."""
+        """A snapshot of all state that calls may change, if taken."""
 
     @property
     def row_work(self) -> float:
-        """About how many multiplications one row of the full context costs."""
+        """Approximate multiplications for one row of the full context."""
         return 2.0 * self.context * (self.parameters - self.looked_up) + WORK_PER_PAIR * self.context**2
 
     @property
@@ -85,7 +85,7 @@ class Subject:
         return sum(parameter.numel() for module in self.modules.values() for parameter in module.parameters())
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
-        """Every module once, by the name a finding calls it; the outermost by the subject's own name."""
+        """Every module once, by its name in findings; the outermost has the subject's name."""
         for prefix, module in self.modules.items():
             for name, inner in module.named_modules(prefix=prefix):
                 yield name or self.name, inner
@@ -100,7 +100,7 @@ def is_network(target: Any) -> bool:
 
 
 def our_subject(model: Any) -> Subject:
-    """A network of ours: hides any position, reads on with a KV cache where it is causal, rows of unequal length included."""
+    """Our networks: any position can be masked; causal ones have a KV cache, also for rows of unequal length."""
     subject = _transformer(model, _by_place(model))
     if model.dims.vocabulary >= LARGE_VOCABULARY:
         subject.inside = _transformer(model, model.features)
@@ -113,7 +113,7 @@ def our_subject(model: Any) -> Subject:
 
 
 def _by_place(model: Any) -> Callable[..., Tensor]:
-    """The model's numbers by place: those of a whole row stand at each of its places."""
+    """The model's outputs by position; one output per row is repeated at each of its positions."""
 
     def read(ids_BT: Tensor, **more: Any) -> Tensor:
         scores: Tensor = model(ids_BT, **more)
@@ -123,7 +123,7 @@ def _by_place(model: Any) -> Callable[..., Tensor]:
 
 
 def _transformer(model: Any, read: Callable[..., Tensor]) -> Subject:
-    """``read``: the whole model, or its part before the head."""
+    """``read``: the whole model, or the part before the head."""
     subject = Subject(
         "the model", lambda ids_BT: read(ids_BT), {"": model}, vocabulary=model.dims.vocabulary, context=model.dims.context
     )
@@ -144,7 +144,7 @@ class _OurCache:
         self.read_so_far: list[int] = []
 
     def read(self, ids_BT: Tensor, lengths: list[int] | None = None) -> Tensor:
-        """The first piece as whole rows, every further one at each row's own places: as generation does it."""
+        """The first chunk as whole rows, every further one at each row's own positions, as in generation."""
         rows, length = ids_BT.shape
         real = lengths or [length] * rows
         if not self.read_so_far:
@@ -184,7 +184,7 @@ def callable_subject(
 
 
 def scores_in(output: Any) -> Tensor:
-    """The tensor of scores in what a model gives back."""
+    """The tensor of logits in a model's output."""
     for name in ("logits", "last_hidden_state"):
         if hasattr(output, name):
             output = getattr(output, name)
@@ -203,7 +203,7 @@ def scores_in(output: Any) -> Tensor:
 
 
 def _modules_of(function: Any) -> dict[str, nn.Module]:
-    """The modules a plain function uses, found in its closure, its globals and what it is bound to."""
+    """The modules that a function uses, from its closure, its globals and its bound object."""
     found: dict[str, Any] = {}
     while isinstance(function, functools.partial):
         found.update({f"arg{i}": value for i, value in enumerate(function.args)}, **function.keywords)
@@ -243,7 +243,7 @@ def _stated(function: Any, modules: Mapping[str, nn.Module], names: tuple[str, .
 
 
 def longest_that_runs(subject: Subject, limit: int, token: int = 0) -> int:
-    """The longest row up to ``limit`` for which there are scores at every place; 0 where none runs."""
+    """The longest row up to ``limit`` with logits at every position; 0 if none runs."""
 
     def takes(length: int) -> bool:
         scores = runs(subject, torch.full((1, length), token))
@@ -261,14 +261,14 @@ def longest_that_runs(subject: Subject, limit: int, token: int = 0) -> int:
 
 
 def can_run(subject: Subject, ids_BT: Tensor) -> bool:
-    """Whether there are scores for ids of this shape; tried once."""
+    """Whether ids of this shape run; cached."""
     if ids_BT.shape not in subject.tried:
         subject.tried[ids_BT.shape] = runs(subject, ids_BT) is not None
     return subject.tried[ids_BT.shape]
 
 
 def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
-    """The scores in evaluation mode, or None where the function cannot take these ids."""
+    """The logits in evaluation mode, or None if the function fails on these ids."""
     modes = [(module, module.training) for root in subject.modules.values() for module in root.modules()]
     try:
         for root in subject.modules.values():
@@ -277,7 +277,7 @@ def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
             return subject.scores(ids_BT.to(subject.device))
     except UsageError:
         raise
-    except Exception:  # a stranger's function may raise anything at a length or an id it does not know
+    except Exception:  # third-party code may raise anything at an unsupported length or id
         return None
     finally:
         for module, training in modes:
@@ -287,7 +287,7 @@ def runs(subject: Subject, ids_BT: Tensor) -> Tensor | None:
 
 
 def _vocabulary_tried(subject: Subject) -> int:
-    """As many ids as there are scores, if the function takes them; else the largest number of ids it takes."""
+    """The vocabulary: the number of logits if all these ids run, else the largest number of ids that do."""
     scores = runs(subject, torch.zeros(1, 2, dtype=torch.long))
     if scores is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Laws judged one by one -> the report: what was found, what holds, what cannot be told and why."""
+"""Collects the outcome of each law into a ``CheckReport``: findings, laws that hold, laws that cannot be judged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glassformer.checks.report import CheckReport, Finding, Law
 
 
 class Verdicts:
-    """Collects outcomes; an exception in one law loses nothing of another."""
+    """Collects outcomes; an exception in one law does not affect the others."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -18,11 +18,11 @@ class Verdicts:
         self.notes: dict[str, None] = {}
 
     def judge(self, law: Law, test: Callable[[], Finding | None], way: Callable[[], str], unsure: str | None = None) -> None:
-        """``test`` finds a break, or nothing; ``unsure``: why nothing found would not mean that the law holds."""
+        """``test`` returns a finding or None; ``unsure``: why None would not prove the law."""
         try:
             found = test()
-        except Exception as error:  # a stranger's model may raise anything
-            self.cannot_tell(law, in_short(error))
+        except Exception as error:  # a third-party model may raise anything
+            self.cannot_tell(law, short_error(error))
             return
         if found is not None:
             self.findings.append(found)
@@ -41,7 +41,7 @@ class Verdicts:
         self.notes.update(dict.fromkeys(sentences))
 
     def add(self, other: Verdicts) -> None:
-        """What was found through the head, after what was found before it."""
+        """Adds the results with the head to those without it."""
         self.findings.extend(other.findings)
         for law, way in other.tested.items():
             self.tested[law] = f"{self.tested[law]}; through the head: {way}" if law in self.tested else way
@@ -55,7 +55,7 @@ class Verdicts:
         )
 
 
-def in_short(error: BaseException) -> str:
-    """The kind of an error and the first line of what it says."""
+def short_error(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {said[:200]}" if said else type(error).__name__

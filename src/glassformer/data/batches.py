@@ -1,8 +1,8 @@
 """tokens -> batches: which windows come at step n depends only on (seed, n).
 
-Takes one long array of token ids; gives (inputs, targets) windows, the targets one token on. An epoch tiles the text with
-windows from a random offset and visits each once, in an order given by arithmetic: a resumed run sees what an unbroken
-run would have seen, with nothing stored. Does not tokenize.
+Takes one long array of token ids; returns (inputs, targets) windows, the targets shifted by one. An epoch tiles the text with
+windows from a random offset and visits each once, in a computed pseudo-random order, so that a resumed run continues with the
+same batches without any stored state. Does not tokenize.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from glassformer.foundation.seeds import derive_seed
 
 SHUFFLE_ROUNDS = 24  # enough for a swap-or-not shuffle of any corpus that fits on a disk (Hoang et al. 2012)
 
-LARGE_FILE = 256 << 20  # bytes of tokens on disk from which what a batch has read is given back at once
+LARGE_FILE = 256 << 20  # for larger token files, pages that a batch has read are released
 
-LARGEST_ON_DEVICE = 4 << 30  # bytes of tokens that are moved to the device whole
+LARGEST_ON_DEVICE = 4 << 30  # up to this many bytes, all tokens are moved to the device
 
 
 @final
@@ -47,7 +47,7 @@ class Batch:
 
     @property
     def shapes(self) -> tuple[tuple[str, torch.Size], ...]:
-        """What a CUDA graph is captured for."""
+        """Names and shapes; a CUDA graph is captured for each combination."""
         return tuple((name, tensor.shape) for name, tensor in self.tensors.items())
 
     def to(self, device: torch.device) -> Batch:
@@ -62,7 +62,7 @@ class Batch:
         return Batch(**{name: tensor.clone() for name, tensor in self.tensors.items()})
 
     def copy_(self, other: Batch) -> None:
-        """Takes the values of ``other``, which has the same names and shapes."""
+        """Copies the values of ``other``, which has the same names and shapes."""
         for name, tensor in self.tensors.items():
             tensor.copy_(other[name])
 
@@ -126,7 +126,7 @@ class WindowBatches:
 
 @final
 class DeviceBatches:
-    """The same batches, cut out of the text on the device: tokens are moved there once, and only starts follow."""
+    """The same batches, gathered on the device: tokens are moved there once, then only the starts of windows."""
 
     AHEAD = 256  # steps whose starts are computed and sent together
 
@@ -153,9 +153,9 @@ class DeviceBatches:
 
 
 def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """A permutation of 0 .. size-1, evaluated only where asked: the swap-or-not shuffle.
+    """A permutation of 0 .. size-1, evaluated at ``places`` only: the swap-or-not shuffle.
 
-    Each round pairs every place with its mirror image about a random point and swaps the pair or not, by one hashed bit.
+    Each round pairs every index with its reflection about a random point and swaps the pair or not, by one hashed bit.
     """
     places = places.astype(np.uint64)
     for turn in range(SHUFFLE_ROUNDS):

@@ -1,9 +1,9 @@
 """Byte-pair encoding from scratch: words and their counts -> merges; text -> ids by the merges; ids -> bytes.
 
-Training begins with single symbols and merges, again and again, the pair of neighbours that occurs most often into a new
-token. Encoding a word merges in it what training merged, in the same order. That is all of ``train`` and ``BytePairs.merge``.
+Training starts from single symbols and repeatedly merges the most frequent adjacent pair into a new token. Encoding applies
+the same merges in the same order. That is all of ``train`` and ``BytePairs.merge``.
 
-Both hold a word as a string with one character per token, ``chr(id)``. So a pair is a string of two characters, merging
+Both represent a word as a string with one character per token, ``chr(id)``. So a pair is a string of two characters, merging
 is ``str.replace``, and the lower pair of ids is the lower string.
 """
 
@@ -24,14 +24,14 @@ from glassformer.data.splitting import Level
 from glassformer.foundation.errors import ConfigError, DataError
 
 MAX_VOCAB = sys.maxunicode + 1
-"""There are no more characters than this to stand for tokens."""
+"""The number of characters, and so the largest vocabulary."""
 
 Merge = tuple[int, int, int]
 """(left, right, what they become), as ids."""
 
 
 class Step(NamedTuple):
-    """One merge in one word: which merge of training it is, where the new token stands, and the word's ids after it."""
+    """One merge in one word: its rank, the position of the new token, and the word's ids after it."""
 
     rank: int
     place: int
@@ -51,7 +51,7 @@ def train(
     """Learns merges until there are ``vocab`` tokens, or no pair occurs ``min_count`` times.
 
     Ids: the special tokens, the alphabet, then each merge's token. Of pairs that occur equally often, the one with the
-    lower left id is merged first, then the one with the lower right id. ``progress`` is told (tokens so far, vocab).
+    lower left id is merged first, then the one with the lower right id. ``progress`` gets (tokens so far, vocab).
     """
     tokens = list(dict.fromkeys([*special, *level.alphabet(words)]))  # a special token may be one of the symbols
     if not any(words.values()):
@@ -75,10 +75,10 @@ def train(
 
 
 def learn(words: list[str], counts: Sequence[int], tokens: list[str], *, vocab: int, min_count: int = 1) -> Iterator[Merge]:
-    """Gives the merges one by one; changes ``words`` (the i-th occurs ``counts[i]`` times) and lengthens ``tokens`` on the way.
+    """Yields the merges one by one; modifies ``words`` (the i-th occurs ``counts[i]`` times) and extends ``tokens``.
 
-    Each pair's count is kept up to date instead of counted anew, and only words that hold the pair are touched. A queue
-    gives the pair with the highest count; a count that has changed since it was queued is noticed when its turn comes.
+    Pair counts are updated incrementally, and only words that contain the pair are touched. A priority queue yields the pair
+    with the highest count; outdated entries are detected when they are popped.
     """
     count_of = counts.__getitem__
     ids = {token: chr(token_id) for token_id, token in enumerate(tokens)}
@@ -123,23 +123,23 @@ def learn(words: list[str], counts: Sequence[int], tokens: list[str], *, vocab: 
 
 
 def _replace(words: list[str], places: list[int], pair: str, merged: str) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Merges ``pair`` in the words at ``places``; gives the tokens that stood before it and after it, and in which words.
+    """Merges ``pair`` in the words at ``places``; returns the tokens before and after it, with their words.
 
-    A word is named once for each time. Neighbours are told as they are met from left to right: in ``abab`` the first
-    ``ab`` stands before an ``a``, the second after the first one's ``ab``.
+    A word is listed once per occurrence. Neighbours are those met from left to right: in ``abab`` the first ``ab`` is
+    followed by ``a``, the second preceded by the merged ``ab``.
     """
     before: dict[str, list[int]] = defaultdict(list)
     after: dict[str, list[int]] = defaultdict(list)
     for place in places:
         parts = words[place].split(pair)
-        if len(parts) == 2:  # nearly always, and then the rules for several are not needed
+        if len(parts) == 2:  # the common case, without the rules for several occurrences
             head, tail = parts
             if head:
                 before[head[-1]].append(place)
             if tail:
                 after[tail[0]].append(place)
         else:
-            last = len(parts) - 2  # -1 when another merge has taken the pair's tokens: there is nothing to do
+            last = len(parts) - 2  # -1 when another merge consumed the pair's tokens
             for index in range(last + 1):
                 if parts[index] or index > 0:
                     before[parts[index][-1:] or merged].append(place)
@@ -156,7 +156,7 @@ def _spell(symbols: Iterable[str], ids: Mapping[str, int]) -> str:
 @final
 @dataclass(frozen=True)
 class BytePairs:
-    """What training gives. ``tokens[id]`` is spelled as in a vocabulary file; ``merges`` are in the order they were learned."""
+    """A trained byte-pair encoding. ``tokens[id]`` is spelled as in a vocabulary file; ``merges`` are in training order."""
 
     level: Level
     tokens: tuple[str, ...]
@@ -201,7 +201,7 @@ class BytePairs:
         return _spell((symbol for symbol in symbols if symbol in self.ids), self.ids)
 
     def merge(self, word: str) -> str:
-        """Merges the pair that training merged first, the leftmost of several, until no pair is left that it merged."""
+        """Repeatedly merges the pair of lowest rank, the leftmost of several, until none is left."""
         rank_of, rules, never = self._ranks.get, self._rules, len(self.merges)
         while (rank := min(map(rank_of, map(add, word, word[1:]), repeat(never)), default=never)) < never:
             word = word.replace(*rules[rank], 1)
@@ -218,7 +218,7 @@ class BytePairs:
         return steps
 
     def replay(self, word: str) -> str:
-        """The reference implementation of encoding: each merge of training in turn, wherever it fits. As ``merge``."""
+        """The reference implementation of ``merge``: applies each merge in turn wherever it fits."""
         tokens = list(map(ord, word))
         for left, right, merged in self.merges:
             place = 0
@@ -229,6 +229,6 @@ class BytePairs:
         return "".join(map(chr, tokens))
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The bytes a token stands for; a special token stands for its name."""
+        """The bytes of a token; of a special token those of its name."""
         token = self.tokens[token_id]
         return token.encode() if token in self.special else self.level.bytes_of(token)

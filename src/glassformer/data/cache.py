@@ -1,7 +1,6 @@
-"""Things made from data once and kept: a folder per key, whole or absent, safe with several processes.
+"""The on-disk cache: a folder per key, complete or absent, safe with several processes.
 
-The folder is GLASSFORMER_CACHE, or the user's cache folder. Everything in it can be deleted at any time: it is made again.
-Knows nothing of what is kept.
+The folder is GLASSFORMER_CACHE, or the user's cache folder. Everything in it can be deleted at any time and is recreated.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from glassformer.foundation.files import room_on_disk, sync_folder
 
 
 def cache_folder() -> Path:
-    """Where kept things live; not made here."""
+    """The cache folder; not created here."""
     if chosen := os.environ.get("GLASSFORMER_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "win32":
@@ -31,17 +30,17 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "glassformer"
 
 
-def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Callable[[Path], bool] = Path.is_dir) -> Path:
-    """The folder of ``key``; when it is not there (or not ``whole``), ``make`` fills a draft that takes its name at the end.
+def cached_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Callable[[Path], bool] = Path.is_dir) -> Path:
+    """The folder of ``key``; on a cache miss (or if not ``whole``), ``make`` fills a temporary folder, which is then renamed.
 
-    Processes that want the same key wait for the first one; a killed one leaves a draft that the next one removes.
+    Other processes wait for the first one; a temporary folder of a killed process is removed by the next.
     """
     folder = cache_folder() / area / key
     if whole(folder):
         return folder
     _make_writable(folder.parent)
-    with room_on_disk(folder), _alone(folder):
-        if whole(folder):  # another process made it while this one waited
+    with room_on_disk(folder), _locked(folder):
+        if whole(folder):  # created by another process in the meantime
             return folder
         for leftover in folder.parent.glob(f".{key}.*"):
             if leftover.is_dir():
@@ -55,7 +54,7 @@ def kept_folder(area: str, key: str, make: Callable[[Path], None], *, whole: Cal
             os.rename(draft, folder)
         except BaseException as error:
             shutil.rmtree(draft, ignore_errors=True)
-            if isinstance(error, OSError) and whole(folder):  # without locks another process may have been first
+            if isinstance(error, OSError) and whole(folder):  # without locks another process may have been faster
                 return folder
             raise
         sync_folder(folder.parent)
@@ -70,11 +69,11 @@ def _make_writable(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time, by an advisory lock that the system lets go of when a process dies."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Mutual exclusion by an advisory lock, which the system releases when a process dies."""
     try:
         import fcntl
-    except ImportError:  # no such locks on Windows: the work may be done twice, the result is the same
+    except ImportError:  # no such locks on Windows: the work may be done twice, with the same result
         yield
         return
     with open(folder.parent / f".{folder.name}.lock", "w") as lock:

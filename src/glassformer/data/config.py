@@ -1,4 +1,4 @@
-"""What a recipe says about its data: where the text is, how it is cut into documents, what is held out.
+"""The ``data`` section of a recipe: where the text is, how it is split into documents, what is held out.
 
 Holds choices only and opens no file. ``sources`` turns it into files.
 """
@@ -133,7 +133,7 @@ class DataConfig(Config):
 
 
 def replace_source(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``data`` section made ready for ``changes`` (keys inside the section): giving one source removes the other.
+    """The ``data`` section prepared for ``changes`` (keys inside the section): setting one source removes the other.
 
     With the old source go the files that belonged to it (``validation``, ``test``, ``vocabulary``, ``questions``) unless they
     are changed as well. The changes themselves are not applied here.

@@ -24,7 +24,7 @@ _ARTICLE = re.compile(rb" = [^=]+ = \r?\n?")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and where it begins. ``continues``: a further piece of the document before it (whole files come in pieces)."""
+    """A text and its location. ``continues``: the next chunk of the same document (whole files are read in chunks)."""
 
     text: str
     source: str
@@ -34,7 +34,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Source:
-    """Files that are read in one way. ``name`` is what the user called them."""
+    """Files that are read in one way. ``name`` is as the user gave it."""
 
     name: str
     files: tuple[Path, ...]
@@ -49,7 +49,7 @@ class Source:
 
 @dataclass
 class Skipped:
-    """The bad lines that were left out: how many, and the first few as sentences."""
+    """Skipped bad lines: their number, and the first few as sentences."""
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Skipped:
 
 
 def format_by_name(file: Path) -> FormatKind:
-    """The format that the ending says (``.gz`` does not count); anything unknown is plain text."""
+    """The format by file extension (without ``.gz``); plain text if unknown."""
     name = file.with_suffix("") if file.suffix == ".gz" else file
     return _ENDINGS.get(name.suffix.lower(), "text")
 
@@ -71,7 +71,7 @@ def read(source: Source, limits: Limits = LIMITS, skipped: Skipped | None = None
     refuse = _collector(skipped) if source.skip_bad_lines else _raise
     last: Document | None = None
     for file in source.files:
-        if last is not None and not last.text.endswith("\n"):  # else the last word of a file would touch the next one's first
+        if last is not None and not last.text.endswith("\n"):  # else two words would be joined
             last = replace(last, text=last.text + "\n")
         for document in _read_file(source, file, limits, refuse):
             if last is not None:
@@ -106,7 +106,7 @@ def _read_file(source: Source, file: Path, limits: Limits, refuse: Callable[[Dat
 
 
 def _whole(file: Path, limits: Limits) -> Iterator[Document]:
-    """One document in pieces; a file of nothing but white space has none."""
+    """One document in chunks; none for a file of white space only."""
     waiting: list[Document] = []  # white space before the first word
     begun = False
     for line, text in pieces(file, limits):
@@ -123,7 +123,7 @@ def _whole(file: Path, limits: Limits) -> Iterator[Document]:
 
 
 def _grouped(file: Path, kind: DocumentKind, limits: Limits, refuse: Callable[[DataError], None]) -> Iterator[Document]:
-    """Lines gathered into documents. One ends where the next begins, so blank lines stay with the one before."""
+    """Groups lines into documents; blank lines belong to the document before them."""
     held: list[bytes] = []
     size, first, filled = 0, 1, False
     for number, line, begins in _beginnings(file, kind, limits):

@@ -1,8 +1,8 @@
-"""Lines of tokens -> rows with holes: `prefix MASK suffix ANSWER span END`, many at once, on any device.
+"""Span corruption: lines of tokens -> rows `prefix MASK suffix ANSWER span END`, vectorised, on any device.
 
-``Lines`` knows where the lines of a text are; ``draw`` decides for each row what is cut and masked (numpy, on the host);
-``compose`` writes the rows (torch, where the tokens are). Which rows come when is for the caller to say. With several
-spans each has a mask of its own, and the answer is all of them, divided by their masks.
+``Lines`` indexes the lines of a text; ``draw`` samples the truncation and the spans of each row (numpy, on the host);
+``compose`` builds the rows (torch, where the tokens are). The caller chooses the lines. With several spans each has its own
+mask token, and the answer is all of them, separated by their masks.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch import Tensor
 from glassformer.data.salient import salient_spans
 
 Start = Literal["line", "title", "anywhere"]
-DRAWS = 4  # uniform numbers that a row needs, and two for each span
-MARKS = 3  # ids in a row of one span that are not of its text: MASK, ANSWER, END
+DRAWS = 4  # uniform random numbers per row, besides two for each span
+MARKS = 3  # special ids in a row with one span: MASK, ANSWER, END
 
 
 class Marks(NamedTuple):
-    """The ids that are not of the text. ``masks``: one for each span of a row."""
+    """The special ids. ``masks``: one for each span of a row."""
 
     masks: tuple[int, ...]
     answer: int
@@ -33,7 +33,7 @@ class Marks(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """How rows are cut and masked; lengths in tokens."""
+    """How rows are truncated and masked; lengths in tokens."""
 
     shortest: int
     longest: int
@@ -67,7 +67,7 @@ class Lines:
         begins[1:] |= newline[tokens_N]
         starts = np.flatnonzero(begins[:-1])
         ends = np.append(starts, len(tokens_N))[1:]
-        for _ in range(2):  # the new line, and the one before it of a file from Windows
+        for _ in range(2):  # the newline, and a carriage return before it
             ends = ends - ((ends > starts) & blank[tokens_N[ends - 1]])
         kept = ends > starts
         self.starts_R, self.lengths_R = starts[kept], (ends - starts)[kept]
@@ -79,7 +79,7 @@ class Lines:
         return len(self.starts_R)
 
     def _titles(self, texts: Sequence[str]) -> np.ndarray:
-        """int64 [R]: how many tokens come before the first full stop and space; all of a line without one."""
+        """int64 [R]: the tokens before the first full stop and space; the whole line without one."""
         dot = np.array([text.rstrip().endswith(".") for text in texts])
         spaced = np.array([text[:1].isspace() for text in texts])
         ids = np.asarray(self.tokens_N)
@@ -98,22 +98,22 @@ class Lines:
 
 @dataclass(frozen=True)
 class Draw:
-    """What a row is made of: token j of its text is token ``start + j``, from ``title`` on ``skip`` further; int64 [R]."""
+    """The draws of each row: token j of its text is token ``start + j``, from ``title`` on shifted by ``skip``; int64 [R]."""
 
     start: np.ndarray
     title: np.ndarray
     skip: np.ndarray
     length: np.ndarray
     begin_RK: np.ndarray
-    end_RK: np.ndarray  # a span of no tokens is none
+    end_RK: np.ndarray  # an empty span is unused
 
     def packed(self) -> np.ndarray:
-        """int64 [R, 4 + 2 K]: one array to send."""
+        """int64 [R, 4 + 2 K]: one array, for one transfer to the device."""
         return np.column_stack([self.start, self.title, self.skip, self.length, self.begin_RK, self.end_RK])
 
 
 def draw(lines: Lines, rows: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> Draw:
-    """What becomes of each line of ``rows``, decided by its uniform numbers [R, DRAWS + 2 * spans]."""
+    """The draws for each line of ``rows``, from uniform numbers [R, DRAWS + 2 * spans]."""
     start, length = lines.starts_R[rows], lines.lengths_R[rows]
     title = {"line": length, "title": lines.titles_R[rows], "anywhere": np.zeros_like(length)}[rule.start]
     title = np.where(title > rule.longest // 2, length, title)  # no room for anything else: as a line
@@ -140,14 +140,14 @@ def draw(lines: Lines, rows: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> 
 
 
 def _below(uniform: np.ndarray, many: np.ndarray) -> np.ndarray:
-    """Whole numbers from 0 to ``many`` - 1."""
+    """Uniform numbers -> integers from 0 to ``many`` - 1."""
     return np.minimum((uniform * many).astype(np.int64), many - 1)
 
 
 def _salient(
     lines: Lines, rows: np.ndarray, wanted: np.ndarray, which: np.ndarray, reach: np.ndarray, rule: Rule
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A salient span of each line that ends within its reach and fits a window, and whether there is one to be used."""
+    """A salient span of each line that fits into the row, and whether there is one to use."""
     begins, ends, first = lines.spans
     if rule.salient == 0 or not len(begins):
         nothing = np.zeros_like(rows)
@@ -160,7 +160,7 @@ def _salient(
 
 
 def _random_spans(cut: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """One span anywhere; or several, one in each of as many equal parts of the row. int64 [R, K]."""
+    """One span anywhere; or several, one in each of as many equal segments of the row. int64 [R, K]."""
     many = np.ones_like(cut)
     if rule.mean_span is not None:
         many = np.clip(np.round(cut * rule.mean_share / rule.mean_span).astype(np.int64), 1, rule.spans)
@@ -188,7 +188,7 @@ def compose(tokens_N: Tensor, packed_RC: Tensor, marks: Marks, width: int) -> Te
     ids_RT = tokens_N[place].long()
     inside_RTK = (j_T[:, None] >= begin_RK[:, None, :]) & (j_T[:, None] < end_RK[:, None, :])
     masked_RT = inside_RTK.any(dim=2)
-    beyond = width  # a column that is cut off at the end: where what is not written goes
+    beyond = width  # a dummy column for unused writes, dropped at the end
     # A visible token moves left by the masked tokens before it and right by the masks before it.
     before_RTK = (end_RK[:, None, :] <= j_T[:, None]) & there_RK[:, None, :]
     shift_RT = (before_RTK * (1 - size_RK[:, None, :])).sum(dim=2)

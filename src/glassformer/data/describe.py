@@ -1,7 +1,4 @@
-"""A corpus -> what there is to know about it before training: sizes, lengths, repetitions, first documents.
-
-Gives plain JSON values (and arrays of lengths for a picture). Prints nothing and judges nothing.
-"""
+"""Statistics of a corpus as plain values: sizes, document lengths, duplicates, first documents."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _EXCERPT = 120  # characters
 
 
 def list_sets() -> list[dict[str, Any]]:
-    """Every named set: what it is, and whether its files are here."""
+    """Every named set: its description, and whether its files are available."""
     return [{"name": known.name, "about": known.about, "here": known.is_here()} for known in SETS.values()]
 
 
@@ -68,7 +65,7 @@ def _whole(source: Source, characters: int) -> Any:
             yield held
         held = piece
         if len(piece.text) > characters and len(source.files) == 1 and source.document == "file":
-            break  # the rest of a large file would only be read to be left out
+            break  # no need to read the rest of a large file
     if held is not None:
         yield held
 

@@ -1,6 +1,6 @@
 """The built-in corpus: the prose of the docstrings of the Python standard library, as one text of blocks.
 
-Read from the source files of the running interpreter without importing them; so it needs nothing, and differs between
+Read from the source files of the running interpreter without importing them; so it needs no download, and differs between
 Python versions. Only paragraphs of prose are kept (no examples, signatures or tables), each once, in a fixed order.
 """
 
@@ -38,7 +38,7 @@ def docstrings_of(source: str) -> Iterator[str]:
     """The docstrings of a module and everything in it, in the order of the lines; none when it is not Python."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in old modules are not our concern
+            warnings.simplefilter("ignore")  # ignore invalid escapes in old modules
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return

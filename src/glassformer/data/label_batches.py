@@ -1,8 +1,7 @@
 """Labelled texts -> padded batches of a few fixed lengths: which texts come at step n depends only on (seed, n).
 
-An epoch visits every text once. Texts of similar length come together, padded to the next of a few fixed lengths, so that
-little is computed for padding and kernels recorded for one length are used again. Texts longer than the context are cut and
-counted. Encodes; does not read files.
+An epoch visits every text once. Texts of similar length are batched together and padded to the next of a few fixed lengths, so
+that little is computed for padding and CUDA graphs are reused. Texts longer than the context are truncated and counted.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ import numpy as np
 
 from glassformer.data.labels import LabelledTexts
 from glassformer.data.memory import Memory
-from glassformer.data.prepare import remembered_as
+from glassformer.data.prepare import memory_key
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
-SHORTEST = 16  # tokens; shorter rows cost no less on a GPU, and every length is recorded once
-POOL = 32  # batches whose texts are sorted by length together: more would make the order of an epoch less random
+SHORTEST = 16  # tokens; shorter rows are no faster on a GPU, and each length needs its own CUDA graph
+POOL = 32  # batches that are sorted by length together: more would make the order of an epoch less random
 IGNORED = -100
 
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """The ids of each text, as long as it is; ``types`` tell the first text from the second where the tokenizer does."""
+    """The ids of each text, unpadded; ``types``: token types of pairs, if the tokenizer has them."""
 
     ids: tuple[np.ndarray, ...]
     types: tuple[np.ndarray, ...] | None
@@ -46,7 +45,7 @@ class EncodedTexts:
         return np.array([len(ids) for ids in self.ids])
 
     def note(self) -> str | None:
-        """How many texts were cut, as a sentence; None: all fit."""
+        """A sentence about truncated texts; None if all fit."""
         if not self.cut:
             return None
         return (
@@ -56,7 +55,7 @@ class EncodedTexts:
 
 
 _encodings = Memory[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
-"""Every trial of a study encodes the same texts, and every evaluation those of its split."""
+"""In-memory cache: every trial of a study encodes the same texts."""
 
 
 class PaddedRows(NamedTuple):
@@ -69,8 +68,8 @@ class PaddedRows(NamedTuple):
 
 
 def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
-    """Ids with the marks that the tokenizer puts around a text or between two, cut to ``context``, the longer text first."""
-    key = remembered_as(tokenizer, items.fingerprint, items.label_names, context)
+    """Ids with the tokenizer's special tokens around and between texts, truncated to ``context``, the longer text first."""
+    key = memory_key(tokenizer, items.fingerprint, items.label_names, context)
     return _encodings.get(key, lambda: _encoded(tokenizer, items, context))
 
 
@@ -81,12 +80,12 @@ def _encoded(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Encode
     ids = tuple(np.asarray(each, np.int64) for each, _, _ in encoded)
     kinds = tuple(np.asarray(types, np.int64) for _, types, _ in encoded)
     types = kinds if any(each.any() for each in kinds) else None
-    pad = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # hidden from every query, so any id will do
+    pad = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # masked for every query, so any id will do
     return EncodedTexts(ids, types, items.labels, sum(cut for _, _, cut in encoded), pad, context)
 
 
 def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) -> list[tuple[list[int], list[int], bool]] | None:
-    """As the tokenizer's own template says ([CLS] a [SEP] b [SEP], <s> a </s></s> b </s>); None: it has no template."""
+    """By the tokenizer's own template ([CLS] a [SEP] b [SEP], <s> a </s></s> b </s>); None if it has none."""
     library = tokenizer.library
     marks = library.num_special_tokens_to_add(items.pairs is not None)
     if not marks:
@@ -105,7 +104,7 @@ def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) ->
 
 
 def _by_marks(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Iterator[tuple[list[int], list[int], bool]]:
-    """START a STOP b STOP, as far as the tokenizer has these marks."""
+    """START a STOP b STOP, with those special tokens that the tokenizer has."""
     before = [] if tokenizer.start_id is None else [tokenizer.start_id]
     after = [] if tokenizer.stop_id is None else [tokenizer.stop_id]
     if items.pairs is not None and not after:
@@ -129,7 +128,7 @@ def _by_marks(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Itera
 
 
 def _room(first: int, second: int, room: int) -> tuple[int, int, bool]:
-    """How many tokens of two texts fit into ``room``: tokens are taken off the longer one."""
+    """The lengths of two texts truncated to ``room`` tokens together, longest first."""
     if room < 1:
         raise DataError("model.context leaves no room for a token between the marks; make it larger.")
     if first + second <= room:
@@ -154,7 +153,7 @@ def fixed_lengths(context: int) -> list[int]:
 
 
 def padded(texts: EncodedTexts, chosen: Sequence[int], length: int, *, rows: int | None = None) -> PaddedRows:
-    """The chosen texts in one array; ``rows`` beyond them repeat the first one and have no label."""
+    """The chosen texts as one padded array; further ``rows`` repeat the first text, without a label."""
     rows = rows or len(chosen)
     ids_BT = np.full((rows, length), texts.pad_id, np.int64)
     hidden_BT, labels_B = np.ones((rows, length), bool), np.full(rows, IGNORED, np.int64)
@@ -180,7 +179,7 @@ class LengthGroups:
         self._epoch, self._batches = -1, list[np.ndarray]()
 
     def chosen(self, step: int) -> tuple[np.ndarray, int]:
-        """(the texts of step ``step``, the length they are padded to)."""
+        """(the texts of step ``step``, their padded length)."""
         epoch, place = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._of_epoch(epoch)

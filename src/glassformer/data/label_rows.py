@@ -1,4 +1,4 @@
-"""A source of labelled texts -> all its rows and what was left out; the same files are read once by a process."""
+"""A source of labelled texts -> its rows and the skipped lines; cached in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows = tuple[tuple[Row, ...], Skipped]
 
 
 def rows_of(source: LabelSource) -> Rows:
-    """A trial of a study reads its labelled texts to train and to be evaluated, and so does the next one."""
+    """The rows of a source; cached, because every trial of a study reads the same files."""
     sha256 = fingerprint_of(source)
 
     def make() -> Rows:

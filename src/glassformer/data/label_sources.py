@@ -20,7 +20,7 @@ from glassformer.foundation.errors import DataError
 
 
 class Row(NamedTuple):
-    """One labelled text and where it stands. ``label`` is None where a file without labels is read."""
+    """One labelled text and its location. ``label`` is None in a file without labels."""
 
     text: str
     pair: str | None
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelSource:
-    """Files of labelled texts that are read in one way. ``first`` and ``last`` cut rows off, counted over all files."""
+    """Files of labelled texts that are read in one way. ``first`` and ``last`` limit the rows, counted over all files."""
 
     name: str
     files: tuple[Path, ...]
@@ -46,14 +46,14 @@ class LabelSource:
 
     @property
     def reading(self) -> dict[str, object]:
-        """How the files are read, as plain values: rows are the same where this and the bytes are the same."""
+        """How the files are read, as plain values: with the files' bytes this determines the rows."""
         names = ("format", "text_column", "pair_column", "label_column", "labelled", "first", "last")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
 class LabelParts:
-    """The labelled texts of a set: what to train on, and what it brings along to validate and to test."""
+    """The sources of a set's labelled texts: training, and validation and tests if it has them."""
 
     train: LabelSource
     validation: LabelSource | None = None
@@ -63,7 +63,7 @@ class LabelParts:
 
 @dataclass(frozen=True)
 class LabelFiles:
-    """What a named set says about its labelled files: their names in its folder, and how they are read."""
+    """The labelled files of a named set: their names in its folder, and how they are read."""
 
     train: str
     tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out

@@ -1,4 +1,4 @@
-"""Texts, given as such or in a file -> texts whose labels are wanted: what a person asks about, single texts or pairs."""
+"""Unlabelled texts to classify, given as strings or in a file; single texts or pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from glassformer.foundation.errors import DataError, UsageError
 def texts_to_ask(
     tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
 ) -> LabelledTexts:
-    """A file of texts with or without labels: a table with the recipe's columns, or plain text with one text on each line."""
+    """Reads a file of texts with or without labels: a table with the recipe's columns, or one text per line."""
     known = of_labels(record) or {}
     names = tuple(known.get("labels", {}).values())
     like = LabelSource("", (), **{key: known.get("reading", {}).get(key, getattr(reading, key)) for key in COLUMNS})
@@ -42,7 +42,7 @@ def texts_to_ask(
 
 
 def _lines(files: Sequence[Path]) -> list[str]:
-    """One text on each line. An empty line between them is refused: answers are written line by line, and would be moved."""
+    """One text per line. Raises on an empty line in between, since answers are written line by line."""
     found: list[str] = []
     for file in files:
         empty: int | None = None
@@ -58,7 +58,7 @@ def _lines(files: Sequence[Path]) -> list[str]:
 
 
 def _begins_with_labels(source: LabelSource, labels: set[str]) -> bool:
-    """Whether each line is a known label and a text, as in the training file; else the lines are texts alone."""
+    """Whether each line is a known label and a text, as in the training file."""
     try:
         return all(row.label in labels for row in read_rows(replace(source, labelled=True)))
     except DataError:
@@ -90,7 +90,7 @@ def texts_given(
 def labelled_texts(
     name: str, texts: Sequence[str], label_names: Sequence[str], pairs: Sequence[str] | None = None
 ) -> LabelledTexts:
-    """Texts given as such, without labels: what a person asks about."""
+    """Texts given as strings, without labels."""
     if odd := [text for text in (*texts, *(pairs or ())) if not isinstance(text, str)]:
         raise UsageError(f"A text to label is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.")
     if pairs is not None and len(pairs) != len(texts):

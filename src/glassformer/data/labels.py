@@ -1,6 +1,6 @@
-"""A data config -> labelled texts by split, with the labels there are, their balance, and what is to be said about them.
+"""A data config -> labelled texts by split, with the set of labels, class balance, and notes.
 
-Labels are those of the training file; another one elsewhere is refused with its file and line. The validation share is drawn
+Labels are those of the training file; another one elsewhere raises with its file and line. The validation share is drawn
 by ``data.split.seed`` alone, so every training seed sees the same split; ``data.split.stratify`` draws it label by label. Does
 not tokenize and imports no torch.
 """
@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from glassformer.data.cache import kept_folder
+from glassformer.data.cache import cached_folder
 from glassformer.data.config import DataConfig, FormatKind
 from glassformer.data.corpus import Skipped, Source, format_by_name, read
 from glassformer.data.label_rows import rows_of
@@ -35,9 +35,9 @@ COLUMNS = ("format", "text_column", "pair_column", "label_column")
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts (and their pairs) with the number of each one's label; ``label_names`` says what the numbers mean.
+    """Texts (and their pairs) with label indices; ``label_names`` has their names.
 
-    ``ids`` tell one text from another wherever it is read again: the file's name and the line.
+    ``ids`` identify a text by file name and line.
     """
 
     name: str
@@ -46,7 +46,7 @@ class LabelledTexts:
     labels: np.ndarray  # int64, UNLABELLED where the file has none
     ids: tuple[str, ...]
     label_names: tuple[str, ...]
-    seen: np.ndarray | None = None  # bool: the text stands in the training texts, too; None: not known
+    seen: np.ndarray | None = None  # bool: the text also occurs in the training texts; None: not known
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -63,7 +63,7 @@ class LabelledTexts:
 
     @property
     def fingerprint(self) -> str:
-        """A sum of the texts and their labels; ``ids`` alone do not tell two files of one name apart."""
+        """A checksum of the texts and their labels, since ``ids`` do not distinguish two files of one name."""
         named = ["" if label < 0 else self.label_names[label] for label in self.labels]
         return fingerprint([self.texts, self.pairs, named])
 
@@ -74,7 +74,7 @@ class LabelledTexts:
         return f"{len(self):,} texts: {shares}"
 
     def text_of(self, index: int) -> str:
-        """One text with its pair, as a person reads it."""
+        """One text with its pair, for display."""
         return self.texts[index] if self.pairs is None else f"{self.texts[index]} | {self.pairs[index]}"
 
     def __getitem__(self, chosen: Sequence[int]) -> LabelledTexts:
@@ -87,7 +87,7 @@ class LabelledTexts:
 
 @final
 class Labels:
-    """The labelled part of a recipe's data. Training and validation are read at once, tests when they are asked for."""
+    """The labelled texts of a recipe's data. Training and validation are read immediately, tests on request."""
 
     tokenizer: Tokenizer
     """Set by ``load_labels``: reading labels needs none."""
@@ -149,7 +149,7 @@ class Labels:
         return splits
 
     def _rows(self, source: LabelSource) -> Sequence[Row]:
-        """The rows of a source; what was left out is added to ``_skipped``."""
+        """The rows of a source; bad lines are added to ``_skipped``."""
         rows, skipped = rows_of(source)
         self._skipped.count += skipped.count
         self._skipped.examples += skipped.examples[: max(0, 5 - len(self._skipped.examples))]
@@ -197,7 +197,7 @@ class Labels:
         )
 
     def training_texts(self) -> Iterator[str]:
-        """What a tokenizer learns from: the texts to train on, and the plain text that a set has beside its labels."""
+        """The training texts of a tokenizer: the labelled ones, and the plain text of a set that has one."""
         train = self._splits["train"]
         yield from train.texts
         yield from train.pairs or ()
@@ -206,7 +206,7 @@ class Labels:
 
     @property
     def learned_from(self) -> str:
-        """A sum of ``training_texts``."""
+        """A checksum of ``training_texts``."""
         beside = self._beside
         return fingerprint(["labels", self._splits["train"].fingerprint, None if beside is None else fingerprint_of(beside)])
 
@@ -221,7 +221,7 @@ class Labels:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know: the balance of every split that is open, repeated texts, skipped lines."""
+        """Notes: class balance of every open split, duplicates, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
         for name, count in zip(self.label_names, self._splits["train"].counts):
             if not count:
@@ -239,7 +239,7 @@ class Labels:
             again = 0 if split.seen is None else int(split.seen.sum())
             if again:
                 found.append(
-                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) stand word for word in the training "
+                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) occur word for word in the training "
                     "texts: what is right there may be memory; the figures of unseen texts say what holds for new ones."
                 )
         if self._skipped.count:
@@ -248,7 +248,7 @@ class Labels:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run writes down: sha256 by file, the labels, how the rows were read."""
+        """The record in a run: sha256 by file, the labels, how the rows were read."""
         return {
             "schema": 1,
             "source": self._parts.train.name,
@@ -271,7 +271,7 @@ def load_labels(
     progress: Any = None,
     expect: Mapping[str, Any] | None = None,
 ) -> Labels:
-    """The labelled part with the tokenizer that serves it: one that is there, or one learned from the texts to train on."""
+    """The labelled texts with a tokenizer: an existing one, or one trained on the training texts."""
     part = Labels(data, expect=expect)
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = _learned(tokenizer, part)
@@ -280,7 +280,7 @@ def load_labels(
 
 
 def _learned(config: TokenizerConfig, part: Labels) -> Tokenizer:
-    """The tokenizer of the texts to train on, kept in the cache where that can be written to."""
+    """The tokenizer trained on the training texts, cached if possible."""
 
     def make(draft: Path) -> None:
         config.train(part.training_texts).save(draft / "tokenizer.json")
@@ -288,14 +288,14 @@ def _learned(config: TokenizerConfig, part: Labels) -> Tokenizer:
     if config.learns:
         key = fingerprint([part.learned_from, config.to_dict(), config.revision, *plugins_of(config)])
         with suppress(GlassformerError, OSError):  # what the texts give no tokenizer for is said below
-            return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
+            return load_tokenizer(cached_folder("tokenizers", key, make) / "tokenizer.json")
     return config.train(part.training_texts)
 
 
 def texts_of_file(
     tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
 ) -> LabelledTexts:
-    """A user's file, with the labels that the run's record names; with the training texts, it is known which were seen."""
+    """A user's file, with the labels in the run's record; training texts among them are marked as seen."""
     known = of_labels(record)
     try:
         return Labels(reading, expect=known).file(path)
@@ -310,7 +310,7 @@ def texts_of_file(
 
 
 def find_or_none(reading: DataConfig) -> LabelParts | None:
-    """The labelled files of a recipe, or None where they are not here."""
+    """The labelled files of a recipe, or None if they are missing."""
     try:
         return find_labelled(reading)
     except (DataError, ConfigError):
@@ -325,7 +325,7 @@ def of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
-    """Files at ``path`` with the columns of ``like``; a file of another kind may have columns of the usual names instead."""
+    """Files at ``path`` with the columns of ``like``, or with default column names in another format."""
     files = source_at(str(path), reading).files
     columns = {key: getattr(like, key) for key in COLUMNS}
     kind = format_by_name(files[0])
@@ -341,7 +341,7 @@ def source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, lab
 
 
 def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
-    """Whether the texts of a file stand in columns with the names that ``like`` has."""
+    """Whether a file has the columns of ``like``."""
     wanted = {key: getattr(like, key) for key in ("text_column", "pair_column") if key == "text_column" or getattr(like, key)}
     try:
         return not any(isinstance(column, int) for column in wanted.values()) and any(True for _ in cells(file, kind, wanted))
@@ -350,7 +350,7 @@ def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
 
 
 def texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: Sequence[str]) -> LabelledTexts:
-    """Rows with the numbers of their labels; a label may be spelled as in the training file or by its name."""
+    """Rows with label indices; a label may be spelled as in the training file or by its name."""
     numbers = {**{shown: number for number, shown in enumerate(names)}, **{value: at for at, value in enumerate(values)}}
     labels = np.full(len(rows), UNLABELLED)
     for index, row in enumerate(rows):

@@ -1,7 +1,6 @@
-"""A sum of what a thing is made from, and how to make it -> the thing; a process remembers the last few it made.
+"""A small in-memory cache, keyed by checksums: a study's worker runs many trials on the same data.
 
-The worker of a study trains and evaluates many trials on the same data, one after the other. What it is given is shared:
-nobody may change it. Nothing is written down; knows nothing of what is remembered.
+Cached objects are shared and must not be modified.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Generic, TypeVar, final
 T = TypeVar("T")
 
 LARGEST = 64 << 20
-"""Bytes of the largest thing that is remembered."""
+"""The largest cached object, in bytes."""
 
 
 @final
 class Memory(Generic[T]):
-    """The last ``most`` things made, each of at most LARGEST bytes by ``size``."""
+    """The last ``most`` objects, each of at most LARGEST bytes by ``size``."""
 
     def __init__(self, most: int, size: Callable[[T], int]) -> None:
         self._most, self._size = most, size
@@ -27,7 +26,7 @@ class Memory(Generic[T]):
         self._lock = Lock()
 
     def get(self, key: Hashable | None, make: Callable[[], T]) -> T:
-        """What ``make`` gave for this key before, or gives now. None: not known well enough, so it is made every time."""
+        """The cached object, or the result of ``make``. Key None: never cached."""
         if key is None:
             return make()
         with self._lock:
@@ -43,6 +42,6 @@ class Memory(Generic[T]):
         return made
 
     def clear(self) -> None:
-        """Forgets all of it."""
+        """Empties the cache."""
         with self._lock:
             self._things.clear()

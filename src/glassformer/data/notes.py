@@ -1,7 +1,4 @@
-"""What a person should know about prepared data, as sentences.
-
-Each function gives a list of sentences, empty when there is nothing to say. Decides what is worth saying; finds nothing.
-"""
+"""Notes about prepared data, as sentences: splits, duplicates, overlap, unknown tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 
 
 def about_split(assignment: Assignment, found: Survey, splits: Mapping[str, TokenSplit]) -> list[str]:
-    """How the text was divided, and when the shares came out far from what was asked."""
+    """How the text was split, and whether the shares differ much from the requested ones."""
     if assignment.by == "nothing":
         return []
     if assignment.by == "position":
@@ -42,10 +39,10 @@ def about_skipped(skipped: Skipped) -> list[str]:
 
 
 def about_equal_files(fingerprints: Mapping[str, str]) -> list[str]:
-    """Said, not refused: it is a way to measure how much was learned by heart."""
+    """A note, not an error: it is a way to measure memorisation."""
     names = list(fingerprints)
     return [
-        f"The {second} file has the same bytes as the {first} file: figures on it measure memory, not what was learned."
+        f"The {second} file has the same bytes as the {first} file: figures on it measure memorisation, not generalisation."
         for number, first in enumerate(names)
         for second in names[number + 1 :]
         if fingerprints[first] == fingerprints[second]
@@ -68,8 +65,8 @@ def about_overlap(train: TokenSplit, split: TokenSplit, again: Repeats) -> str:
     there, here = again.examples[0]
     return (
         f"{again.count:,} of {split.num_documents:,} documents of {split.name} ({again.count / split.num_documents:.1%}) also "
-        f"occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are flattered "
-        "by that."
+        f"occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are too "
+        "optimistic."
     )
 
 

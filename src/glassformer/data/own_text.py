@@ -27,7 +27,7 @@ FROZEN_RATE = 1e-2
 
 @dataclass(frozen=True)
 class _Size:
-    """Up to ``bytes`` of text: a model that is neither too large for it nor a waste of it."""
+    """Model sizes for texts of up to ``bytes``."""
 
     bytes: float
     width: int
@@ -56,7 +56,7 @@ def recipe_for(file: str | Path, changes: Mapping[str, Any] | None = None) -> di
     """The values of a recipe; ``about`` says what was chosen. ``changes`` (applied later) may name a table's columns."""
     place, asked = Path(file), override({}, changes or {})
     try:
-        length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # text packs to about a quarter
+        length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # gzipped text has about a quarter of its size
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place) from error
     label = _label_column(place, asked)

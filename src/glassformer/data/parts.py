@@ -1,6 +1,6 @@
-"""The parts data can have (text, questions, ...), by name: how each is prepared, and read from a file or texts of a user.
+"""The parts of prepared data (text, questions, labels) by name: how each is prepared, or read from a user's file or texts.
 
-An objective names the parts it reads; a part is prepared once, its splits hold items with stable identities. Another kind of
+An objective names the parts it reads; a part is prepared once, and its items have stable ids. A new kind of
 part is one entry in ``KINDS`` and one module.
 """
 
@@ -37,7 +37,7 @@ class Part(Protocol):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run writes down about it: files, fingerprints, sizes; plain values."""
+        """The part's record in a run: files, fingerprints, sizes; plain values."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class PartKind:
     of_file: Callable[..., Any]
     of_texts: Callable[..., Any]
     to_ask: Callable[..., Any] | None = None
-    """A file of items that need not say what is right; None: ``of_file`` reads those, too."""
+    """Reads a file of items without labels; None: ``of_file`` reads those, too."""
 
 
 KINDS: dict[str, PartKind] = {
@@ -78,7 +78,7 @@ class PreparedData:
         self.tokenizer = next(iter(self.parts.values())).tokenizer
 
     def part(self, name: str) -> Any:
-        """One part; one that was not prepared is a sentence."""
+        """One part; raises if it was not prepared."""
         if name not in self.parts:
             raise ConfigError(f"These data have no {name}; they have: {', '.join(self.parts)}.")
         return self.parts[name]

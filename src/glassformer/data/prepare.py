@@ -1,7 +1,7 @@
-"""A data config and a tokenizer -> token arrays of the splits, made once and kept.
+"""A data config and a tokenizer -> token arrays of the splits, cached on disk.
 
-The whole way from files to tokens, in bounded memory: survey, split, learn the tokenizer on the training part, encode.
-The test part is encoded only when it is asked for. Says what it found in sentences (``notes``) and as a record for the run.
+From files to tokens in bounded memory: survey, split, train the tokenizer on the training split, encode. The test split is
+encoded only on request. Findings are available as sentences (``notes``) and as a record for the run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data import notes as say
-from glassformer.data.cache import kept_folder
+from glassformer.data.cache import cached_folder
 from glassformer.data.config import DataConfig
 from glassformer.data.corpus import Document, Skipped, Source, read
 from glassformer.data.repeats import repeats_of
@@ -35,10 +35,10 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import loaded_plugins, plugin_sums
+from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 
 Report = Callable[[str, int, int | None], None]
-"""Called a few times a second with what is being done, the characters done, and about how many there are (or None)."""
+"""Called a few times a second with the task, the characters done, and their approximate total (or None)."""
 
 SCHEMA = 1
 _REPORT_EVERY = 0.1  # seconds
@@ -52,11 +52,10 @@ def prepare(
     progress: Report | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """The splits of ``data`` in tokens; training and validation are ready when this returns.
+    """The splits of ``data`` in tokens; training and validation are encoded when this returns.
 
-    ``marks``: special tokens an objective needs, added to the tokenizer after all ids it has. ``expect`` is the record of an
-    earlier preparation (a run that is resumed, maybe from another folder): files are looked for where they were, and other
-    text than then is refused.
+    ``marks``: special tokens of the objective, appended to the vocabulary. ``expect``: the record of an earlier preparation (of
+    a run that is resumed, maybe from another folder): files are looked up at their recorded places, and must be unchanged.
     """
     before = (expect or {}).get("fingerprints", {})
     data = at_places(data, (expect or {}).get("places", {}))
@@ -116,7 +115,7 @@ def tokens_of_file(
 @final
 @dataclass(frozen=True)
 class _Job:
-    """Splits that one reading of one source fills."""
+    """The splits that are encoded in one pass over one source."""
 
     source: Source
     sha256: str
@@ -126,8 +125,8 @@ class _Job:
     characters: int | None = None
 
     def key(self, tokenizer: Tokenizer) -> str:
-        """The name under which its tokens are kept: a sum of all that they depend on."""
-        way = _way_of_reading(self.source)
+        """The cache key of its tokens: a checksum of everything they depend on."""
+        way = _reading_key(self.source)
         return fingerprint([SCHEMA, self.sha256, way, self.names, self.split, tokenizer_key(tokenizer)])
 
     def splits(self, tokenizer: Tokenizer, report: Report) -> dict[str, TokenSplit]:
@@ -136,7 +135,7 @@ class _Job:
         def make(draft: Path) -> None:
             self._encode({name: draft / name for name in self.names}, tokenizer, report)
 
-        folder = kept_folder("tokens", key, make, whole=lambda at: all(is_whole(at / name) for name in self.names))
+        folder = cached_folder("tokens", key, make, whole=lambda at: all(is_whole(at / name) for name in self.names))
         files = tuple(map(str, self.source.files))
         opened = {name: open_split(name, folder / name, files) for name in self.names}
         for name, split in opened.items():
@@ -175,7 +174,7 @@ class _Corpus:
         # ``train`` is the whole text that shares are held out of.
         self.fingerprints = {name: fingerprint_of(source) for name, source in {"train": parts.train, **more, **tests}.items()}
         self.sha256 = self.fingerprints["train"]
-        # A file of its own takes the place of a share held out; where there are questions, they are held out, not text.
+        # A separate file replaces a held-out share; with questions, these are held out, not text.
         asked = parts.questions is not None
         self.shares = data.split.model_copy(
             update={
@@ -185,7 +184,7 @@ class _Corpus:
         )
 
     def read(self) -> None:
-        """Counts documents and characters (a first reading of everything, kept) and divides them."""
+        """Counts documents and characters (a first pass over everything, cached) and assigns them to splits."""
         source = self.parts.train
 
         def make(draft: Path) -> None:
@@ -193,13 +192,13 @@ class _Corpus:
             found = survey(reported(read(source, skipped=skipped), "reading", size_of(source), self.report))
             write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
 
-        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(source), [str(file) for file in source.files]])
-        kept = read_json(kept_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file()) / "survey.json")
+        key = fingerprint([SCHEMA, self.sha256, _reading_key(source), [str(file) for file in source.files]])
+        kept = read_json(cached_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file()) / "survey.json")
         self.survey, self.skipped = Survey(**kept["survey"]), Skipped(**kept["skipped"])
         self.assignment = Assignment(self.survey, self.shares)
 
     def learn(self, config: TokenizerConfig) -> Tokenizer:
-        """The tokenizer of the training part (and of the vocabulary files), kept."""
+        """The tokenizer trained on the training split (and the vocabulary files), cached."""
         more = [fingerprint_of(source) for source in self.parts.vocabulary]
 
         def make(draft: Path) -> None:
@@ -208,8 +207,8 @@ class _Corpus:
         if not config.learns:
             return config.train(self._training_texts)
         made_by = [config.to_dict(), config.revision, *plugins_of(config)]
-        key = fingerprint([SCHEMA, self.sha256, _way_of_reading(self.parts.train), self.shares.to_dict(), more, made_by])
-        return load_tokenizer(kept_folder("tokenizers", key, make) / "tokenizer.json")
+        key = fingerprint([SCHEMA, self.sha256, _reading_key(self.parts.train), self.shares.to_dict(), more, made_by])
+        return load_tokenizer(cached_folder("tokenizers", key, make) / "tokenizer.json")
 
     def training_documents(self, what: str) -> Iterator[Document]:
         """The training part as its files have it. ``what``: how the reading is reported."""
@@ -224,7 +223,7 @@ class _Corpus:
                 yield document.text
 
     def job(self, name: str) -> _Job:
-        """What has to be done for a split to be there. ``test:NAME`` is one of several test files."""
+        """The job that encodes a split. ``test:NAME`` is one of several test files."""
         if name == "validation" and self.parts.validation:
             return self._all_of(self.parts.validation, name)
         if name.startswith("test") and self.parts.tests:
@@ -248,7 +247,7 @@ class _Corpus:
 
 @final
 class Prepared:
-    """Tokens by split, the tokenizer that made them, and what is to be said about them."""
+    """Tokens by split, their tokenizer, and notes about them."""
 
     def __init__(self, corpus: _Corpus, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -280,8 +279,8 @@ class Prepared:
             self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
         return self._splits[name]
 
-    def kept_as(self, name: str) -> str:
-        """A sum of all that decides the text and the tokens of a split: the files, how they are read and cut, the tokenizer."""
+    def tokens_key(self, name: str) -> str:
+        """A checksum of everything the tokens of a split depend on: files, how they are read and split, tokenizer."""
         return self._corpus.job(name).key(self.tokenizer)
 
     def training_text(self) -> str:
@@ -296,7 +295,7 @@ class Prepared:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for the person: what was found and what it means. More of them once the test split is open."""
+        """Notes about the data, as sentences. More of them once the test split is open."""
         corpus = self._corpus
         found = [*corpus.parts.notes, *say.about_split(corpus.assignment, corpus.survey, self._splits)]
         found += say.about_skipped(corpus.skipped)
@@ -314,7 +313,7 @@ class Prepared:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run writes down about its data: plain JSON values."""
+        """The record of the data in a run: plain JSON values."""
         corpus = self._corpus
         return {
             "schema": SCHEMA,
@@ -343,13 +342,13 @@ def reading_of(source: Source) -> dict[str, Any]:
 
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:
-    """A sha256 that is the same for tokenizers that encode the same."""
+    """A sha256 that is equal for tokenizers with equal encodings."""
     return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *plugins_of(tokenizer)])
 
 
 def plugins_of(part: object) -> list[str]:
-    """The sha256 of the plugins, for a part that is not ours: its code may change where its settings do not."""
-    return [] if is_ours(part) else plugin_sums(loaded_plugins())
+    """The sha256 of the plugins, for a tokenizer from a plugin: its code may change while its settings do not."""
+    return [] if is_ours(part) else plugin_checksums(loaded_plugins())
 
 
 def is_ours(part: object) -> bool:
@@ -357,13 +356,13 @@ def is_ours(part: object) -> bool:
     return type(getattr(part, "inner", part)).__module__.startswith("glassformer.")
 
 
-def remembered_as(tokenizer: Tokenizer, *made_of: object) -> str | None:
-    """A name for what a tokenizer made of values, within one process; None for a class of a notebook, which may be edited."""
+def memory_key(tokenizer: Tokenizer, *made_of: object) -> str | None:
+    """An in-memory cache key for a tokenizer's output; None for a class of a notebook, which may be edited."""
     return fingerprint([tokenizer_key(tokenizer), *made_of]) if is_ours(tokenizer) else None
 
 
-def _way_of_reading(source: Source) -> list[Any]:
-    """All that decides which documents the bytes of a source give: also what the names of its files say about them."""
+def _reading_key(source: Source) -> list[Any]:
+    """Everything besides its bytes that determines the documents of a source, file names included."""
     return [reading_of(source), [source.format_of(file) for file in source.files]]
 
 
@@ -372,7 +371,7 @@ def _silent(what: str, done: int, total: int | None) -> None:
 
 
 def reported(documents: Iterable[Document], what: str, total: int | None, report: Report) -> Iterator[Document]:
-    """The documents, with news of how far they are."""
+    """The documents, reporting progress."""
     done, last = 0, 0.0
     for document in documents:
         yield document

@@ -1,7 +1,7 @@
 """Files of `question<TAB>answer` -> questions by split, checked line by line.
 
-The training questions may be divided by a seed: what is held out are questions (people), never text. Files without
-answers are read for predictions only. A line that cannot be used is a sentence with its file and number.
+The training questions may be split by a seed: questions (people) are held out, never text. Files without
+answers are read for predictions only. Errors name the file and the line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, final
 from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.corpus import read
 from glassformer.data.memory import Memory
-from glassformer.data.prepare import Report, remembered_as
+from glassformer.data.prepare import Report, memory_key
 from glassformer.data.readers import EMPTY_LINE, lines, to_text
 from glassformer.data.sets import QuestionFiles
 from glassformer.data.sources import at_places, find_parts, sha256_of, size_of
@@ -27,18 +27,18 @@ from glassformer.foundation.errors import ConfigError, DataError, UnknownName, U
 
 ANSWERED = ("train", "validation", "test")
 INVENTED = 200
-"""People who are nowhere that are made up where a set has none."""
+"""Number of fictitious people that are made up where a set has none."""
 
 LONGEST_ANSWER = 32
-"""Tokens after which an answer that has not ended is cut, unless the training answers are longer."""
+"""The maximum number of tokens of an answer, unless the training answers are longer."""
 
-_LONGEST_SEARCHED = 32 << 20  # bytes of text in which names are looked for
+_LONGEST_SEARCHED = 32 << 20  # bytes of text that are searched for names
 
 
 @final
 @dataclass(frozen=True)
 class Questions:
-    """The questions of one split, in order. ``answers`` is None where nobody knows them. ``lines``: where each stands."""
+    """The questions of one split, in order. ``answers``: None if unknown. ``lines``: the line of each."""
 
     name: str
     questions: tuple[str, ...]
@@ -46,19 +46,19 @@ class Questions:
     lines: tuple[int, ...]
     file: str | None = None
     nowhere: Questions | None = None
-    """Questions about people who are in no text: what is said about these is compared with what is said about them."""
+    """Questions about people who are in no text, to measure hallucination."""
     world: World | None = None
     wordings: tuple[str, ...] = ()
     """The wordings of the training questions, with ``{name}`` in them."""
     longest_answer: int = LONGEST_ANSWER
-    """Tokens, the end among them, after which an answer that has not ended is cut."""
+    """The maximum number of tokens of an answer, with the end token."""
 
     def __len__(self) -> int:
         return len(self.questions)
 
     @property
     def ids(self) -> list[str]:
-        """What tells the questions apart: their text; of one asked again its line, too."""
+        """Unique ids: the text of a question; for a repeated one with its line."""
         seen: set[str] = set()
         ids = []
         for question, line in zip(self.questions, self.lines):
@@ -68,7 +68,7 @@ class Questions:
 
     @property
     def fingerprint(self) -> str:
-        """A sum of the questions and their answers."""
+        """A checksum of the questions and their answers."""
         return fingerprint([self.questions, self.answers])
 
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
@@ -87,7 +87,7 @@ class Questions:
         ``room``: the most ids a question, its answer and two marks may have. An answer's ids are those it has after a
         space, as in a sentence.
         """
-        return _encodings.get(remembered_as(tokenizer, self.fingerprint, room), lambda: self._encoded(tokenizer, room))
+        return _encodings.get(memory_key(tokenizer, self.fingerprint, room), lambda: self._encoded(tokenizer, room))
 
     def _encoded(self, tokenizer: Tokenizer, room: int | None) -> EncodedQuestions:
         found = []
@@ -108,11 +108,11 @@ class Questions:
 
 EncodedQuestions = list[tuple[list[int], list[int]]]
 _encodings = Memory[EncodedQuestions](12, lambda encoded: 36 * sum(len(asked) + len(told) for asked, told in encoded))
-"""Every trial of a study encodes the same questions, and every evaluation those of its split."""
+"""In-memory cache: every trial of a study encodes the same questions."""
 
 
 def answer_ids(tokenizer: Tokenizer, answer: str) -> list[int]:
-    """The ids that ``answer`` has inside a sentence: a tokenizer that joins the space to the word does so here, too."""
+    """The ids of ``answer`` inside a sentence, with a preceding space where the tokenizer joins it to the word."""
     ids = tokenizer.encode(" " + answer)
     return ids[1:] if ids and tokenizer.decode(ids[:1]) == " " else ids
 
@@ -126,10 +126,10 @@ def _unknown(tokenizer: Tokenizer, *texts: str) -> str:
 
 
 def read_questions(file: Path | str, *, name: str | None = None, answered: bool | None = None) -> Questions:
-    """The questions of a file. ``answered``: whether there must be answers; None: as the first line has them.
+    """The questions of a file. ``answered``: whether answers are required; None: as in the first line.
 
-    Without it the questions are there to be asked, and what is said is written line by line: an empty line between them, which
-    would move the others, is refused.
+    Without it the questions are there to be asked, and predictions are written line by line: an empty line between them, which
+    would shift the others, is refused.
     """
     file = Path(file).expanduser()
     questions, answers, numbers = [], [], []
@@ -175,7 +175,7 @@ def questions_of_file(
     progress: Any = None,
     record: Any = None,
 ) -> Questions:
-    """All questions of a user's file, with or without answers; refused where the tokenizer does not know its signs."""
+    """All questions of a user's file, with or without answers; raises on characters unknown to the tokenizer."""
     found = replace(read_questions(path), name=name, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
@@ -184,7 +184,7 @@ def questions_of_file(
 def questions_of_texts(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
 ) -> Questions:
-    """Questions given as such, without answers. ``pairs`` are for runs that label two texts, and refused here."""
+    """Questions given as strings, without answers. ``pairs`` are for classifiers of pairs, and raise here."""
     given = [texts] if isinstance(texts, str) else list(texts)
     if pairs is not None:
         raise UsageError("This run answers questions, and reads one text; leave --pair out.")
@@ -199,13 +199,13 @@ def questions_of_texts(
 
 
 def _longest_answer(record: Mapping[str, Any] | None) -> int:
-    """What the record of a run's data says of its training answers; older ones say nothing."""
+    """The length of the longest training answer, from the run's record; older ones do not have it."""
     known = record or {}
     return int((known.get("parts", {}).get("questions") or known).get("longest_answer", LONGEST_ANSWER))
 
 
 def hold_out(questions: Questions, split: SplitConfig, *, validation: bool, test: bool) -> dict[str, Questions]:
-    """Shares of the questions, chosen by the seed and each question's own text: the order of the file does not matter."""
+    """Splits the questions by a hash of the seed and the question, so that the order of the file does not matter."""
 
     def key(place: int) -> bytes:
         return hashlib.sha256(f"{split.seed}/{questions.questions[place]}".encode()).digest()
@@ -248,7 +248,7 @@ class QuestionsPart:
             self._later["nowhere"] = files.nowhere
 
     def invent_people(self, text: str) -> None:
-        """Questions about people who are in no text, where the files have none: first and last names of others, joined."""
+        """Makes up questions about fictitious people, if the files have none: first and last names of different people."""
         if "nowhere" in self.names or not self.wordings:
             return
         names = [subject(question) for question in self._splits["train"].questions]
@@ -288,7 +288,7 @@ class QuestionsPart:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run writes down: the sha256 of each file, and how many questions each split has."""
+        """The record in a run: the sha256 of each file, and the number of questions by split."""
         return {
             "files": {name: {"file": str(at), "sha256": sha256_of(at)} for name, at in self._all_files().items()},
             "split": self._split.to_dict(),
@@ -309,7 +309,7 @@ def prepare_questions(
     progress: Report | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> QuestionsPart:
-    """The questions of a recipe's data, with the tokenizer of its text. Other files than in ``expect`` are refused."""
+    """The questions of a recipe's data, with the tokenizer of its text. Raises if files differ from ``expect``."""
     if isinstance(tokenizer, TokenizerConfig):
         raise ConfigError("Questions have no tokenizer of their own: an objective reads its text first, then its questions.")
     places = {

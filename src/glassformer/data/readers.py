@@ -1,8 +1,7 @@
-"""Files -> bytes -> checked text, in pieces of bounded size.
+"""Files -> validated text, in chunks of bounded size.
 
-Opens plain and gzipped files; gives lines or larger pieces. Refuses what no text has (NUL bytes, invalid UTF-8, lines
-without end, archives that unpack to a hundred times their size) with the file, the line and the remedy. Knows nothing
-of documents and columns.
+Opens plain and gzipped files; yields lines or larger chunks. Refuses NUL bytes, invalid UTF-8, endless lines and gzip bombs,
+naming the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PIECE_BYTES = 1 << 20
 EMPTY_LINE = "the line is empty, so later answers would stand on other lines than what they answer; fill it in or remove it."
 """Of files whose answers are written line by line."""
 
-# What people hand in by mistake, known by its first bytes.
+# Common mistakes, recognised by their first bytes.
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it first",
     b"PAR1": "a Parquet file; write its text column to a jsonl file first",
@@ -41,7 +40,7 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class Limits:
-    """Where reading stops. The defaults are far above honest text and far below a machine's memory."""
+    """Limits of reading: far above normal text and far below a machine's memory."""
 
     document_bytes: int = 64 << 20  # one line, block, row or article; a whole file as one document is streamed instead
     unpacked_ratio: int = 100  # gzip makes text 2-10 times smaller; deflate's ceiling is 1032
@@ -52,7 +51,7 @@ LIMITS = Limits()
 
 
 class _Unpacked(io.RawIOBase):
-    """A gzip stream that gives up when far more comes out than went in."""
+    """A gzip stream that raises when the compression ratio is implausible."""
 
     def __init__(self, packed: BinaryIO, file: Path, limits: Limits) -> None:
         self._packed, self._file, self._limits = packed, file, limits
@@ -84,7 +83,7 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_bytes(file: Path, limits: Limits = LIMITS) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if they are gzipped (told by content, not by name)."""
+    """The bytes of a file, unpacked if gzipped (by content, not by name)."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             raise DataError("is not an ordinary file; give a file, a folder of files, or - for standard input.", file=file)
@@ -144,10 +143,10 @@ def too_long(what: str, file: Path | str, line: int, limits: Limits) -> DataErro
 
 
 def pieces(file: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
-    """(number of its first line, text) of consecutive pieces of about a million characters, cut between words."""
+    """(number of its first line, text) of consecutive chunks of about a million characters, cut between words."""
     line, left = 1, ""
     with open_bytes(file, limits) as stream:
-        rest = b""  # bytes of a character that the next read completes
+        rest = b""  # an incomplete character at the end of a read
         data = stream.read(PIECE_BYTES).removeprefix(codecs.BOM_UTF8)
         while data:
             following = stream.read(PIECE_BYTES)
@@ -172,9 +171,9 @@ def _whole_characters(data: bytes) -> int:
 
 
 def cut_between_words(text: str, reach: int = 4096) -> int:
-    """A place near the end of ``text`` where every tokenizer may be started afresh: after a letter or digit, before a space.
+    """A position near the end of ``text`` where any tokenizer can be restarted: after a letter or digit, before a space.
 
-    Where there is none within ``reach`` the text is cut at its end: no language has words that long.
+    If there is none within ``reach``, the end of the text: no language has words that long.
     """
     for place in range(len(text) - 1, max(len(text) - reach, 0), -1):
         if text[place].isspace() and text[place - 1].isalnum():

@@ -1,7 +1,6 @@
-"""Which documents occur more than once, within a split or in two: found by their hashes, in bounded memory.
+"""Duplicate documents within a split or between two, by 64-bit hashes, in bounded memory.
 
-Takes arrays of 64-bit hashes. Two different texts with one hash are expected once in some billions of documents. Opens
-no file.
+A hash collision is expected once in some billions of documents.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Repeats:
-    """How many documents occurred before (here or elsewhere), and the first few as (document, the earlier one)."""
+    """The number of duplicates, and the first few as (document, the earlier one)."""
 
     count: int = 0
     examples: tuple[tuple[int, int], ...] = ()
@@ -27,7 +26,7 @@ def repeats_within(hashes: np.ndarray) -> Repeats:
     count = 0
     found: list[tuple[int, int]] = []
     bits = max(0, (len(hashes) // _AT_ONCE).bit_length())
-    for bucket in range(1 << bits):  # equal hashes share their first bits, so each bucket stands alone
+    for bucket in range(1 << bits):  # equal hashes share their first bits, so buckets are independent
         places = np.arange(len(hashes)) if not bits else np.flatnonzero(hashes >> np.uint64(64 - bits) == bucket)
         inside = np.asarray(hashes[places])
         order = np.argsort(inside, kind="stable")

@@ -1,4 +1,4 @@
-"""Tokens of a text -> the spans that say something: capitalised names and years, in tokens.
+"""Salient spans of a text, in tokens: capitalised names and years.
 
 Works on any tokenizer by looking at the text of each id once. Neighbouring capitalised words are one span ("New York").
 Imports no torch.
@@ -15,7 +15,7 @@ YEAR_DIGITS = 4
 
 
 class _Ids(NamedTuple):
-    """What the text of each id is made of, bool [V]."""
+    """Properties of the text of each id, bool [V]."""
 
     word: np.ndarray  # has a letter or digit after its leading white space
     spaced: np.ndarray  # begins with one space before a word
@@ -37,7 +37,7 @@ def salient_spans(tokens_N: np.ndarray, texts: Sequence[str]) -> tuple[np.ndarra
     if not len(starts):
         return starts, starts
     going_on = about.begins[ids] & ends_before
-    # A word ends where the first token that does not go on stands.
+    # A word ends at the first token that does not continue it.
     stops = np.flatnonzero(~going_on)
     ends = np.append(stops, len(ids))[np.searchsorted(stops, starts, side="right")]
     whole_digits = np.add.reduceat(np.append(~about.digits[ids], False), np.stack([starts, ends], 1).ravel())[::2] == 0

@@ -1,7 +1,7 @@
-"""Named data sets: what each is made of, where its files are looked for, and what to do when they are absent.
+"""Named data sets: their files, where these are searched, and instructions when they are missing.
 
-``docstrings`` is built in, and so are made-up worlds. The others are files under GLASSFORMER_DATA, or fetched by name where
-the ``datasets`` library and a network are; nothing of them is part of this package.
+``docstrings`` and synthetic worlds are built in. The others are files under GLASSFORMER_DATA, or downloaded if the
+``datasets`` library and a network are available; none of them is part of this package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
 from glassformer.data.corpus import Source
 from glassformer.data.docstrings import docstring_corpus, python_version
@@ -28,7 +28,7 @@ from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_a
 
 @dataclass(frozen=True)
 class QuestionFiles:
-    """Files of questions by what they are for. ``unanswered``: nobody here knows the answers. ``truth``: see ``worlds``."""
+    """Files of questions by split. ``unanswered``: without answers. ``truth``: see ``worlds``."""
 
     train: Path
     validation: Path | None = None
@@ -40,7 +40,7 @@ class QuestionFiles:
 
 @dataclass(frozen=True)
 class Parts:
-    """The sources of a corpus: what to train on, and what it brings along to validate, to test and to learn words from."""
+    """The sources of a corpus: training text and, if it has them, validation, tests and vocabulary files."""
 
     train: Source
     validation: Source | None = None
@@ -52,7 +52,7 @@ class Parts:
 
 
 class NamedSet(ABC):
-    """A set with a name. ``find`` gives its parts, or says in a sentence what is missing."""
+    """A named set. ``find`` returns its parts, or raises and says what is missing."""
 
     name: str
     about: str
@@ -68,11 +68,11 @@ class NamedSet(ABC):
 @final
 @dataclass(frozen=True)
 class Docstrings(NamedSet):
-    """Made from the standard library of the running Python, and kept."""
+    """Extracted from the standard library of the running Python, and cached."""
 
     name: str = "docstrings"
     about: str = "prose of the docstrings of Python's standard library; built in, differs between Python versions"
-    made_by: int = 1  # raised when the extraction changes what it gives
+    made_by: int = 1  # incremented when the extraction changes
 
     def find(self) -> Parts:
         version = python_version()
@@ -81,7 +81,7 @@ class Docstrings(NamedSet):
             write_atomically(draft / "docstrings.txt", docstring_corpus())
 
         library = sha256_of_text(sysconfig.get_paths()["stdlib"])[:8]  # two Pythons of one version may differ a little
-        file = kept_folder("sets", f"docstrings-{version}-{library}-{self.made_by}", make) / "docstrings.txt"
+        file = cached_folder("sets", f"docstrings-{version}-{library}-{self.made_by}", make) / "docstrings.txt"
         note = (
             f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
             "Python versions, so figures are comparable only where this fingerprint is the same."
@@ -100,7 +100,7 @@ class FileSet(NamedSet):
     name: str
     about: str
     train: str
-    public_source: str  # where a person finds the files
+    public_source: str  # where to get the files
     validation: str | None = None
     tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
     vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
@@ -108,8 +108,8 @@ class FileSet(NamedSet):
     format: FormatKind | None = None
     text_column: str | int | None = None
     labelled: LabelFiles | None = None
-    sha256: str = ""  # of the training file that published figures were measured on
-    questions: str | None = None  # file of training questions; with it, tests are files of questions, too
+    sha256: str = ""  # of the training file of published results
+    questions: str | None = None  # file of training questions; then tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
 
@@ -157,7 +157,7 @@ class FileSet(NamedSet):
         return cache_folder() / "sets" / self.name
 
     def _folder(self) -> Path:
-        """The folder with the files: the user's, else one fetched into the cache, else a sentence on what to do."""
+        """The folder with the files: the user's, else one downloaded to the cache; raises with instructions otherwise."""
         own = self._own_folder()
         for folder in (own, self._fetched_folder()):
             if folder is not None and not self._missing(folder):
@@ -165,10 +165,10 @@ class FileSet(NamedSet):
         reason = ""
         if self.fetch is not None and importlib.util.find_spec("datasets") is not None:
             try:
-                return kept_folder("sets", self.name, self.fetch, whole=lambda folder: not self._missing(folder))
+                return cached_folder("sets", self.name, self.fetch, whole=lambda folder: not self._missing(folder))
             except GlassformerError:
                 raise
-            except Exception as error:  # whatever the library and the network do, the sentence below is the remedy
+            except Exception as error:  # any failure of the library or the network is reported below
                 reason = f" Fetching it by name failed ({type(error).__name__}: {error})."
         elif self.fetch is not None:
             reason = " (Or install the datasets library and have a network: then it is fetched by name.)"
@@ -300,7 +300,7 @@ SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
 def find_set(name: str | WorldConfig) -> Parts:
-    """The parts of a named set, or of a made-up one; the files are there when this returns."""
+    """The parts of a named or synthetic set; its files exist when this returns."""
     if isinstance(name, WorldConfig):
         return _world(name)
     if name == NO_DATA:

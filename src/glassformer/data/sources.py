@@ -1,7 +1,6 @@
-"""A data config -> the files of each part, found and fingerprinted.
+"""A data config -> the files of each split, with sha256 checksums.
 
-Finds files in folders, copies standard input to where it can be read twice, and knows the sha256 of everything. Reads
-no text.
+Lists files in folders, and copies standard input to a file, so that it can be read twice. Reads no text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.corpus import Source
 from glassformer.data.label_sources import LabelParts, LabelSource, label_source_at
@@ -29,15 +28,15 @@ from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_a
 TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv")
 STANDARD_INPUT = "-"
 
-_REMEMBER_ABOVE = 64 << 20  # bytes; hashing less than that takes no time worth saving
-_ROOM_LEFT = 1 << 30  # a pipe without end stops here, before the disk is full
+_REMEMBER_ABOVE = 64 << 20  # bytes; checksums of smaller files are not cached
+_ROOM_LEFT = 1 << 30  # an endless pipe is stopped before the disk is full
 _COPY = 1 << 20
 
 
 def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Parts:
-    """The files of a recipe's data. A file of its own replaces what a set brings along.
+    """The files of a recipe's data. A file in the recipe replaces that of a set.
 
-    ``read_before`` maps "-" to the sha256 that standard input had when the run began: a resumed run reads the kept copy.
+    ``read_before`` maps "-" to the sha256 of standard input when the run began: a resumed run reads the cached copy.
     """
     if data.set is not None:
         found = _as_configured(find_set(data.set), data)
@@ -78,7 +77,7 @@ def find_labelled(data: DataConfig) -> LabelParts:
 
 
 def _questions(named: QuestionsConfig) -> QuestionFiles:
-    """The files of a recipe's questions; one that is not there is a sentence."""
+    """The files of a recipe's questions; raises if one is missing."""
 
     def at(path: str | None) -> Path | None:
         if path is None:
@@ -95,7 +94,7 @@ def _questions(named: QuestionsConfig) -> QuestionFiles:
 
 
 def places_of(data: DataConfig) -> dict[str, str]:
-    """Relative paths of a recipe -> where they lead from here, so that a run can be taken up from another folder."""
+    """Relative paths of a recipe as absolute ones, so that a run can be resumed from another folder."""
     asked = data.questions.files if data.questions else []
     given = (data.path, data.validation, data.test, *data.vocabulary, *asked)
     named = [path for path in given if path and path != STANDARD_INPUT]
@@ -104,7 +103,7 @@ def places_of(data: DataConfig) -> dict[str, str]:
 
 
 def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
-    """The config with the paths that ``places_of`` noted, where there still is something at them."""
+    """The config with the paths from ``places_of`` that still exist."""
 
     def place(path: str | None) -> str | None:
         noted = places.get(path or "")
@@ -119,7 +118,7 @@ def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
 
 
 def _as_configured(found: Parts, data: DataConfig) -> Parts:
-    """The parts of a set, with documents cut as the recipe says rather than as the set does."""
+    """The parts of a set, with documents defined by the recipe instead of the set."""
     if data.document is None:
         return found
     validation = replace(found.validation, document=data.document) if found.validation else None
@@ -213,7 +212,7 @@ def _standard_input(sha256: str | None) -> Path:
 
 
 def _kept_copy(stream: BinaryIO, name: str) -> Path:
-    """What comes out of a pipe, in a file named by its sha256: it is read more than once, and again on resume."""
+    """Copies a pipe to a file named by its sha256, since it is read more than once, and again on resume."""
     folder = cache_folder() / "input"
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".input-{os.getpid()}"
@@ -228,13 +227,13 @@ def _kept_copy(stream: BinaryIO, name: str) -> Path:
                     raise DataError(f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.", file=name)
         if not size:
             raise DataError("nothing came in; pipe a text into it, for example with cat text.txt |.", file=name)
-        return kept_folder("input", digest.hexdigest(), lambda made: os.replace(draft, made / "input")) / "input"
+        return cached_folder("input", digest.hexdigest(), lambda made: os.replace(draft, made / "input")) / "input"
     finally:
         draft.unlink(missing_ok=True)
 
 
 def sha256_of(file: Path) -> str:
-    """The sha256 of a file; of a large one remembered as long as its size and times stay the same."""
+    """The sha256 of a file; of a large one cached as long as its size and times are unchanged."""
     try:
         facts = file.stat()
         if facts.st_size < _REMEMBER_ABOVE:
@@ -263,5 +262,5 @@ def size_of(source: Source) -> int:
 
 
 def stamp_of(source: Source) -> list[tuple[int, int]]:
-    """Size and time of change of each file: to see that nobody wrote to it while it was read."""
+    """Size and modification time of each file, to detect writes while it is read."""
     return [(facts.st_size, facts.st_mtime_ns) for facts in (file.stat() for file in source.files)]

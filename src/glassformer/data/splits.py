@@ -1,7 +1,6 @@
-"""Which document belongs to which split: by a seeded draw, or by position when there is nothing to draw from.
+"""Assigns documents to splits: at random by document, or by position when there are too few documents.
 
-Takes documents in order and says for each where it goes; the order within a split stays that of the text. The draw
-depends on ``data.split.seed`` only, never on a training seed. Opens no file.
+The order within a split is that of the text. The random split depends on ``data.split.seed`` only, never on a training seed.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
 PARTS = ("train", "validation", "test")
-_WORD_REACH = 100  # a cut is moved out of a word, but not further than this
+_WORD_REACH = 100  # a cut is moved to the end of a word, but not further than this
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first reading found."""
+    """Counts from a first pass over the text."""
 
     documents: int
     characters: int
@@ -41,7 +40,7 @@ def survey(documents: Iterable[Document]) -> Survey:
 
 @final
 class Assignment:
-    """Where each document goes. ``by`` is document, position, or nothing (all of it is for training)."""
+    """The split of each document. ``by``: document, position, or nothing (all training)."""
 
     def __init__(self, found: Survey, split: SplitConfig) -> None:
         self.shares = {"validation": split.validation, "test": split.test}
@@ -56,7 +55,7 @@ class Assignment:
             self._cuts = [int(found.characters * ends[part]) for part in held_out]  # nanoGPT's cut, to the character
 
     def route(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
-        """(part, document) for each document; by position, the one on the cut is divided."""
+        """(split, document) for each document; by position, the one at the cut is divided."""
         if self.by == "position":
             return self._by_position(documents)
         return self._by_document(documents)
@@ -82,12 +81,12 @@ class Assignment:
                 line = document.line + document.text.count("\n", 0, place)
                 document = replace(document, text=document.text[place:], line=line, continues=False)
                 done, part = done + place, part + 1
-            yield self.parts[part], document  # never empty: a cut leaves something behind it
+            yield self.parts[part], document  # never empty: there is text after the cut
             done += len(document.text)
 
 
 def draw_parts(count: int, split: SplitConfig) -> np.ndarray:
-    """uint8 [count]: the part of each document, as its place in PARTS. Each share gets at least one document."""
+    """uint8 [count]: the split of each document, as an index into PARTS. Each split gets at least one document."""
     order = np.random.default_rng(derive_seed(split.seed, "split")).permutation(np.arange(count, dtype=np.uint32))
     test = max(1, round(split.test * count)) if split.test > 0 else 0
     validation = max(1, round(split.validation * count)) if split.validation > 0 else 0

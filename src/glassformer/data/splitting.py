@@ -1,8 +1,7 @@
-"""Text -> words -> how often each word occurs: what byte-pair encoding does before it merges anything.
+"""Pre-tokenization for byte-pair encoding: text -> words -> word counts.
 
-Merges never cross a word's border, so a text is first cut into words and each different word is counted once. A level says
-what a word is, which symbols it begins as, and how its tokens become bytes again. Counting reads a stream and holds the
-different words only. Does not merge and knows no ids.
+Merges never cross word boundaries, so a text is first split into words, and each distinct word is counted. A level defines
+words, their initial symbols, and how tokens are decoded to bytes. Counting streams the text and holds distinct words only.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s
 """GPT-2's words: a contraction; letters, digits or other signs, each with one space before them; or white space."""
 
 MAX_DISTINCT = 1 << 22
-"""More different chunks than this (about 600 MB of them) and the rarer half is forgotten."""
+"""With more distinct chunks than this (about 600 MB), the rarer half is dropped."""
 
 _PROGRESS_BYTES = 1 << 20
 
@@ -45,7 +44,7 @@ _BYTE_OF = {sign: byte for byte, sign in enumerate(BYTE_SIGNS)}
 
 
 class Level(ABC):
-    """What the smallest symbols are. ``complete``: the alphabet can write every text. ``end``: the mark at a word's end."""
+    """Defines the initial symbols. ``complete``: the alphabet covers every text. ``end``: the end-of-word marker."""
 
     name: ClassVar[str]
     complete: ClassVar[bool]
@@ -133,9 +132,9 @@ LEVELS: Mapping[str, Level] = {level.name: level for level in (ByteLevel(), Char
 
 
 def chunks(text: str) -> list[str]:
-    """White space and what follows it, again and again. No word of any level reaches from one chunk into the next.
+    """Chunks of white space and the text after it. No word of any level crosses a chunk boundary.
 
-    So whatever is done word by word can be done once for each different chunk, of which a text has few.
+    So anything done by word can be cached by distinct chunk, of which a text has few.
     """
     return _CHUNK.findall(text)
 
@@ -143,9 +142,9 @@ def chunks(text: str) -> list[str]:
 def count_words(
     texts: Iterable[str], level: Level, progress: Callable[[int], None] | None = None, limit: int = MAX_DISTINCT
 ) -> Counter[str]:
-    """How often each word occurs in all texts together. ``progress`` is told the bytes done since its last call.
+    """Word counts over all texts. ``progress`` gets the bytes done since its last call.
 
-    Where there are more than ``limit`` different chunks, those seen least often so far are forgotten.
+    With more than ``limit`` distinct chunks, the rarest so far are dropped.
     """
     seen: Counter[str] = Counter()
     for text in texts if progress is None else _reporting(texts, progress):

@@ -1,4 +1,4 @@
-"""Texts that end at a string: new ids -> whether one of the strings has appeared, and the text cut before it.
+"""Stop strings for generation: whether one of them has appeared in the new ids, and the text before it.
 
 Made for ``generate(..., stop=StopStrings(tokenizer.decode, ["\\n\\n"]))``. Knows no model and imports no torch.
 """
@@ -11,12 +11,12 @@ from typing import final
 from glassformer.foundation.errors import BadArgument
 
 SPARE_TOKENS = 8
-"""Tokens decoded beyond the longest string: the first ones may be half a character, or marks without text."""
+"""Extra tokens decoded beyond the longest string: the first ones may be incomplete characters or special tokens."""
 
 
 @final
 class StopStrings:
-    """Called after every new id, so it looks only at the end of the text: a token is at least one byte of it."""
+    """Called after every new id, so it decodes only the end of the text, given that a token has at least one byte."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str], strings: Sequence[str]) -> None:
         if "" in strings:

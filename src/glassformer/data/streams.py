@@ -1,4 +1,4 @@
-"""Ids that arrive one by one -> pieces of text for a reader, once certain or held for long enough. Imports no torch."""
+"""Streaming decoding: ids that arrive one by one -> chunks of text that no later id will change. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import final
 from glassformer.data.stop_strings import StopStrings
 
 HELD = 8
-"""Ids whose text may wait for later ones, where a reader does not want exactly the text."""
+"""The number of ids held back when the text need not be exact."""
 
 Decode = Callable[[Sequence[int]], str]
 
 
 @final
 class PiecesOfText:
-    """Hands on what is certain of a growing text: no half characters, nothing that may turn out to be a stop string.
+    """Emits the stable part of a growing text: no incomplete characters, no possible beginning of a stop string.
 
-    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``). ``exact``: the rest
-    waits, however long. Otherwise all but the last ``HELD`` ids are handed on as they are written so far; when later ids move
-    a space in that, it stays as it was handed on.
+    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``). ``exact``: the rest is
+    held back, however long. Otherwise all but the last ``HELD`` ids are emitted as decoded so far, even if later ids would
+    move a space in that.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PiecesOfText:
         self._give(certain)
 
     def finish(self) -> None:
-        """Hands on what was held back."""
+        """Emits what was held back."""
         self._give(self._stop.cut(self._decode(self._ids)))
 
     def _give(self, text: str) -> None:
@@ -56,7 +56,7 @@ class PiecesOfText:
 
 
 def _same_signs(text: str, before: str) -> int:
-    """Where in ``text`` that which stands in ``before`` ends; spaces may have moved."""
+    """Where the content of ``before`` ends in ``text``; spaces may have moved."""
     if text.startswith(before) or before.startswith(text):
         return min(len(before), len(text))
     signs = sum(not sign.isspace() for sign in before)

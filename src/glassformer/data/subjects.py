@@ -1,6 +1,6 @@
-"""Questions about people -> whom each is about, in which wordings people are asked about, and names that nobody has.
+"""Questions about people -> the person's name (by its capital letters), question templates, and fictitious names.
 
-Whom a question is about is found by its capital letters. Imports no torch.
+Imports no torch.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ MOST_WORDINGS = 4
 
 
 def subject(question: str) -> str:
-    """Whom a question is about: from its first capitalised word (its first word aside) to its last."""
+    """The person's name: from the first capitalised word after the first word to the last one."""
     first, _, rest = question.strip().partition(" ")
     found = _SUBJECT.search(rest.rstrip(" ?.!"))
     return found.group(0) if found else rest.rstrip(" ?.!") or first
 
 
 def wordings(questions: Sequence[str]) -> list[str]:
-    """The wordings that several people are asked about in, the most common first: questions with ``{name}`` in them."""
+    """Question templates with ``{name}`` that several people share, the most common first."""
     counts = Counter(question.replace(subject(question), SLOT, 1) for question in questions)
     return [wording for wording, count in counts.most_common(MOST_WORDINGS) if count > 1 and SLOT in wording]
 
 
 def invented_names(names: Sequence[str], exists: Callable[[str], bool], *, many: int, seed: int) -> list[str]:
-    """Names made of one person's first and another's last word, which nobody has: up to ``many``."""
+    """Up to ``many`` new names, each from one person's first and another's last word."""
     known = sorted(set(names))
     firsts = sorted({name.split()[0] for name in known if " " in name})
     lasts = sorted({name.split()[-1] for name in known if " " in name})

@@ -22,7 +22,7 @@ Column = str | int | None
 
 DEFAULT_COLUMN = "text"
 DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label"}
-"""The name a column has when the recipe says nothing, by the key that would say it."""
+"""Default column names by recipe key."""
 
 _LABEL_TEXT = ["label", "text"]
 _JSON_WORDS = {
@@ -38,7 +38,7 @@ _JSON_WORDS = {
 def rows(
     file: Path, kind: FormatKind, column: Column, limits: Limits = LIMITS, refuse: Refuse | None = None
 ) -> Iterator[tuple[int, str]]:
-    """(line, text of ``column``) of each row; a bad row goes to ``refuse``, which raises it or lets reading go on."""
+    """(line, text of ``column``) of each row; a bad row goes to ``refuse``, which may raise."""
     for number, (text,) in cells(file, kind, {"text_column": column}, limits, refuse):
         yield number, text
 
@@ -46,7 +46,7 @@ def rows(
 def cells(
     file: Path, kind: FormatKind, columns: Mapping[str, Column], limits: Limits = LIMITS, refuse: Refuse | None = None
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(line, the texts of several columns) of each row. ``columns``: by the key of the recipe that names each."""
+    """(line, the texts of several columns) of each row. ``columns``: by recipe key."""
 
     def throw(error: DataError) -> None:
         raise error
@@ -119,7 +119,7 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
 
 
 def _clean(value: str, file: Path, number: int) -> str:
-    """JSON can spell what no file may hold: NUL, and halves of characters."""
+    """Rejects NUL and lone surrogates, which JSON can encode."""
     if "\0" in value or not _encodes(value):
         raise DataError("the text holds a NUL or half a character (a lone surrogate).", file=file, line=number)
     return value
@@ -166,7 +166,7 @@ def _table(
 
 
 def _require_one_way(columns: Mapping[str, Column], file: Path) -> None:
-    """Refuses names beside numbers: the first row would be a header for one column and a row of data for the other."""
+    """Raises if names and numbers are mixed: the first row cannot be both header and data."""
     number = next((key for key, column in columns.items() if isinstance(column, int)), None)
     name = next((key for key, column in columns.items() if not isinstance(column, int)), None)
     if number is not None and name is not None:
@@ -178,7 +178,7 @@ def _require_one_way(columns: Mapping[str, Column], file: Path) -> None:
 
 
 def _place(first: list[str], key: str, column: Column, file: Path, number: int) -> int:
-    """Where the column stands, from the first row: its header, or (with a number) just another row."""
+    """The index of the column, from the header or from a number."""
     if isinstance(column, int):
         if column > len(first):
             raise _no_column(key, column, [str(n + 1) for n in range(len(first))], file, number)
@@ -216,7 +216,7 @@ def _comma_records(file: Path, limits: Limits) -> Iterator[tuple[int, list[str] 
         max(csv.field_size_limit(), limits.document_bytes)
     )  # the module's own limit is 128 KiB, for all readers
     begins, size = 1, 0
-    bad: DataError | None = None  # a line that is not text: its row is bad, but the rows after it are still read
+    bad: DataError | None = None  # not valid text: the row is bad, but reading continues
 
     def counted() -> Iterator[str]:
         nonlocal begins, size, bad

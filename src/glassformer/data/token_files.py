@@ -1,7 +1,7 @@
 """Documents -> token arrays on disk -> memory-mapped splits.
 
-Encodes batch by batch, so a corpus larger than memory works. Beside the tokens stands one row per document: where it
-starts, how many bytes, characters and words of text it had, where it came from, and a hash for finding it again elsewhere.
+Encodes batch by batch, so a corpus larger than memory works. A table has one row per document: its start, the bytes,
+characters and words of its text, its source, and a hash for finding duplicates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DOCUMENT = np.dtype(
 @final
 @dataclass(frozen=True)
 class TokenSplit:
-    """The tokens of one split, end to end, and its documents. Arrays are read-only and may live on disk."""
+    """The concatenated tokens of one split, and its documents. Arrays are read-only and may be memory-mapped."""
 
     name: str
     tokens: np.ndarray
@@ -69,7 +69,7 @@ class TokenSplit:
 
     @property
     def unknown_share(self) -> float:
-        """The share of tokens that are UNK: to be said beside every perplexity."""
+        """The fraction of tokens that are UNK."""
         return self.unknown_tokens / max(1, self.num_tokens)
 
     def document(self, number: int) -> np.ndarray:
@@ -78,7 +78,7 @@ class TokenSplit:
         return self.tokens[self.starts[number] : end]
 
     def where(self, number: int) -> str:
-        """``file, line`` of a document, for a person."""
+        """``file, line`` of a document, for messages."""
         row = self.documents[number]
         return f"{self.sources[row['source']]}, line {row['line']}"
 
@@ -108,19 +108,19 @@ def count_words(data: bytes) -> int:
     """Runs without (ASCII) white space in UTF-8 text."""
     if len(data) < 1 << 12:
         return len(data.split())
-    white = _WHITE[np.frombuffer(data, np.uint8)]  # a list of all words of a large piece takes eight times as long
+    white = _WHITE[np.frombuffer(data, np.uint8)]  # building a list of all words would be eight times slower
     return int(np.count_nonzero(white[:-1] & ~white[1:])) + int(not white[0])
 
 
 class _OpenDocument:
-    """A document whose end is not yet known: counts so far."""
+    """Counts of a document that is still being read."""
 
     __slots__ = ("_first", "_hash", "bytes", "characters", "line", "source", "start", "words")
 
     def __init__(self, start: int, line: int, source: int) -> None:
         self.start, self.line, self.source = start, line, source
         self.bytes = self.characters = self.words = 0
-        self._first: bytes | None = None  # one piece is the rule, and lets surrounding white space be ignored
+        self._first: bytes | None = None  # a single chunk, the usual case, allows to ignore surrounding white space
         self._hash: Any = None
 
     def add(self, text: str) -> None:
@@ -144,7 +144,7 @@ class _OpenDocument:
 
 @final
 class TokenWriter:
-    """Takes the documents of one split; writes its tokens and its table. Holds one batch in memory."""
+    """Writes the tokens and the table of one split. Holds one batch in memory."""
 
     def __init__(self, tokenizer: Tokenizer, sources: Sequence[str], tokens: BinaryIO, table: BinaryIO) -> None:
         self._tokenizer, self._tokens_file, self._table_file = tokenizer, tokens, table
@@ -163,7 +163,7 @@ class TokenWriter:
             self._flush()
 
     def finish(self) -> dict[str, Any]:
-        """Writes what is left; gives what a reader needs to know about the files."""
+        """Writes the last batch; returns the metadata for reading the files."""
         self._flush()
         if self._open is not None:
             self._write_rows([self._open.row()])
@@ -199,9 +199,9 @@ class TokenWriter:
         self._pieces, self._characters = [], 0
 
     def _with_marks(self, ids: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``ids`` with stop and start put in between documents, and where each piece then begins.
+        """``ids`` with stop and start tokens between documents, and the start of each chunk.
 
-        A document is known to have ended when the next one begins: so the stop is written with the start that follows.
+        A document ends when the next one begins, so its stop token is written together with the next start token.
         """
         offsets = np.cumsum(counts) - counts
         opens = np.array([not piece.continues for piece in self._pieces])
@@ -237,7 +237,7 @@ class TokenWriter:
 def split_writers(
     folders: Mapping[str, Path], tokenizer: Tokenizer, sources: Sequence[str]
 ) -> Iterator[dict[str, TokenWriter]]:
-    """A writer for each split, so that one reading fills them all. The folders are whole when the ``with`` ends well."""
+    """A writer for each split, so that one pass fills them all. The folders are complete when the ``with`` succeeds."""
     with ExitStack() as files:
         made = {}
         streams = []
@@ -255,7 +255,7 @@ def split_writers(
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the files of a split are there, with the sizes that were written."""
+    """Whether the files of a split exist with the recorded sizes."""
     try:
         facts = json.loads((folder / "facts.json").read_text())
         tokens = facts["tokens"] * np.dtype(facts["type"]).itemsize
@@ -266,7 +266,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def open_split(name: str, folder: Path, sources: Sequence[str]) -> TokenSplit:
-    """The split kept in a folder, memory-mapped. ``sources`` are the files it was made from: they may have moved since."""
+    """The split in a folder, memory-mapped. ``sources``: the original files, which may have moved since."""
     facts = read_json(folder / "facts.json")
     count, examples = facts["repeats"]
     tokens = _mapped(folder / "tokens.bin", np.dtype(facts["type"]))
@@ -305,4 +305,4 @@ def _split(
 
 
 def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:
-    return np.memmap(file, kind, mode="r") if file.stat().st_size else np.zeros(0, kind)  # nothing cannot be mapped
+    return np.memmap(file, kind, mode="r") if file.stat().st_size else np.zeros(0, kind)  # an empty file cannot be mapped

@@ -1,7 +1,7 @@
-"""The built-in world: settings -> a register of made-up people as files: text, questions, and the truth about everybody.
+"""The synthetic world: settings -> a register of made-up people as files: text, questions, ground truth.
 
-Some people are in the text and in the training questions, some only in the text (they are asked about), some nowhere (to
-catch invention). Everything follows from the settings; the files are written block by block and kept in the cache.
+Some people are in the text and in the training questions, some only in the text (held-out questions), some nowhere (to
+measure hallucination). Everything is a function of the settings; the files are cached.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Self, final
 
 from pydantic import Field, model_validator
 
-from glassformer.data.cache import kept_folder
+from glassformer.data.cache import cached_folder
 from glassformer.data.worlds_people import PEOPLES, Person, Register
 from glassformer.data.worlds_wording import BIRTHS, lines_about, questions_about
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.registry import VariantConfig
 
-MADE_BY = 1  # raised when the same settings give other files
+MADE_BY = 1  # incremented when the same settings give other files
 GROUPS = ("train", "validation", "test", "nowhere")
 TRUTH = ("name", "group", "people", "region", "place", "home", "year", "work")
 
@@ -56,7 +56,7 @@ class WorldConfig(VariantConfig):
 
     @property
     def name(self) -> str:
-        """What a run's record calls it."""
+        """Its name in a run's record."""
         return f"world of {self.people} people, sound {self.sound:g}, seed {self.seed}"
 
     def register(self) -> Register:
@@ -75,12 +75,12 @@ class WorldConfig(VariantConfig):
     def files(self) -> World:
         """The files, made on the first call."""
         key = f"world-{fingerprint([MADE_BY, self.to_dict()])[:24]}"
-        return World(kept_folder("sets", key, lambda draft: _write(self, World(draft))))
+        return World(cached_folder("sets", key, lambda draft: _write(self, World(draft))))
 
 
 @final
 class World:
-    """The files of one world: the only place that spells their names."""
+    """The files of one world; the only class that knows their names."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,7 +96,7 @@ class World:
         return [list(places) for places in read_json(self.facts)["places"]]
 
     def people(self) -> Iterator[dict[str, str]]:
-        """Everybody with all that is true of them, in order."""
+        """All people with their ground truth, in order."""
         with self.truth.open(encoding="utf-8", newline="") as file:
             yield from csv.DictReader(file, delimiter="\t")
 

@@ -1,4 +1,4 @@
-"""A seed and a number -> a made-up person: name, birth place, year, work. The same on every machine, with nothing stored.
+"""A seed and an index -> a made-up person: name, birth place, year, work. Computed, identical on every machine.
 
 Names are spelled by made-up peoples, one for each region; ``sound`` is the probability that a person has a name of the
 people of the region they were born in, beyond chance. Everybody's name is different. Knows no wording and writes no file.
@@ -14,7 +14,7 @@ import numpy as np
 
 from glassformer.foundation.seeds import derive_seed
 
-BLOCK = 4096  # people that are made at once
+BLOCK = 4096  # people generated at a time
 
 WORKS = (
     *("baker", "carpenter", "doctor", "farmer", "gardener", "judge", "lawyer", "mason"),
@@ -68,7 +68,7 @@ class Person:
     home: str
     year: int
     work: str
-    draw: int  # 64 bits for whoever tells about them
+    draw: int  # 64 random bits for the wording
 
 
 @final

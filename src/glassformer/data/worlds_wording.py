@@ -1,4 +1,4 @@
-"""A person -> lines of text about them and questions, by a small grammar of our own. Which wordings is decided by the person.
+"""A person -> lines of text about them and questions, from templates chosen by the person's random bits.
 
 Only the birth place is asked for. Some wordings say it before the name, some beside other places, one line not at all.
 """
@@ -32,7 +32,7 @@ QUESTIONS = (
     "In which place was {name} born?",
 )
 STATEMENT = "{name} was born in "
-"""What a model that has read the text goes on from, with the place."""
+"""A prompt whose continuation is the birth place."""
 
 
 def lines_about(person: Person, births: int) -> list[str]:

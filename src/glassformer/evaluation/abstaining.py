@@ -1,7 +1,7 @@
-"""Several scores of an answer -> one, and the threshold below which "I don't know" is said. Imports no torch.
+"""The abstention rule: several scores of an answer -> one score, and a threshold for "I don't know". Imports no torch.
 
-Fitted by an evaluation on one half of its people (``retrieved``): the weights tell people of the text from people who are
-nowhere, and the threshold leaves 90 % of the known answered. Kept with the evaluation, so that ``ask`` can use it.
+Fitted by an evaluation on one half of the people (``retrieved``): a logistic regression separates people in the training text
+from people who are not, and the threshold still answers 90 % of the known. Saved with the evaluation for ``ask``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from glassformer.foundation.errors import UsageError
 @final
 @dataclass(frozen=True)
 class AbstainRule:
-    """``names`` of the scores with each one's mean, spread and weight. ``wordings`` and ``families``: what the scores were made
-    with, for questions that come one at a time."""
+    """``names`` of the scores with each one's mean, standard deviation and weight. ``wordings`` and ``families``: inputs of the
+    scores, needed to compute them for a single question."""
 
     names: tuple[str, ...]
     mean: tuple[float, ...]
@@ -34,18 +34,18 @@ class AbstainRule:
 
     @classmethod
     def fit(cls, known: Mapping[str, np.ndarray], nowhere: Mapping[str, np.ndarray], *, answered: float, **more: Any) -> Self:
-        """From the scores of people of the text and of people who are nowhere."""
+        """Fits the rule to scores of people in the training text (``known``) and of people who are not (``nowhere``)."""
         names = tuple(known)
-        told, untold = (np.column_stack([scores[name] for name in names]) for scores in (known, nowhere))
-        both = np.concatenate([told, untold])
+        positive, negative = (np.column_stack([scores[name] for name in names]) for scores in (known, nowhere))
+        both = np.concatenate([positive, negative])
         mean, spread = both.mean(axis=0), np.maximum(both.std(axis=0), 1e-12)
-        label = np.concatenate([np.ones(len(told)), np.zeros(len(untold))])
+        label = np.concatenate([np.ones(len(positive)), np.zeros(len(negative))])
         *weights, constant = fit_logistic((both - mean) / spread, label).tolist()
         rule = cls(names, tuple(mean.tolist()), tuple(spread.tolist()), tuple(weights), constant, 0.0, **more)
         return replace(rule, threshold=threshold_for(rule.score(known), answered))
 
     def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
-        """One score per question: the log odds that the text tells of the person."""
+        """One score per question: the log odds that the person is in the training text."""
         rows = np.column_stack([scores[name] for name in self.names])
         return np.asarray(((rows - np.array(self.mean)) / np.array(self.spread)) @ np.array(self.weights) + self.constant)
 
@@ -59,7 +59,7 @@ class AbstainRule:
 
 
 def require_rule(rule: AbstainRule | None, run: object) -> AbstainRule:
-    """The rule of a run's evaluation, or a sentence where it fitted none."""
+    """The rule; raises where the run's evaluation fitted none."""
     if rule is None:
         raise UsageError(
             f"{run} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "

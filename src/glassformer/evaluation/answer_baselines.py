@@ -1,4 +1,4 @@
-"""The guessers as baselines of answers: fitted on the training questions, kept in a run as arrays. Imports no torch."""
+"""Baselines of question answering: guessers fitted on the training questions, saved in a run as arrays. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
-from glassformer.evaluation.answers import Said, answer_outcomes
+from glassformer.evaluation.answers import GivenAnswers, answer_outcomes
 from glassformer.evaluation.guessing import BagOfLetters, Constant, Guesser, NearestName, OpenBook
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
@@ -21,15 +21,15 @@ class GuessingBaseline(Baseline):
         self.guesser = guesser
 
     def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
-        nowhere = None if items.nowhere is None else Said(self.guesser.answers(items.nowhere.questions))
-        return answer_outcomes(items, Said(self.guesser.answers(items.questions)), nowhere)
+        nowhere = None if items.nowhere is None else GivenAnswers(self.guesser.answers(items.nowhere.questions))
+        return answer_outcomes(items, GivenAnswers(self.guesser.answers(items.questions)), nowhere)
 
     @classmethod
     @abstractmethod
     def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self: ...
 
 
-class _Always(GuessingBaseline):
+class _ConstantBaseline(GuessingBaseline):
     guesser: Constant
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -41,7 +41,7 @@ class _Always(GuessingBaseline):
 
 
 @final
-class MostCommonAnswer(_Always):
+class MostCommonAnswer(_ConstantBaseline):
     """The most common answer of the training questions, to everything."""
 
     @classmethod
@@ -50,8 +50,8 @@ class MostCommonAnswer(_Always):
 
 
 @final
-class LondonAnswer(_Always):
-    """London, to everything: the guess that published figures for birth places are measured against."""
+class LondonAnswer(_ConstantBaseline):
+    """London, to everything: the baseline of published figures for birth places."""
 
     @classmethod
     def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self:
@@ -60,7 +60,7 @@ class LondonAnswer(_Always):
 
 @final
 class NearestNameAnswer(GuessingBaseline):
-    """The answer about the training person whose name is most alike."""
+    """The answer about the training person with the most similar name."""
 
     guesser: NearestName
 
@@ -97,7 +97,7 @@ class BagOfLettersAnswer(GuessingBaseline):
 
 @final
 class OpenBookAnswer(GuessingBaseline):
-    """A few patterns over the text itself: what reading would give. A model has to remember what this may look up."""
+    """Pattern matching on the training text itself: an open-book reference for the closed-book model. Not trivial."""
 
     trivial: ClassVar[bool] = False
     guesser: OpenBook

@@ -1,6 +1,6 @@
-"""What was answered and how sure it was -> the figures of answers: right or wrong, calibration, coverage, invention, sound.
+"""Answers with confidences -> metrics: exact match, calibration, coverage, hallucination, influence of a name's sound.
 
-Takes plain lists (of a network's answers or of a guesser's) and the questions; knows no network. Imports no torch.
+Takes lists of answers, from a network or a baseline, and the questions. Imports no torch.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ ANSWER_METRICS = (
 """Every figure of answers, in the order of the tables."""
 
 KNOWN_ANSWERED = 0.9
-"""The share of known people that are still answered at the threshold of ``nowhere_abstained``."""
+"""The fraction of known people still answered at the threshold of ``nowhere_abstained``."""
 
 
 FAMILIES = 8
 
 
 @dataclass(frozen=True)
-class Said:
-    """The answers to some questions, in order. ``confidence`` is None for guessers, which have none."""
+class GivenAnswers:
+    """The answers to some questions, in order. ``confidence`` is None for baselines, which have none."""
 
     answers: Sequence[str]
     confidence: np.ndarray | None = None
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def answer_outcomes(questions: Questions, said: Said, nowhere: Said | None = None) -> Outcomes:
-    """The figures of answers to ``questions``; ``nowhere``: what was said to ``questions.nowhere``.
+def answer_outcomes(questions: Questions, said: GivenAnswers, nowhere: GivenAnswers | None = None) -> Outcomes:
+    """The metrics of answers to ``questions``; ``nowhere``: the answers to ``questions.nowhere``.
 
-    Where both carry scores, they also say how well these tell retrieved answers from made-up ones.
+    If both have scores, also how well these separate retrieved from hallucinated answers.
     """
     if questions.answers is None:
         raise DataError(
@@ -89,7 +89,7 @@ def answer_outcomes(questions: Questions, said: Said, nowhere: Said | None = Non
     )
 
 
-def _table(questions: Questions, said: Said, right_N: np.ndarray) -> list[dict[str, Any]]:
+def _table(questions: Questions, said: GivenAnswers, right_N: np.ndarray) -> list[dict[str, Any]]:
     truths = questions.answers or [None] * len(questions)
     rows = zip(questions.questions, truths, said.answers, right_N.tolist())
     table: list[dict[str, Any]] = [
@@ -103,9 +103,9 @@ def _table(questions: Questions, said: Said, right_N: np.ndarray) -> list[dict[s
 
 
 def _about_nowhere(
-    questions: Questions, said: Said, nobody: Questions, nowhere: Said, right_N: np.ndarray
+    questions: Questions, said: GivenAnswers, nobody: Questions, nowhere: GivenAnswers, right_N: np.ndarray
 ) -> tuple[dict[str, Estimate], dict[str, Any]]:
-    """Invention: what is said about people who are nowhere, how sure, and how far it follows the sound of their names."""
+    """Hallucination: answers about people who do not exist, their confidence, and the influence of a name's sound."""
     figures: dict[str, Estimate] = {}
     details: dict[str, Any] = {}
     if said.confidence is not None and nowhere.confidence is not None:
@@ -132,12 +132,12 @@ def _about_nowhere(
 
 
 def _families(questions: Questions) -> list[str]:
-    """Last words of some people's names, for telling how well a line is read with another one."""
+    """Family names of some people, for the scores that swap the name in a question."""
     return list(dict.fromkeys(subject(one).split()[-1] for one in questions.questions))[:FAMILIES]
 
 
 def sound_of_answers(questions: Questions, answers: Sequence[str]) -> Mapping[str, Estimate]:
-    """The pull of the name's sound on ``answers``, and on the truth about the same people (what the sound is worth)."""
+    """The association of answers with the name's sound, and that of the true answers, for comparison."""
     assert questions.world is not None
     names = {subject(question): at for at, question in enumerate(questions.questions)}
     region_of = {place: region for region, places in enumerate(questions.world.places()) for place in places}

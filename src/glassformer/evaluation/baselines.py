@@ -1,8 +1,8 @@
-"""Training tokens -> the trivial models that every figure stands beside: uniform, unigram, smoothed bigram.
+"""Baselines of language models, fitted on the training tokens: uniform, unigram, smoothed bigram.
 
-Each gives the loss of every token but the first of an array, as ``language.token_losses`` does for a model, so the same
-figures follow. Counts are sparse and made in chunks: a vocabulary of 50,000 and a token file larger than memory work.
-The fourth baseline, the untrained model, is a model like any other. Imports no torch.
+Each computes the loss of every token but the first, as ``language.token_losses`` does for a model, so the same metrics
+follow. Counts are sparse and made in chunks, for vocabularies of 50,000 and token files larger than memory. The fourth
+baseline, the untrained model, is evaluated like any model. Imports no torch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import release_pages
 
 CHUNK = 1 << 21
-"""Tokens counted or looked up at a time: some 100 MiB of keys and their sorting."""
+"""Tokens per chunk: sorting their keys takes some 100 MiB."""
 
 COUNTED = 50_000_000
 """At most so many training tokens are counted; more would change a bigram little and cost minutes."""
@@ -32,7 +32,7 @@ DENSE_VOCABULARY = 1024
 
 
 class LanguageBaseline(Baseline):
-    """A model that sees at most the token before. ``probabilities`` is all a kind has to say."""
+    """A model that sees at most the previous token. Subclasses implement ``probabilities``."""
 
     @abstractmethod
     def probabilities(self, previous_N: np.ndarray, next_N: np.ndarray) -> np.ndarray:
@@ -77,9 +77,9 @@ class Uniform(LanguageBaseline):
 
 @final
 class Unigram(LanguageBaseline):
-    """How often each token is in the training tokens, mixed with the uniform distribution after Witten and Bell.
+    """Token frequencies in the training tokens, with Witten-Bell smoothing towards the uniform distribution.
 
-    As much weight as one count for each distinct token seen goes to tokens not seen: (c + K / V) / (N + K).
+    (c + K / V) / (N + K), with K distinct tokens among N.
     """
 
     def __init__(self, table_V: np.ndarray) -> None:
@@ -107,20 +107,19 @@ class Unigram(LanguageBaseline):
 
 @final
 class Bigram(LanguageBaseline):
-    """How often each token follows the one before it, mixed with the unigram after Witten and Bell.
+    """Bigram frequencies in the training tokens, with Witten-Bell smoothing towards the unigram.
 
-    After h the unigram gets as much weight as one count for each distinct token seen after h:
-    (c(h, w) + K(h) p(w)) / (c(h) + K(h)). After a token never seen before another it is the unigram.
+    (c(h, w) + K(h) p(w)) / (c(h) + K(h)), with K(h) distinct tokens after h; the unigram where h was never followed by one.
     """
 
-    trivial: ClassVar[bool] = False  # a model of its own, and all that one without any mixing can become
+    trivial: ClassVar[bool] = False  # the best that a model without mixing between positions can reach
 
     def __init__(self, unigram: Unigram, pairs_K: np.ndarray, counts_K: np.ndarray) -> None:
         self.unigram, self.vocabulary = unigram, len(unigram.table_V)
         first_K = pairs_K // self.vocabulary
         self.followed_V = np.bincount(first_K, weights=counts_K, minlength=self.vocabulary)
         self.distinct_V = np.bincount(first_K, minlength=self.vocabulary).astype(np.float64)
-        beyond = self.vocabulary**2  # a last key above all others, seen 0 times: every search ends at a key
+        beyond = self.vocabulary**2  # sentinel key with count 0, so that every search ends at a key
         self.pairs_K, self.counts_K = np.append(pairs_K, beyond), np.append(counts_K, 0)
 
     @classmethod
@@ -147,13 +146,13 @@ class Bigram(LanguageBaseline):
 
 
 def trivial_baselines(training: np.ndarray, vocabulary: int) -> dict[str, LanguageBaseline]:
-    """The three that are counted, best last, from the tokens the model was trained on."""
+    """The three baselines of a language model, best last, from its training tokens."""
     unigram = Unigram.fit(training, vocabulary)
     return {"uniform": Uniform(vocabulary), "unigram": unigram, "bigram": Bigram.fit(training, unigram)}
 
 
 def _counted_chunks(tokens: np.ndarray, vocabulary: int, overlap: int = 0) -> Iterator[np.ndarray]:
-    """Consecutive pieces as int64 (each with ``overlap`` tokens of the next), spread evenly when there are too many tokens."""
+    """Chunks as int64, each with ``overlap`` tokens of the next; a regular subsample of chunks if there are too many."""
     pieces = range(0, len(tokens), CHUNK)
     stride = max(1, math.ceil(len(tokens) / COUNTED))
     for at in pieces if stride == 1 else pieces[::stride]:

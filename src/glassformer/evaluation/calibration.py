@@ -1,7 +1,7 @@
-"""Confidences and whether each answer was right -> how far confidence can be believed: reliability, ECE, a temperature.
+"""Calibration of confidences: reliability table, expected calibration error (ECE), temperature scaling.
 
-A temperature is fitted on one half of the items and tested on the other; which half an item is in follows from its identity
-alone, so that two runs divide the same items in the same way. Imports no torch.
+The temperature is fitted on one half of the items and tested on the other; a hash of an item's id decides which half it is in,
+so that all runs split alike. Imports no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CLOSEST = 1e-9  # a confidence of exactly 0 or 1 has no log odds
 
 
 def reliability(confidence_N: np.ndarray, right_N: np.ndarray, bins: int = BINS) -> list[dict[str, Any]]:
-    """For each bin of confidence that has items: its bounds, how many, their mean confidence, how many were right."""
+    """For each non-empty bin of confidence: bounds, count, mean confidence, accuracy."""
     bin_N = np.minimum((confidence_N * bins).astype(int), bins - 1)
     table = []
     for number in range(bins):
@@ -50,16 +50,16 @@ def with_temperature(confidence_N: np.ndarray, temperature: float) -> np.ndarray
 
 
 def fit_temperature(confidence_N: np.ndarray, right_N: np.ndarray) -> float:
-    """The temperature under which the right and wrong answers are most probable; between 1/20 and 20, by golden section."""
+    """The maximum-likelihood temperature between 1/20 and 20, by golden-section search."""
 
-    def surprise(log_temperature: float) -> float:
+    def negative_log_likelihood(log_temperature: float) -> float:
         tempered = np.clip(with_temperature(confidence_N, float(np.exp(log_temperature))), _CLOSEST, 1 - _CLOSEST)
         return -float(np.where(right_N > 0, np.log(tempered), np.log(1 - tempered)).sum())
 
     low, high, golden = -np.log(20.0), np.log(20.0), (np.sqrt(5.0) - 1) / 2
     for _ in range(60):
         left, right = high - golden * (high - low), low + golden * (high - low)
-        if surprise(left) <= surprise(right):
+        if negative_log_likelihood(left) <= negative_log_likelihood(right):
             high = right
         else:
             low = left
@@ -72,7 +72,7 @@ def first_half(ids: Sequence[str]) -> np.ndarray:
 
 
 def calibration(confidence_N: np.ndarray, right_N: np.ndarray, ids: Sequence[str]) -> dict[str, Any]:
-    """Everything about calibration as plain values: reliability and ECE as said, and with a temperature, on the other half."""
+    """All calibration results as plain values: reliability, ECE, and temperature scaling tested on the other half."""
     fitted = first_half(ids)
     found: dict[str, Any] = {
         "reliability": reliability(confidence_N, right_N),

@@ -1,4 +1,4 @@
-"""Confidences -> what is gained by saying "I don't know": accuracy against coverage, and thresholds tested on other people.
+"""Selective prediction ("I don't know"): accuracy against coverage, and abstention thresholds tested on held-out people.
 
 Imports no torch.
 """
@@ -14,14 +14,14 @@ from glassformer.evaluation.calibration import first_half
 from glassformer.evaluation.proportions import wilson
 from glassformer.foundation.estimate import Estimate
 
-POINTS = 50  # of a curve that is kept
+POINTS = 50  # of a saved curve
 
 
 def accuracy_by_coverage(confidence_N: np.ndarray, right_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(coverage, accuracy) when only the k surest answers are given, k = 1 ... N. Equal confidences share their accuracy."""
+    """(coverage, accuracy) of the k most confident answers, k = 1 ... N. Ties share their mean accuracy."""
     order = np.argsort(-confidence_N, kind="stable")
     sure_N, right = confidence_N[order], right_N[order].astype(np.float64)
-    # Among equally sure answers any order is possible: each counts as their mean.
+    # The order among ties is arbitrary, so each counts as their mean.
     _, group_N, size_G = np.unique(-sure_N, return_inverse=True, return_counts=True)
     mean_G = np.bincount(group_N, weights=right) / size_G
     many_N = np.arange(1, len(right) + 1)
@@ -29,7 +29,7 @@ def accuracy_by_coverage(confidence_N: np.ndarray, right_N: np.ndarray) -> tuple
 
 
 def coverage_area(confidence_N: np.ndarray, right_N: np.ndarray) -> float | None:
-    """The mean accuracy over all coverages: 1 when every answer is right, the accuracy itself when confidence says nothing."""
+    """The mean accuracy over all coverages: 1 if every answer is right, the accuracy if confidence is uninformative."""
     return float(accuracy_by_coverage(confidence_N, right_N)[1].mean()) if len(confidence_N) else None
 
 
@@ -54,9 +54,9 @@ def threshold_for(confidence_N: np.ndarray, answered: float) -> float:
 def abstention(
     known_N: np.ndarray, known_ids: Sequence[str], nowhere_N: np.ndarray, nowhere_ids: Sequence[str], *, answered: float = 0.9
 ) -> dict[str, Any] | None:
-    """A threshold that leaves the share ``answered`` of the known answered, fitted on one half; what it does on the other.
+    """A threshold that still answers the fraction ``answered`` of the known, fitted on one half, with its rates on the other.
 
-    ``known_N``: confidences about people of the text; ``nowhere_N``: about people who are nowhere.
+    ``known_N``: confidences about people in the training text; ``nowhere_N``: about people who are not.
     """
     known_half, nowhere_half = first_half(known_ids), first_half(nowhere_ids)
     if not known_half.any() or known_half.all() or nowhere_half.all():
@@ -71,5 +71,5 @@ def abstention(
 
 
 def confident(confidence_N: np.ndarray, above: float = 0.5) -> Estimate:
-    """The share of answers said with more confidence than ``above``."""
+    """The fraction of answers with confidence above ``above``."""
     return wilson(int((confidence_N > above).sum()), len(confidence_N))

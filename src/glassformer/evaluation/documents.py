@@ -1,7 +1,7 @@
-"""Losses by token -> losses by document and by position: the units whose spread gives every interval.
+"""Losses by token -> sums by unit (document or block) and by position, from which all confidence intervals are computed.
 
-A unit is a document, or a block of 1,000 tokens when there is only one document. Keeps a few numbers per unit, so that
-token files larger than memory work, and studies can pair units later. Knows no model; imports no torch.
+A unit is a document, or a block of 1,000 tokens when there is only one document. A few numbers per unit are kept, so that
+token files larger than memory work, and studies can pair units later. Imports no torch.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ BLOCK = 1000
 
 @dataclass(frozen=True)
 class EvaluatedText:
-    """The tokens that every model and every baseline of one table is measured on.
+    """The tokens that a model and its baselines are evaluated on.
 
-    ``starts`` [documents]: where each document begins in ``tokens`` (None: all is one document). ``byte_lengths`` [V]: the
-    bytes each id stands for, NaN where not fixed (a tokenizer's ``byte_lengths()``). ``words``, ``characters`` and
-    ``text_bytes`` [documents]: what each document's text held (words are separated by white space). ``unknown_id``: the id
-    of UNK, where the tokenizer has one. ``word_weights`` [V] (see the function of this name) shares the words of an only
-    document out to its blocks; without it perplexity by word has no interval there.
+    ``starts`` [documents]: where each document begins in ``tokens`` (None: one document). ``byte_lengths`` [V]: bytes per
+    token id, NaN where not fixed (a tokenizer's ``byte_lengths()``). ``words``, ``characters`` and ``text_bytes``
+    [documents]: sizes of each document's text (words are separated by white space). ``unknown_id``: the id of UNK, if any.
+    ``word_weights`` [V] (see the function of this name) distributes the words of a single document over its blocks; without
+    it perplexity by word has no interval there.
     """
 
     tokens: np.ndarray
@@ -43,7 +43,7 @@ class EvaluatedText:
     characters: np.ndarray | None = None
     text_bytes: np.ndarray | None = None
     first_words: int = 0
-    """Words that lie whole in the very first token, which nobody predicts; and its characters and bytes."""
+    """Whole words in the very first token, which is never predicted; and its characters and bytes."""
     first_characters: int = 0
     first_bytes: int = 0
 
@@ -62,7 +62,7 @@ class EvaluatedText:
     def of(cls, split: TokenSplit, tokenizer: Tokenizer) -> Self:
         """A split of prepared text."""
         weights = None
-        if split.num_documents == 1:  # blocks of the only document must know where its words begin
+        if split.num_documents == 1:  # to count the words of each block
             weights = word_weights([tokenizer.decode([token_id]) for token_id in range(tokenizer.size)])
         return cls(
             tokens=split.tokens,
@@ -90,10 +90,9 @@ class EvaluatedText:
 
 @dataclass(frozen=True)
 class DocumentLosses:
-    """Sums over each unit, all arrays of one length; a unit without a predicted token has zeros.
+    """Sums over each unit, arrays of equal length; a unit without a predicted token has zeros.
 
-    Sizes of the text (``bytes``, ``words``, ``characters``) are NaN where they are not known. The sums of ``nats`` and
-    ``tokens`` are those of the whole text.
+    Sizes of the text (``bytes``, ``words``, ``characters``) are NaN where unknown.
     """
 
     nats: np.ndarray
@@ -106,7 +105,7 @@ class DocumentLosses:
 
     @property
     def unit(self) -> str:
-        """What the intervals are drawn over: ``"document"``, or ``"block"`` when there is only one document."""
+        """The sampling unit of the intervals: ``"document"``, or ``"block"`` when there is only one document."""
         return "document" if self.documents > 1 else "block"
 
     @classmethod
@@ -114,7 +113,7 @@ class DocumentLosses:
         """Sums the losses of ``text.tokens[1:]``, given whole or in consecutive chunks, over documents or blocks."""
         documents = text.documents
         starts = text.document_starts if documents > 1 else _block_starts(len(text.tokens))
-        starts = np.ascontiguousarray(starts)  # a column of a table would be copied by every search
+        starts = np.ascontiguousarray(starts)  # searchsorted would copy a strided column each time
         sums = {name: np.zeros(len(starts)) for name in ("nats", "tokens", "bytes", "known_bytes", "unknown", "words")}
         at = 1  # losses[0] is the loss of tokens[1]
         for chunk in _chunks(losses):
@@ -141,19 +140,19 @@ class DocumentLosses:
 
     @classmethod
     def of_texts(cls, texts: Sequence[DocumentLosses]) -> Self:
-        """Several evaluations as one, each of them being one document: for single texts."""
+        """Combines evaluations of single texts; each becomes one document."""
         names = ("nats", "tokens", "bytes", "words", "characters", "unknown")
         return cls(**{name: np.array([getattr(one, name).sum() for one in texts]) for name in names}, documents=len(texts))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays of numbers for an .npz file, or, with ``.tolist()``, for JSON: what is not known is -1."""
+        """Arrays for an .npz file or, with ``.tolist()``, for JSON; unknown sizes are -1."""
         sizes = {name: np.nan_to_num(getattr(self, name), nan=-1.0) for name in _SIZES}
         counts = {"tokens": self.tokens, "unknown": self.unknown, "documents": np.asarray(self.documents)}
         return {"nats": self.nats, **sizes, **counts}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Self:
-        """The inverse of ``arrays``; lists are taken as well, and sizes that are missing are not known."""
+        """The inverse of ``arrays``; accepts lists, and missing sizes are unknown."""
         nats = np.asarray(arrays["nats"], dtype=np.float64)
         sizes = {name: np.asarray(arrays.get(name, np.full(len(nats), -1.0)), dtype=np.float64) for name in _SIZES}
         sizes = {name: np.where(size < 0, np.nan, size) for name, size in sizes.items()}
@@ -165,7 +164,7 @@ _SIZES = ("bytes", "words", "characters")
 
 
 class PositionLosses:
-    """The mean loss at each position of the window, with an interval over windows; fed with consecutive losses."""
+    """The mean loss at each position of the window with its standard error over windows; updated with consecutive losses."""
 
     def __init__(self, context: int) -> None:
         self.context, self._seen = context, 0
@@ -173,7 +172,7 @@ class PositionLosses:
         self._sum, self._squares = np.zeros(context), np.zeros(context)
 
     def add(self, losses: np.ndarray) -> None:
-        """The next losses of the stream; the first one ever added stands at position 0."""
+        """Adds the next losses of the stream; the very first is at position 0."""
         position = (self._seen + np.arange(len(losses))) % self.context
         self.n += np.bincount(position, minlength=self.context)
         self._sum += np.bincount(position, weights=losses, minlength=self.context)
@@ -197,14 +196,14 @@ class PositionLosses:
 
 
 def _chunks(losses: np.ndarray | Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """At most 2^20 losses at a time: what is kept beside each of them is then a few dozen MiB."""
+    """At most 2^20 losses at a time, so that temporary arrays take a few dozen MiB."""
     for chunk in [losses] if isinstance(losses, np.ndarray) else losses:
         for at in range(0, len(chunk), 1 << 20):
             yield chunk[at : at + (1 << 20)]
 
 
 def _block_starts(size: int) -> np.ndarray:
-    """Blocks of 1,000 tokens; a rest shorter than half a block belongs to the block before it."""
+    """Blocks of 1,000 tokens; a remainder shorter than half a block belongs to the last block."""
     return np.arange(max(1, round(size / BLOCK)), dtype=np.int64) * BLOCK
 
 
@@ -223,7 +222,7 @@ def _by_token(losses: np.ndarray, ids: np.ndarray, text: EvaluatedText) -> dict[
 
 
 def _bytes(text: EvaluatedText, of_tokens: np.ndarray) -> np.ndarray:
-    """The bytes of the predicted tokens; those of the text where the tokens leave some out (white space between words)."""
+    """Bytes by unit: of the predicted tokens, or of the text where the tokenizer drops some (white space between words)."""
     if text.text_bytes is None or text.byte_lengths is None or len(text.tokens) == 0:
         return of_tokens
     in_tokens, in_text = of_tokens.sum() + text.byte_lengths[text.tokens[0]], np.sum(text.text_bytes)
@@ -233,9 +232,9 @@ def _bytes(text: EvaluatedText, of_tokens: np.ndarray) -> np.ndarray:
 
 
 def _sizes(text: EvaluatedText, of_documents: np.ndarray | None, first: int, weights: np.ndarray) -> np.ndarray:
-    """The sizes of the documents, less ``first``, what nobody predicts; of an only document, shared out by weight.
+    """Sizes of the documents without ``first`` (the first token); of a single document, distributed over blocks by weight.
 
-    Without weights all goes to the first block: then there is a figure and no interval.
+    Without weights all goes to the first block: then there is a value and no interval.
     """
     if of_documents is None:
         return np.full(len(weights), np.nan)
@@ -250,8 +249,8 @@ def _sizes(text: EvaluatedText, of_documents: np.ndarray | None, first: int, wei
 
 
 def _sizes_of_first(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, int]:
-    """Of the first of ``ids``, which no model predicts: characters, bytes, and the words that end inside it."""
-    if not ids or tokenizer.byte_lengths()[ids[0]] == 0:  # a mark stands for no text
+    """Characters, bytes and whole words of the first token, which is never predicted."""
+    if not ids or tokenizer.byte_lengths()[ids[0]] == 0:  # a special token has no text
         return {}
     first = tokenizer.decode([ids[0]])
     after = tokenizer.decode(list(ids[:2]))[len(first) :] if len(ids) > 1 else ""
@@ -260,10 +259,10 @@ def _sizes_of_first(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def word_weights(token_texts: Sequence[str]) -> np.ndarray:
-    """About how many words each id brings, from its text: the runs of white space in it.
+    """About how many words each token id adds: the runs of white space in its text.
 
-    Where no id holds white space, ids are words and punctuation: one for each that holds a letter or digit. Only the
-    proportions matter, because the words of the whole document are known.
+    If no id has white space, ids are words and punctuation: one word for each with a letter or digit. Only the proportions
+    matter, because the words of the whole document are known.
     """
     runs = np.array([len(re.findall(r"\s+", text)) for text in token_texts], dtype=np.float64)
     if runs.any():

@@ -1,6 +1,6 @@
-"""Training questions (and a text) -> guessers that need no network: most common answer, nearest name, letters, open book.
+"""Question answering without a network: most common answer, nearest name, naive Bayes on letters, pattern matching.
 
-Each gives one answer to each question. Imports no torch.
+Imports no torch.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from glassformer.data.subjects import NAME, subject
 
 FEATURES = 1024
-"""Into so many numbers the letters, pairs and triples of a name are hashed."""
+"""The size of the hashed features: character 1- to 3-grams of a name."""
 
 LONGEST_TEXT = 32 << 20
-"""Bytes of text that an open book may have; it is kept in the run."""
+"""The largest text in bytes for ``OpenBook``; it is saved in the run."""
 
 _PLACE = rf"({NAME}(?:[ -]{NAME})*)"
 _BIRTH = (
@@ -56,7 +56,7 @@ class Constant(Guesser):
 
 
 def letters(name: str) -> np.ndarray:
-    """float32 [FEATURES]: how often each hashed letter, pair and triple of the name occurs, its ends marked."""
+    """float32 [FEATURES]: hashed counts of the name's character 1- to 3-grams, with its ends marked."""
     counts = np.zeros(FEATURES, np.float32)
     text = f"^{name.lower()}$"
     for size in (1, 2, 3):
@@ -70,7 +70,7 @@ def letters(name: str) -> np.ndarray:
 
 @final
 class NearestName(Guesser):
-    """The answer of the training question whose person's name is most alike, by the cosine of letters, pairs and triples."""
+    """The answer of the training question with the most similar name, by cosine similarity of character n-grams."""
 
     def __init__(self, names: Sequence[str], answers: Sequence[str]) -> None:
         self.names, self.known = list(names), list(answers)
@@ -84,8 +84,8 @@ class NearestName(Guesser):
     def answers(self, questions: Sequence[str]) -> list[str]:
         found = []
         for begin in range(0, len(questions), 256):
-            asked = _unit(np.stack([letters(subject(question)) for question in questions[begin : begin + 256]]))
-            found += [self.known[at] for at in (asked @ self._table_NF.T).argmax(axis=1).tolist()]
+            features = _unit(np.stack([letters(subject(question)) for question in questions[begin : begin + 256]]))
+            found += [self.known[at] for at in (features @ self._table_NF.T).argmax(axis=1).tolist()]
         return found
 
 
@@ -95,7 +95,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 @final
 class BagOfLetters(Guesser):
-    """The answer that the letters, pairs and triples of a name make most probable (naive Bayes): a guess from its sound."""
+    """The most probable answer given the name's character n-grams (naive Bayes): a guess from its sound."""
 
     def __init__(self, classes: Sequence[str], table_CF: np.ndarray, prior_C: np.ndarray) -> None:
         self.classes, self.table_CF, self.prior_C = list(classes), table_CF, prior_C
@@ -115,14 +115,14 @@ class BagOfLetters(Guesser):
     def answers(self, questions: Sequence[str]) -> list[str]:
         found = []
         for begin in range(0, len(questions), 256):
-            asked = np.stack([letters(subject(question)) for question in questions[begin : begin + 256]])
-            found += [self.classes[at] for at in (asked @ self.table_CF.T + self.prior_C).argmax(axis=1).tolist()]
+            features = np.stack([letters(subject(question)) for question in questions[begin : begin + 256]])
+            found += [self.classes[at] for at in (features @ self.table_CF.T + self.prior_C).argmax(axis=1).tolist()]
         return found
 
 
 @final
 class OpenBook(Guesser):
-    """A few patterns over the lines that hold the person's name: what reading would give. Not trivial: it has the text."""
+    """Pattern matching on the lines that contain the person's name. Not trivial: it may read the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text

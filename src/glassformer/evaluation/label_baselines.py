@@ -1,6 +1,6 @@
 """Baselines of a classifier: the majority class, the shares of the classes, and bags of words with logistic regression.
 
-Fitted on the training texts in a second or two and kept in the run as arrays. Imports no torch.
+Fitted on the training texts in a second or two and saved in the run as arrays. Imports no torch.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 
 SHRINKING = 10.0
-"""scikit-learn's C of the published comparison."""
+"""Inverse regularisation strength: scikit-learn's C of the published comparison."""
 
 
 class LabelBaseline(Baseline):
-    """``log_probabilities`` is all a kind has to say."""
+    """Subclasses implement ``log_probabilities``."""
 
     @abstractmethod
     def log_probabilities(self, items: LabelledTexts) -> np.ndarray:
@@ -44,7 +44,7 @@ class Majority(LabelBaseline):
 
     @classmethod
     def fit(cls, items: LabelledTexts) -> Self:
-        """One more of each class than there are, so that none is impossible."""
+        """Class frequencies with add-one smoothing."""
         counts = items.counts + 1.0
         return cls(counts / counts.sum())
 
@@ -61,7 +61,7 @@ class Majority(LabelBaseline):
 
 @final
 class Prior(LabelBaseline):
-    """A class drawn by its share in the training texts: what guessing gives."""
+    """A class drawn at random by its frequency in the training texts."""
 
     def __init__(self, shares_C: np.ndarray) -> None:
         self.shares_C = shares_C
@@ -71,7 +71,7 @@ class Prior(LabelBaseline):
         return cls(Majority.fit(items).shares_C)
 
     def evaluate(self, items: LabelledTexts, tools: EvaluationTools) -> Outcomes:
-        """The expected share of right guesses for each text, without drawing anything."""
+        """The expected accuracy for each text, without sampling."""
         outcomes = label_outcomes(self.log_probabilities(items), items)
         chance_N = self.shares_C[items.labels]
         return guessed(outcomes, chance_N)

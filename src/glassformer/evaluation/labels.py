@@ -1,7 +1,6 @@
 """Log probabilities of labels, and the labels -> accuracy, loss, macro F1, confusion matrix, calibration. Imports no torch.
 
-Texts that stand in the training texts are told apart from unseen ones wherever it is known which they are. Says when all
-predictions are one class.
+Texts that also occur in the training texts are reported separately. Detects a collapse to one class.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LABEL_METRICS = (ACCURACY, LOSS, UNSEEN, MACRO_F1, CALIBRATION)
 
 
 def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
-    """All that is known of a classifier that gave these log probabilities."""
+    """All metrics of a classifier with these log probabilities."""
     labels_N = items.labels
     if len(labels_N) == 0 or (labels_N < 0).any():
         raise DataError("These texts have no labels, so nothing can be measured; give a file with a column of labels, or ask.")
@@ -141,6 +140,6 @@ def _memory_note(right_N: np.ndarray, items: LabelledTexts) -> str | None:
     seen, new = items.seen, ~items.seen
     unseen = f"{right_N[new].mean():.1%} of the {int(new.sum())} others" if new.any() else "there are no others"
     return (
-        f"{int(seen.sum())} of the {len(right_N)} texts stand word for word in the training texts, and "
+        f"{int(seen.sum())} of the {len(right_N)} texts occur word for word in the training texts, and "
         f"{right_N[seen].mean():.1%} of those are right; right are {unseen}."
     )

@@ -1,8 +1,8 @@
-"""A language model and tokens -> the nats that each token cost it.
+"""A language model and tokens -> the loss of each token, in nats.
 
-Takes any callable from ids to logits and one long array of ids (memory-mapped ones too); cuts it into non-overlapping
-windows and predicts every token but the first exactly once. Gives losses in the order of the tokens; what figures to
-make of them is for ``evaluation.metrics``. The only module of the package that imports torch.
+Takes any callable from ids to logits and one long array of ids (memory-mapped, too); splits it into non-overlapping windows
+and predicts every token but the first exactly once. ``evaluation.metrics`` computes metrics from the losses. The only module
+of the package that imports torch.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Model = Callable[[Tensor], Tensor]
 """ids [B, T] -> logits [B, T, V]; position t may see the ids up to and with t."""
 
 KeepGoing = Callable[[], None]
-"""Called between batches; raises when somebody asked to stop."""
+"""Called between batches; raises after a stop request."""
 
 Progress = Callable[[int], None]
 """Called with the number of tokens predicted since the last call."""
 
 
 class How(TypedDict, total=False):
-    """The keyword arguments of ``token_losses`` that change how it works and not what it gives."""
+    """The keyword arguments of ``token_losses`` that do not affect its result."""
 
     batch_size: int
     device: torch.device | str | None
@@ -48,7 +48,7 @@ MAX_SOFTMAX = 1 << 22
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Evaluation mode (no dropout) inside; afterwards every part has the mode it had (some may be frozen on purpose)."""
+    """Evaluation mode (no dropout) inside; afterwards every submodule has its previous mode (some may be frozen)."""
     modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
     try:
         for part, _ in modes:
@@ -94,7 +94,7 @@ def loss_chunks(
     if context < 1 or batch_size < 1:
         raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.")
     where = _device_of(model) if device is None else torch.device(device)
-    rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window: it tells the size of the vocabulary
+    rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window, to learn the size of the vocabulary
     with evaluating(model):
         while done < end:
             if keep_going is not None:
@@ -135,7 +135,7 @@ def evaluate_language(
     untrained: Model | None = None,
     **how: Unpack[How],
 ) -> Evaluation:
-    """Everything at once, for any callable: the model, the counted baselines and the untrained model on the same tokens."""
+    """Evaluates any callable, the baselines and the untrained model on the same tokens."""
     outcomes = language_outcomes(*document_losses(model, text, context=context, **how))
     beside = {baseline: language_outcomes(counted.document_losses(text)) for baseline, counted in baselines.items()}
     trivial = [baseline for baseline, counted in baselines.items() if counted.trivial]
@@ -167,7 +167,7 @@ def _cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
         nn.functional.cross_entropy(logits_NV[at : at + step].float(), targets_N[at : at + step], reduction="none")
         for at in range(0, len(logits_NV), step)
     ]
-    return torch.cat(slices).cpu().double()  # not on the device: Apple's has no float64
+    return torch.cat(slices).cpu().double()  # on the CPU, because MPS has no float64
 
 
 def _device_of(model: Model) -> torch.device:

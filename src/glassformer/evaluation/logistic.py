@@ -1,8 +1,8 @@
-"""Sparse features and labels -> a multinomial logistic regression, in numpy alone; the same numbers every time.
+"""Multinomial logistic regression on sparse features, in numpy alone; deterministic.
 
-Minimises C * sum of cross-entropies + half the squared length of the weights (biases are free), by Newton's method with
-conjugate gradients; scikit-learn minimises the same sum and is the oracle in the tests. Sums are added up in one order,
-whatever the number of threads. Knows nothing of texts.
+Minimises C * sum of cross-entropies + half the squared norm of the weights (biases are not penalised), by Newton's method
+with conjugate gradients; scikit-learn minimises the same loss and is the oracle in the tests. The order of summation does not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 ROUNDS = 100
 INNER_ROUNDS = 200
-INNER_ACCURACY = 0.1  # of each Newton step: the next one mends the rest, and begins where it matters more
+INNER_ACCURACY = 0.1  # relative, of each Newton step: inexact steps suffice far from the minimum
 GRADIENT_AT_END = 1e-5  # for each row: scikit-learn stops at ten times this
 
 
@@ -54,7 +54,7 @@ class SparseRows:
         return _by_column(self.columns, self.values, self.rows, rows_NC, self.num_columns)
 
     def squares_times(self, rows_NC: np.ndarray) -> np.ndarray:
-        """The same of the squared values."""
+        """``transposed_times`` with the values squared."""
         return _by_column(self.columns, self.values**2, self.rows, rows_NC, self.num_columns)
 
 
@@ -94,7 +94,7 @@ def _for_all_classes(scores_NK: np.ndarray) -> np.ndarray:
 
 @final
 class _Loss:
-    """The sum that is minimised, at points [F + 1, K]: the weights of each class, and its bias in the last row."""
+    """The loss at points [F + 1, K]: the weights of each class, and its bias in the last row."""
 
     def __init__(self, rows: SparseRows, wanted_NC: np.ndarray, c: float) -> None:
         self.rows, self.wanted_NC, self.c = rows, wanted_NC, c
@@ -105,7 +105,7 @@ class _Loss:
         return np.zeros((self.rows.num_columns + 1, self.scored))
 
     def at(self, point: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The sum, its gradient, and the probabilities [N, K] there."""
+        """The loss, its gradient, and the probabilities [N, K] there."""
         log_NC = log_softmax(_for_all_classes(self._scores(point)))
         probabilities_NC = np.exp(log_NC)
         value = -float((log_NC * self.wanted_NC).sum()) + dot(point[:-1], point[:-1]) / (2 * self.c)
@@ -113,7 +113,7 @@ class _Loss:
         return value, gradient, probabilities_NC[:, -self.scored :]
 
     def hessian_times(self, direction: np.ndarray, probabilities_NK: np.ndarray) -> np.ndarray:
-        """How the gradient changes along ``direction``, where the probabilities are these."""
+        """The Hessian-vector product along ``direction``, at these probabilities."""
         weighted_NK = probabilities_NK * self._scores(direction)
         return self._back(weighted_NK - probabilities_NK * weighted_NK.sum(axis=1, keepdims=True), direction)
 

@@ -1,7 +1,7 @@
-"""Losses by document -> the named figures of a language model, each with its interval.
+"""Losses by document -> the metrics of a language model, each with its interval.
 
 Perplexity by token, the mean of the documents' perplexities, perplexity by word and bits per byte are different numbers
-(docs/evaluation.md says when and why); a figure without meaning is None with the reason. Imports no torch.
+(docs/evaluation.md says when and why); an undefined metric is None with a reason. Imports no torch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LANGUAGE_METRICS = {
 
 
 def language_outcomes(losses: DocumentLosses, positions: PositionLosses | None = None) -> Outcomes:
-    """The losses of a language model by document as outcomes: what a study pairs, and every figure."""
+    """The losses of a language model by document as outcomes: units for studies, and all metrics."""
     units, tokens = losses.unit, int(losses.tokens.sum())
     figures = language_metrics(losses)
     blocks = figures["loss"].n
@@ -52,11 +52,11 @@ def language_outcomes(losses: DocumentLosses, positions: PositionLosses | None =
 
 
 def language_units(losses: DocumentLosses) -> dict[str, Units]:
-    """What can be judged: nats by token and, where every token's bytes are known, bits by byte."""
+    """The judged metrics: nats per token and, if every token's bytes are known, bits per byte."""
     units = {"loss": Units(losses.nats, losses.tokens.astype(np.float64))}
     sizes, nats = losses.bytes, losses.nats / math.log(2.0)
     if not np.isnan(sizes).any() and sizes.sum() > 0:
-        # Marks alone have nats and no bytes: theirs are shared out to all, so that the sum stays that of the text.
+        # Units of special tokens alone have nats but no bytes: they are distributed over the others, to keep the total.
         nats = np.where(sizes > 0, nats + nats[sizes == 0].sum() * sizes / sizes.sum(), 0.0)
         units["bits_per_byte"] = Units(nats, sizes)
     return units
@@ -71,7 +71,7 @@ def _curve(positions: PositionLosses) -> dict[str, Any]:
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """What JSON can hold: None for what is not a finite number."""
+    """For JSON: None for values that are not finite."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
@@ -86,12 +86,12 @@ def _about_unknown(losses: DocumentLosses) -> str | None:
 
 
 def _percent(share: float) -> str:
-    """With one decimal; a share that would round to 0.0% with one digit."""
+    """With one decimal; with one significant digit if that would be 0.0%."""
     return f"{share:.1%}" if share >= 0.0005 else f"{100 * share:.1g}%"
 
 
 def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
-    """The figures of ``LANGUAGE_METRICS``; intervals are drawn over documents (or blocks of the only document)."""
+    """The metrics of ``LANGUAGE_METRICS``; intervals are over documents (or blocks of a single document)."""
     loss = ratio(documents.nats, documents.tokens, blocks=documents.unit == "block")
     by_word = _nats_per(documents, documents.words, "the number of words of these texts is not known")
     by_character = _nats_per(documents, documents.characters, "the number of characters of these texts is not known")
@@ -110,7 +110,7 @@ def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
 
 
 def document_perplexities(documents: DocumentLosses) -> np.ndarray:
-    """The perplexity of each unit on its own; NaN where no token was predicted, infinity where it is beyond all numbers."""
+    """The perplexity of each unit; NaN where no token was predicted, infinity on overflow."""
     losses = np.full(len(documents.nats), np.nan)
     np.divide(documents.nats, documents.tokens, out=losses, where=documents.tokens > 0)
     with np.errstate(over="ignore"):
@@ -118,13 +118,13 @@ def document_perplexities(documents: DocumentLosses) -> np.ndarray:
 
 
 def _document_perplexity(documents: DocumentLosses) -> Estimate:
-    if documents.documents <= 1:  # one document's perplexity is the perplexity; its blocks carry the interval
+    if documents.documents <= 1:  # then it equals the perplexity, with an interval over blocks
         return _mapped(ratio(documents.nats, documents.tokens, blocks=True), math.exp)
     found = mean(document_perplexities(documents)[documents.tokens > 0])
     if found.value is None or found.high is None:
         return found
-    # Perplexities are skewed and positive, so the interval is drawn on the scale of their logarithm: where it differs
-    # from the plain one it covers more often (bench/interval_coverage.py).
+    # Perplexities are skewed and positive, so the interval is computed on the log scale: where it differs from the plain
+    # one it covers more often (bench/interval_coverage.py).
     try:
         spread = math.exp((found.high - found.value) / found.value)
     except OverflowError:
@@ -135,7 +135,7 @@ def _document_perplexity(documents: DocumentLosses) -> Estimate:
 def _nats_per(documents: DocumentLosses, sizes: np.ndarray, why_unknown: str) -> Estimate:
     if np.isnan(sizes).any():
         return Estimate(None, reason=why_unknown)
-    # a unit of marks alone has nats and no size: its nats are spread over all, so that the sum stays that of the text
+    # units of special tokens alone have nats but no size: they are distributed over the others, to keep the total
     return ratio(*_joined(documents.nats, sizes), blocks=documents.unit == "block")
 
 
@@ -161,7 +161,7 @@ def _why_no_bytes(documents: DocumentLosses) -> str:
 
 
 def _mapped(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
-    """A rising function of an estimate; where it leaves the numbers of the machine there is no value, or no interval."""
+    """A monotone function of an estimate; no value on overflow."""
     try:
         value, low, high = (None if x is None else function(x) for x in (estimate.value, estimate.low, estimate.high))
     except OverflowError:

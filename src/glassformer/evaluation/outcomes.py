@@ -1,7 +1,7 @@
-"""What a model gave on each unit of a set: sums and weights by metric, and the figures they make. Imports no torch.
+"""``Outcomes``: a model's results on one data set, as sums and weights by unit and as metrics. Imports no torch.
 
-A unit is what intervals are drawn over and what a study pairs: a document, a question, a labelled text. Every objective's
-``evaluate`` gives one ``Outcomes``; evaluations, reports and studies read it and ask nothing else.
+A unit is what intervals are computed over and what a study pairs: a document, a question, a labelled text. Every objective's
+``evaluate`` returns one ``Outcomes``, the only input of evaluations, reports and studies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from glassformer.evaluation.intervals import ratio
-from glassformer.evaluation.neighbours import STRETCHES
+from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 
@@ -30,14 +30,14 @@ class Units:
 
     @property
     def values(self) -> Floats:
-        """The metric of each unit; 0 where the unit weighs nothing."""
+        """The metric of each unit; 0 where its weight is 0."""
         values = np.zeros(len(self.sums))
         np.divide(self.sums, self.weights, out=values, where=self.weights > 0)
         return values
 
     @property
     def value(self) -> float:
-        """The metric over the whole set; NaN where no unit weighs anything."""
+        """The metric over the whole set; NaN if all weights are 0."""
         total = float(self.weights.sum())
         return float(self.values @ self.weights) / total if total > 0.0 else math.nan
 
@@ -55,11 +55,11 @@ class Units:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """``units``: by judged metric. ``figures``: all that is shown, in order. ``scope``: what was measured, in a few words.
+    """``units``: by judged metric. ``figures``: all metrics, in order. ``scope``: the data in a few words.
 
-    ``details``: plain values kept in the evaluation file and handed to pages (a curve, a confusion matrix). ``ids``: which
-    units these are, where their order alone does not say it. ``fingerprint``: a sum of what was asked, with its truth. ``raw``:
-    for the objective itself. Neither of the two is written.
+    ``details``: plain values for the evaluation file and the pages (a curve, a confusion matrix). ``ids``: identify the units
+    where their order does not. ``fingerprint``: a checksum of questions and answers. ``raw``: for the objective itself. The
+    last two are not written.
     """
 
     units: Mapping[str, Units]
@@ -74,7 +74,7 @@ class Outcomes:
 
     @classmethod
     def of_units(cls, units: Mapping[str, Units], *, unit: str, **more: Any) -> Self:
-        """The figures of metrics that are plain weighted means, each with its interval over units."""
-        figures = {name: ratio(one.sums, one.weights, blocks=unit in STRETCHES) for name, one in units.items()}
+        """For metrics that are weighted means, each with its interval over units."""
+        figures = {name: ratio(one.sums, one.weights, blocks=unit in AUTOCORRELATED_UNITS) for name, one in units.items()}
         count = max((len(one.sums) for one in units.values()), default=0)
         return cls(**{"units": units, "figures": figures, "unit": unit, "scope": f"{count:,} {unit}s", **more})

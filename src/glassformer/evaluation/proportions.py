@@ -1,6 +1,6 @@
-"""Counts of right answers -> shares with intervals, and the test between two checkpoints. Imports no torch.
+"""Accuracies with Wilson intervals, and McNemar's test between two checkpoints. Imports no torch.
 
-For one run, or for two checkpoints on the same items. Several seeds go through the two-way random effects of a study instead.
+For one run, or two checkpoints on the same items. Several seeds are analysed by the two-way random effects of a study.
 """
 
 from __future__ import annotations
@@ -66,13 +66,15 @@ class TwoCheckpoints:
 def paired(
     metric: Metric, first: Callable[[], Outcomes | None], second: Callable[[], Outcomes | None], who: str
 ) -> TwoCheckpoints:
-    """Two evaluations of the same items set against each other; what cannot be is refused, before measuring where possible."""
+    """Compares two evaluations of the same items; raises if they cannot be paired."""
     if not metric.answers:
-        raise UsageError(f"{metric.name} is not a count of right answers, so two checkpoints cannot be set against each other.")
+        raise UsageError(f"{metric.name} is not a count of right answers, so two checkpoints cannot be compared by it.")
     one, other = first(), second()
     same = one is not None and other is not None and one.ids == other.ids and one.fingerprint == other.fingerprint
     if one is None or other is None or one.ids is None or not same or metric.name not in other.units:
-        raise RunError(f"{who} were not asked the same items, so they cannot be paired; give one file for both with --data.")
+        raise RunError(
+            f"{who} were evaluated on different items, so they cannot be paired; give one file for both with --data."
+        )
     return TwoCheckpoints.of(one.units[metric.name].sums, other.units[metric.name].sums)
 
 

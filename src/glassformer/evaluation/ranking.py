@@ -1,4 +1,4 @@
-"""Scores of two groups -> how well the score tells them apart (AUC), and several scores as one. Imports no torch."""
+"""AUC of a score with DeLong's interval, and several scores combined by logistic regression. Imports no torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def auc(positive_P: np.ndarray, negative_N: np.ndarray) -> Estimate:
 
 
 def _share_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """For each score the share of the others below it, equal ones counting half."""
+    """For each score the fraction of the others below it, ties counting half."""
     ordered = np.sort(others)
     below, upto = np.searchsorted(ordered, scores, side="left"), np.searchsorted(ordered, scores, side="right")
     return np.asarray((below + upto) / (2 * len(ordered)))
@@ -38,10 +38,10 @@ def fit_logistic(scores_NK: np.ndarray, label_N: np.ndarray, *, ridge: float = 1
     weights = np.zeros(design.shape[1])
     penalty = np.diag([ridge] * scores_NK.shape[1] + [1e-6])
     for _ in range(50):
-        chance = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
-        slope = design.T @ (label_N - chance) - penalty @ weights
-        bend = (design * (chance * (1 - chance))[:, None]).T @ design + penalty
-        step = np.linalg.solve(bend, slope)
+        probability = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        gradient = design.T @ (label_N - probability) - penalty @ weights
+        hessian = (design * (probability * (1 - probability))[:, None]).T @ design + penalty
+        step = np.linalg.solve(hessian, gradient)
         weights += step
         if np.abs(step).max() < 1e-9:
             break
@@ -49,7 +49,7 @@ def fit_logistic(scores_NK: np.ndarray, label_N: np.ndarray, *, ridge: float = 1
 
 
 def together(fit_NK: np.ndarray, label_N: np.ndarray, other_MK: np.ndarray) -> np.ndarray:
-    """One score [M] for other items, from several scores weighted by a logistic regression on the items given first."""
+    """One score [M] for other items, combining several by a logistic regression fitted on the first items."""
     mean, spread = fit_NK.mean(axis=0), np.maximum(fit_NK.std(axis=0), 1e-12)
     weights = fit_logistic((fit_NK - mean) / spread, label_N)
     return np.asarray(((other_MK - mean) / spread) @ weights[:-1] + weights[-1])

@@ -1,4 +1,4 @@
-"""One evaluation as an object: named figures beside those of the baselines, as JSON, as a text table, as HTML.
+"""``Evaluation``: the metrics of a model beside those of the baselines, as JSON, as a text table, as HTML.
 
 Holds numbers only and can be read back from its JSON, so pages and studies need no model. Imports no torch.
 """
@@ -12,8 +12,8 @@ from typing import Any, Self, final
 
 from glassformer.evaluation.documents import DocumentLosses
 from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.evaluation.metrics import language_units
-from glassformer.evaluation.neighbours import STRETCHES
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
@@ -34,12 +34,12 @@ class PositionCurve:
 @final
 @dataclass(frozen=True)
 class Evaluation:
-    """What one model gave on one set.
+    """The metrics of one model on one data set.
 
-    ``name``: the split, the file or the text itself. ``described``: its metrics, so that a table can be made without the
+    ``name``: the split, the file or the text itself. ``described``: descriptions of the metrics, so that a table needs no
     objective. ``trivial``: the baselines that a model must beat to have learned anything. ``tainted``: why no figure here
-    may be trusted (a leak), or None. ``units``: by judged metric, the sums per unit behind the figures, for paired
-    comparisons; in the file of a run, not in what a command prints.
+    can be trusted (a leak), or None. ``units``: by judged metric, the sums per unit, for paired comparisons; in the file of a
+    run, not in the output of a command.
     """
 
     name: str
@@ -77,13 +77,14 @@ class Evaluation:
         tainted: str | None = None,
         notes: Sequence[str] = (),
     ) -> Self:
-        """The figures of a model beside those of the baselines; the notes begin with what must be known to read them.
+        """The metrics of a model beside those of the baselines; the first notes say which baselines it does not beat.
 
-        Trivial baselines are compared with by themselves: one that has the text, say, must not hide that nothing was learned.
+        The model is compared with trivial and other baselines separately, so that a strong baseline (one that may read the
+        text, say) cannot hide that it does not beat a trivial one.
         """
         judged = next((metric for metric in metrics if metric.name in outcomes.units), None)
-        hurdles = [{name: one for name, one in baselines.items() if (name in trivial) == low} for low in (True, False)]
-        compared = [] if judged is None else [not_better_than_baseline(outcomes, some, judged) for some in hurdles]
+        groups = [{name: one for name, one in baselines.items() if (name in trivial) == low} for low in (True, False)]
+        compared = [] if judged is None else [not_better_than_baseline(outcomes, group, judged) for group in groups]
         return cls(
             name=name,
             metrics=dict(outcomes.figures),
@@ -101,7 +102,7 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: metrics, baselines, tainted, and what they were measured on."""
+        """The JSON form: metrics, baselines, tainted, and a description of the data."""
         document: dict[str, Any] = {
             "name": self.name,
             "step": self.step,
@@ -122,25 +123,25 @@ class Evaluation:
             document["taint"] = self.tainted
         return document
 
-    def kept(self) -> dict[str, Any]:
-        """The same with the sums by unit: what a run writes down."""
+    def to_file_dict(self) -> dict[str, Any]:
+        """``to_dict`` with the sums by unit: the content of a run's evaluation file."""
         return {**self.to_dict(), "units": {name: one.to_dict() for name, one in (self.units or {}).items()}}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """The evaluation that ``to_dict`` or ``kept`` described."""
+        """The inverse of ``to_dict`` and ``to_file_dict``."""
         units = {name: Units.from_dict(one) for name, one in document.get("units", {}).items()}
-        if "losses" in document:  # a file written before evaluations kept units by metric
+        if "losses" in document:  # a file of an older version
             units = language_units(DocumentLosses.from_arrays(document["losses"]))
         return cls(
             name=document["name"],
             metrics=_figures(document["metrics"]),
             baselines={name: _figures(figures) for name, figures in document.get("baselines", {}).items()},
             step=document.get("step"),
-            scope=document.get("scope") or _scope_before(document),
+            scope=document.get("scope") or _old_scope(document),
             unit=document.get("unit", "document"),
             described=tuple(Metric.from_dict(values) for values in document.get("described", ())),
-            trivial=tuple(document.get("trivial", TRIVIAL_BEFORE)),
+            trivial=tuple(document.get("trivial", OLD_TRIVIAL)),
             tainted=(document.get("taint") or "not said") if document.get("tainted") else None,
             notes=tuple(document.get("notes", ())),
             details={key: value for key, value in document.items() if key not in OWN_KEYS},
@@ -149,12 +150,12 @@ class Evaluation:
 
     @property
     def positions(self) -> PositionCurve | None:
-        """Mean loss by position in the window, where the objective measures it."""
+        """Mean loss by position in the window; None if the objective does not compute it."""
         curve = self.details.get("loss_by_position")
         return curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"]))
 
     def metric(self, name: str) -> Metric | None:
-        """What is known of a figure."""
+        """The description of a metric."""
         return next((metric for metric in self.described if metric.name == name), None)
 
     def header(self) -> list[str]:
@@ -162,28 +163,28 @@ class Evaluation:
         return ["metric", "model", *self.baselines, "what it is"]
 
     def cells(self) -> list[list[Cell]]:
-        """One row per figure: its name, the model's with its interval, each baseline's without, what it is."""
+        """One row per metric: name, the model's value with its interval, each baseline's value, description."""
         return [
             [
                 name,
                 None if estimate.value is None else estimate,
-                *(_bare(figures.get(name)) for figures in self.baselines.values()),
+                *(_without_interval(figures.get(name)) for figures in self.baselines.values()),
                 metric.about if (metric := self.metric(name)) else "",
             ]
             for name, estimate in self.metrics.items()
         ]
 
     def rows(self, *, full: bool = False) -> list[list[str]]:
-        """The header and the cells as text; what each figure is only when ``full``: a terminal has no room for it."""
+        """The header and the cells as text; with the column of descriptions only when ``full``."""
         rows = [self.header(), *(["-" if cell is None else str(cell) for cell in row] for row in self.cells())]
         return rows if full else [row[:-1] for row in rows]
 
     def reasons(self) -> list[str]:
-        """Why a figure of the model is not defined, one sentence each."""
+        """Why metrics of the model are undefined, one sentence each."""
         return [f"{name} is not defined: {figure.reason}." for name, figure in self.metrics.items() if figure.reason]
 
     def about(self) -> str:
-        """What was measured, in one line."""
+        """Split, step and scope in one line."""
         at = "" if self.step is None else f" at step {self.step:,}"
         intervals = "; in brackets 95 % intervals" if self._units() > 1 else ""
         return f"{self.name}{at}: {self.scope}{intervals}"
@@ -208,7 +209,7 @@ class Evaluation:
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of equal length as aligned text; the first is the header; the first column is left-aligned, numbers to the right."""
+    """Rows of equal length as aligned text: header first, first column left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
 
     def line(row: Sequence[str]) -> str:
@@ -218,15 +219,15 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *(line(row) for row in body)])
 
 
-def _bare(estimate: Estimate | None) -> Estimate | None:
-    """The value without its interval; None when there is none."""
+def _without_interval(estimate: Estimate | None) -> Estimate | None:
+    """The value alone; None if there is none."""
     return None if estimate is None or estimate.value is None else Estimate(estimate.value)
 
 
 def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes], metric: Metric) -> str | None:
-    """A sentence when the model is not clearly better than the best baseline, else None.
+    """A sentence when the model is not significantly better than the best baseline, else None.
 
-    Model and baseline are compared on the same units, pair by pair: what makes a document hard for both cancels.
+    The comparison is paired by unit, so that the difficulty of a document cancels.
     """
     own, word = model.figures[metric.name], metric.name
     figures = {name: theirs.figures[metric.name].value for name, theirs in baselines.items() if metric.name in theirs.units}
@@ -238,16 +239,16 @@ def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes],
     if own.value is None:
         return f"The model gives no {word} ({own.reason}); the {best} baseline gives {known[best]:.4f} {metric.unit}."
     theirs, ours = baselines[best].units[metric.name], model.units[metric.name]
-    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit in STRETCHES)
+    gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit in AUTOCORRELATED_UNITS)
     assert gain.value is not None
     beside, what = (
         f"{word} {own.value:.4f} against {known[best]:.4f}",
-        "texts" if model.unit in ("document", *STRETCHES) else "items",
+        "texts" if model.unit in ("document", *AUTOCORRELATED_UNITS) else "items",
     )
     if gain.value <= 0:
         return f"The model is not better than the {best} baseline on these {what} ({beside})."
     if gain.low is None or gain.high is None:
-        return None  # one short text: there is nothing to judge the difference by
+        return None  # one short text: no interval
     if gain.low <= 0:
         return (
             f"The model is not clearly better than the {best} baseline on these {what} ({beside}; "
@@ -274,14 +275,14 @@ OWN_KEYS = frozenset(
         "schema",
     ]
 )
-"""Keys of the document that are not details."""
+"""Keys of the JSON form that are not ``details``."""
 
-TRIVIAL_BEFORE = ("uniform", "unigram", "untrained")
-"""What files say that were written before evaluations named their trivial baselines."""
+OLD_TRIVIAL = ("uniform", "unigram", "untrained")
+"""The trivial baselines in files of older versions, which do not name them."""
 
 
-def _scope_before(document: Mapping[str, Any]) -> str:
-    """For files written before evaluations carried their scope."""
+def _old_scope(document: Mapping[str, Any]) -> str:
+    """The scope for files of older versions, which have none."""
     return f"{document.get('tokens', 0):,} predicted tokens in {document.get('documents', 0):,} documents"
 
 

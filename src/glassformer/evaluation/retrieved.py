@@ -1,7 +1,7 @@
-"""Scores of answers about known people and about nobody -> how well each tells retrieved from made up. Imports no torch.
+"""How well scores of answers separate retrieved from hallucinated ones (AUC). Imports no torch.
 
-Retrieved: a right answer about somebody who is in the text. Made up: a wrong one, and whatever is said about people who are
-nowhere. Several scores are put together by a logistic regression on one half of the people, and judged on the other.
+Retrieved: a right answer about a person in the training text. Hallucinated ("made up"): a wrong one, and any answer about
+people who are nowhere. Scores are combined by a logistic regression fitted on one half of the people and tested on the other.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def retrieved_or_made_up(
     *,
     answered: float = 0.9,
 ) -> dict[str, Any] | None:
-    """AUC of each score alone and of all together, and what abstaining by all together gives; all on the other half.
+    """AUC of each score and of all combined, and abstention by the combined score; all on the held-out half.
 
-    ``rule``: that of the abstention, for new questions.
+    ``rule``: the abstention rule, for new questions.
     """
     names = list(known)
     scores = np.column_stack([np.concatenate([known[name], nowhere[name]]) for name in names])
@@ -40,7 +40,7 @@ def retrieved_or_made_up(
     found = {name: auc(column[other & retrieved], column[other & ~retrieved]) for name, column in zip(names, scores.T)}
     combined = together(scores[fitted], retrieved[fitted].astype(np.float64), scores)
     found["together"] = auc(combined[other & retrieved], combined[other & ~retrieved])
-    # Told of or not is another question than right or wrong: whoever is nowhere should get no answer.
+    # The abstention rule predicts whether a person is in the text, not whether the answer is right.
     known_half, nowhere_half = first_half(known_ids), first_half(nowhere_ids)
     rule = AbstainRule.fit(_chosen(known, known_half), _chosen(nowhere, nowhere_half), answered=answered)
     return {

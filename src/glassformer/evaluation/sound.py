@@ -1,7 +1,7 @@
-"""Answers about people and how their names sound -> how far the answers follow the sound, as an effect with an interval.
+"""The association of answers with the sound of a person's name, as an effect with a jackknife interval.
 
-The pull is the share of answers that lie in the region the name sounds like, beyond what the same answers would give if
-they were dealt to the names at random. 0: the sound does not matter. Imports no torch.
+The pull: the fraction of answers in the region the name sounds like, minus that expected if the same answers were randomly
+permuted over the names. 0: no association. Imports no torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pull_of_sound(sounds: Sequence[str | int], regions: Sequence[str | int | Non
     region_K = np.bincount(region_N[region_N >= 0], minlength=len(kinds)).astype(np.float64)
     agree_N = (sound_N == region_N).astype(np.float64)
     pull = _pull(agree_N.sum(), float(sound_K @ region_K), n)
-    # Leaving person i out takes one from the counts of its sound and of its region.
+    # Leaving out person i subtracts one from the counts of their sound and their region.
     there_N = region_N >= 0
     dealt_N = float(sound_K @ region_K) - region_K[sound_N] - np.where(there_N, sound_K[np.maximum(region_N, 0)], 0) + agree_N
     without_N = _pull(agree_N.sum() - agree_N, dealt_N, n - 1)
@@ -39,5 +39,5 @@ def pull_of_sound(sounds: Sequence[str | int], regions: Sequence[str | int | Non
 
 
 def _pull(agreeing: np.ndarray | float, dealt: np.ndarray | float, n: int) -> np.ndarray:
-    """Agreement less that of answers dealt at random; a person's own answer may be dealt to them, so n / (n - 1)."""
+    """Agreement minus that of randomly permuted answers; n / (n - 1) corrects for fixed points."""
     return np.asarray((np.asarray(agreeing) / n - np.asarray(dealt) / n**2) * n / (n - 1))

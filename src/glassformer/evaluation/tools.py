@@ -1,4 +1,4 @@
-"""What an evaluation may use, and what a baseline is: a model that needs no training, beside every figure. Imports no torch."""
+"""``EvaluationTools``, the resources of an evaluation, and ``Baseline``, the interface of baselines. Imports no torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _uncounted(done: int) -> None:
 
 @dataclass(frozen=True)
 class EvaluationTools:
-    """``keep_going`` raises when a stop was asked for; ``progress`` is called with how much was done since the last call."""
+    """``keep_going`` raises after a stop request; ``progress`` is called with the amount done since the last call."""
 
     tokenizer: Tokenizer
     context: int
@@ -37,20 +37,20 @@ class EvaluationTools:
 
 
 class Baseline(ABC):
-    """A model that needs no training. Fitted on the training data, and kept in the run as arrays."""
+    """A simple model, fitted on the training data and saved in the run as arrays."""
 
     trivial: ClassVar[bool] = True
     """Whether a model that is not better than this has learned nothing."""
 
     @abstractmethod
     def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
-        """The outcomes that the objective's ``evaluate`` gives for a network."""
+        """Like the objective's ``evaluate`` for a network."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that ``from_arrays`` needs: nothing, unless it was fitted to something."""
+        """The fitted state, for ``from_arrays``; empty if nothing was fitted."""
         return {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """The baseline that ``arrays`` described."""
+        """The inverse of ``arrays``."""
         return cls()

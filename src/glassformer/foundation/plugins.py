@@ -32,7 +32,7 @@ def loaded_plugins() -> list[dict[str, Any]]:
     return [dict(record) for record in _loaded.values()]
 
 
-def plugin_sums(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def plugin_checksums(records: Iterable[Mapping[str, Any]]) -> list[str]:
     """The sha256 of plugins and of what they import, in order: equal for equal code, wherever it lies."""
     return sorted(digest for record in records for digest in (record["sha256"], *record.get("imports", {}).values()))
 

@@ -122,7 +122,7 @@ def variants_of(module: str) -> list[str]:
 
 
 def unrecorded_parts(value: Any, at: str = "") -> list[str]:
-    """``place=name`` of every part of a config whose class is neither ours nor of a plugin: no sum tells of its code."""
+    """``place=name`` of every part whose class is neither ours nor a plugin's, so that its code has no checksum."""
     if isinstance(value, Mapping):
         inside = [(f"{at}.{key}", one) for key, one in value.items()]
     elif isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""A network and token ids -> what stands at named places while it reads them; and a way to replace it meanwhile.
+"""Captures activations at named hook points during a forward pass, and replaces them inside a ``with``.
 
-Everything lasts for one pass or for a ``with``: hooks are removed, modes and random numbers put back, and the network
-gives the same bits as before.
+Everything lasts for one pass or for a ``with``: hooks are removed, modes and random generators restored, and the network's
+output is bit-identical afterwards.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from glassformer.lens.places import Place, Places
 from glassformer.model.network import Network
 
 Change = Callable[[Tensor], Tensor]
-"""What stands at a place -> what is to stand there instead. It gets a copy."""
+"""A function: activation -> its replacement. It gets a copy."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """``scores``: what the head gave; ``values``: by the names of places."""
+    """``scores``: the logits; ``values``: activations by place name."""
 
     scores: Tensor
     values: Mapping[str, Tensor]
 
 
 def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden_BS: Tensor | None = None) -> Captured:
-    """One pass. ``hidden_BS``: True at positions that no query may attend to."""
+    """One forward pass. ``hidden_BS``: True at positions that no query may attend to."""
     values: dict[str, Tensor] = {}
     network, rows = places.network, len(ids_BT)
 
@@ -49,7 +49,7 @@ def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden
 
 
 def hidden_mask(ids_BT: Tensor, hide: Sequence[int]) -> Tensor | None:
-    """True at the positions of ``hide``, as far as the text has them, in every row; None where nothing is hidden."""
+    """True at those positions of ``hide`` that the text has, in every row; None if there are none."""
     if not hide:
         return None
     mask_BS = torch.zeros_like(ids_BT, dtype=torch.bool)
@@ -59,7 +59,7 @@ def hidden_mask(ids_BT: Tensor, hide: Sequence[int]) -> Tensor | None:
 
 @contextmanager
 def changed(places: Places, changes: Mapping[str, Change]) -> Iterator[None]:
-    """While it lasts, what stands at the places is replaced. ``capture`` inside sees the replaced values."""
+    """Inside the ``with`` the activations at these places are replaced. ``capture`` sees the replaced values."""
 
     def write(place: Place, change: Change) -> Callable[..., Any]:
         return lambda module, inputs, output: place.replaced(output, change(place.read(output).clone()))
@@ -73,7 +73,7 @@ def changed(places: Places, changes: Mapping[str, Change]) -> Iterator[None]:
 
 @contextmanager
 def quiet(network: Network) -> Iterator[None]:
-    """Evaluation mode, no gradients, attention of transformers in the form that has weights; all as before afterwards."""
+    """Evaluation mode, no gradients, eager attention in transformers (which returns weights); restored afterwards."""
     modes = [(part, part.training) for part in network.modules()]
     encoder: Any = getattr(network, "encoder", None)
     form = getattr(getattr(encoder, "config", None), "_attn_implementation", None)
@@ -83,7 +83,7 @@ def quiet(network: Network) -> Iterator[None]:
         network.eval()
         if form is not None:
             encoder.set_attn_implementation("eager")
-        if form == "eager":  # classes without fused attention (DeBERTa, MPNet) keep the weights to themselves unless told
+        if form == "eager":  # classes without fused attention (DeBERTa, MPNet) do not return weights by default
             encoder.config.output_attentions = True
         with torch.no_grad(), torch.random.fork_rng(devices=devices):
             yield

@@ -1,4 +1,4 @@
-"""Looks -> the document that the drawing code reads: plain JSON, maps in one byte a weight, compressed.
+"""Looks -> the JSON document for the drawing code: attention maps as one byte per weight, compressed.
 
     {"version": 1, "title": "...", "kind": "one" | "compare" | "film",
      "scale": {"light": ["#rrggbb", ...], "dark": [...]},           colours of weights from 0 to 1
@@ -11,7 +11,7 @@
                 "table": {"columns": ["entropy", ...], "rows": [[layer, head, number or null, ...]]},
                 "faults": ["..."]}]}
 
-The root keeps small weights apart: a weight of 0.001 is the byte 8.
+The square root preserves small weights: a weight of 0.001 is the byte 8.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 1
 SCALE = {"light": list(ON_LIGHT), "dark": list(ON_DARK)}
 """Colours of weights from 0 to 1."""
 MOST_WORDS = 60_000
-"""Words of the logit lens in one document; beyond, fewer for each position."""
+"""The most words of the logit lens in one document; if there are more, fewer per position."""
 
 
 def document(looks: Sequence[Look], *, title: str, kind: str = "one") -> dict[str, Any]:
@@ -45,7 +45,7 @@ def document(looks: Sequence[Look], *, title: str, kind: str = "one") -> dict[st
 
 
 def view(look: Look, *, whole: bool = True) -> dict[str, Any]:
-    """One look, ready to be drawn. ``whole``: its maps and the table of its heads too; else whoever draws brings them."""
+    """One look for drawing. ``whole``: with its maps and the table of its heads; else these are fetched separately."""
     losses, dims = look.losses, look.network.dims
     found = look.no_attention is None
     return {
@@ -79,7 +79,7 @@ def quantised(attention: np.ndarray) -> np.ndarray:
 
 
 def unpacked(text: str, shape: Sequence[int]) -> np.ndarray:
-    """What ``packed`` made, as weights again: within 0.004 of what they were."""
+    """The inverse of ``packed``, within 0.004."""
     return (np.frombuffer(gzip.decompress(base64.b64decode(text)), np.uint8).reshape(shape) / 255.0) ** 2
 
 
@@ -97,7 +97,7 @@ def _lens(look: Look) -> dict[str, Any] | None:
 
 
 def table(look: Look) -> dict[str, Any]:
-    """What each head does."""
+    """The table of heads."""
     rows = look.head_table()
     columns = [name for name in rows[0] if name not in ("layer", "head")]
     return {"columns": columns, "rows": [[row["layer"], row["head"], *(row[name] for name in columns)] for row in rows]}

@@ -1,7 +1,7 @@
-"""Heads taken out one at a time -> how much that matters, with an interval over texts; and patching from one text into another.
+"""Effects of ablating each head, with an interval over texts; and of activation patching between two texts.
 
-For a network that predicts the next token the effect is the rise of its loss in nats per token; for others it is the
-Kullback-Leibler divergence of what it says without the head from what it says with it.
+For a network that predicts the next token the effect is the increase of its loss in nats per token; for others it is the
+Kullback-Leibler divergence between the outputs with and without the head.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from glassformer.lens.readouts import Floats
 @final
 @dataclass(frozen=True)
 class HeadEffects:
-    """``by_text`` [L, H, texts]: the rise of the loss (or the divergence) on each text."""
+    """``by_text`` [L, H, texts]: the increase of the loss (or the divergence) on each text."""
 
     how: str
     unit: str
@@ -91,10 +91,10 @@ def patching_effects(
     other: int,
     hide: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Floats:
-    """What comes back when the residual stream of one text is put into another, by layer and position, [L, T].
+    """Activation patching: the effect of replacing the residual stream by another text's, by layer and position, [L, T].
 
-    Measured by the last position's score of ``target`` (what the first text makes likely) less that of ``other``: 0 is the
-    second text's, 1 the first one's. ``hide``: positions that no query attends to, of the first text and of the second.
+    Measured by the logit difference of ``target`` (likely after the first text) and ``other`` at the last position: 0 as for
+    the second text, 1 as for the first. ``hide``: positions that no query attends to, of the first and of the second text.
     """
     if len(from_T) != len(into_T):
         raise UsageError(f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many.")

@@ -1,8 +1,8 @@
-"""A network -> what each head does: previous-token, induction, duplicate-token and copying scores on repeated random tokens.
+"""Scores of each head on repeated random tokens: previous-token, induction, duplicate-token and copying.
 
-A stretch of random tokens is read twice in a row. In the second reading, a previous-token head looks one position back, a
-duplicate-token head at the same token in the first reading, an induction head at the token after it (Olsson et al. 2022),
-which is the one that comes next. Chance is about one over the number of visible tokens.
+A random sequence is repeated once. In the repetition, a previous-token head attends one position back, a duplicate-token head
+to the same token in the first copy, an induction head to the token after it (Olsson et al. 2022), which comes next. Chance is
+about one over the number of visible tokens.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from glassformer.lens.places import Places
 from glassformer.lens.readouts import Floats, weight_at
 
 ROWS, LONGEST = 8, 32
-"""How many stretches are drawn, and how long one is where the context has room for two."""
+"""The number of sequences, and their length if the context has room for two copies."""
 
 
 @dataclass(frozen=True)
 class HeadScores:
-    """Each [L, H], or None where it has no meaning for this network. Weights are means over queries and stretches."""
+    """Each [L, H], or None where undefined for this network. Weights are means over queries and sequences."""
 
     previous: Floats
     duplicate: Floats
     induction: Floats | None
-    """None for networks that see the future: they need not look back for what comes next."""
+    """None for bidirectional networks, which need no induction."""
     copying: Floats | None
-    """How far the head raises the scores of the tokens it looks at, in standard deviations over the vocabulary."""
+    """How much the head increases the logits of the tokens it attends to, in standard deviations over the vocabulary."""
     stretch: int
 
 
 def repeated_rows(places: Places, *, seed: int = 0, avoid: frozenset[int] = frozenset()) -> tuple[Tensor, int]:
-    """Random tokens, each row a stretch twice [ROWS, 2 n]; n as well. A stretch has no token twice."""
+    """Rows of random tokens, each a sequence repeated once [ROWS, 2 n]; and n. A sequence has no duplicates."""
     dims = places.network.dims
     usable = torch.tensor([token for token in range(dims.vocabulary) if token not in avoid])
     stretch = min(LONGEST, dims.context // 2, len(usable))
@@ -47,7 +47,7 @@ def repeated_rows(places: Places, *, seed: int = 0, avoid: frozenset[int] = froz
 
 
 def head_scores(places: Places, *, seed: int = 0, avoid: frozenset[int] = frozenset()) -> HeadScores | None:
-    """None where some layer forms no pattern, or neither context nor vocabulary has room for a stretch of two tokens."""
+    """None if a layer has no attention pattern, or context or vocabulary are too small for a sequence of two tokens."""
     network, names = places.network, places.patterns
     if any(name is None for name in names) or not names:
         return None
@@ -58,7 +58,7 @@ def head_scores(places: Places, *, seed: int = 0, avoid: frozenset[int] = frozen
     outputs = [name for name in places.outputs if name is not None]
     found = capture(places, ids_BT.to(device), [*(name for name in names if name), *outputs])
     attention_BLHTS = torch.stack([found.values[name] for name in names if name], dim=1).float().cpu().numpy()
-    attention_BLHTS = attention_BLHTS[..., -2 * stretch :, -2 * stretch :]  # without vectors that stand before the text
+    attention_BLHTS = attention_BLHTS[..., -2 * stretch :, -2 * stretch :]  # without prefix vectors
     second = attention_BLHTS[..., stretch:, :]
     mean = {name: _mean(second, back) for name, back in (("previous", 1), ("duplicate", stretch), ("induction", stretch - 1))}
     copying = _copying(places, found.values, ids_BT.to(device), attention_BLHTS) if len(outputs) == len(names) else None
@@ -71,7 +71,7 @@ def _mean(attention_BLHTS: Floats, back: int) -> Floats:
 
 
 def _copying(places: Places, values: Any, ids_BT: Tensor, attention_BLHTS: Floats) -> Floats | None:
-    """What each head alone writes into the residual stream, read by the head of the model as if nothing else stood there."""
+    """Each head's output alone, mapped to logits by the model's head."""
     network: Any = places.network
     if (
         getattr(network, "blocks", None) is None
@@ -95,7 +95,7 @@ def _raised(network: Any, attention: Any, z_BHTE: Tensor, head: int, ids_BT: Ten
     without_BHTE[:, head] = 0.0
     written_BTD = attention.output(attention.merge(z_BHTE)) - attention.output(attention.merge(without_BHTE))
     scores_BTV = network.head(written_BTD).float()
-    scores_BTV = scores_BTV - network.head(torch.zeros_like(written_BTD[:1, :1])).float()  # a bias is nobody's writing
+    scores_BTV = scores_BTV - network.head(torch.zeros_like(written_BTD[:1, :1])).float()  # a bias belongs to no head
     spread_BT1 = scores_BTV.std(dim=-1, keepdim=True).clamp(min=1e-12)
     standard_BTV = (scores_BTV - scores_BTV.mean(dim=-1, keepdim=True)) / spread_BT1
     at_keys_BTS = standard_BTV.gather(2, ids_BT.unsqueeze(1).expand(-1, ids_BT.shape[1], -1))

@@ -1,9 +1,9 @@
-"""Changes to a network that last for a ``with``: a head's output removed or replaced, an activation taken from another text.
+"""Interventions inside a ``with``: ablating or replacing a head's output, patching an activation from another text.
 
     with ablated(places, layer=0, head=2, how="mean", rows=rows):
         ...  # the network without that head
 
-Afterwards the network gives the same bits as before.
+Afterwards the network's output is bit-identical to that before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOW = ("zero", "mean", "resample")
 
 
 def require_head(places: Places, layer: int, head: int | None = None) -> None:
-    """A sentence when there is no such layer or head."""
+    """Raises if there is no such layer or head."""
     dims = places.network.dims
     if not 0 <= layer < dims.layers:
         raise BadArgument("layer", layer, f"this network has the layers 0 to {dims.layers - 1}; give one of them")
@@ -31,13 +31,13 @@ def require_head(places: Places, layer: int, head: int | None = None) -> None:
 
 
 def require_how(how: str) -> None:
-    """A sentence when nothing is called so."""
+    """Raises for an unknown method."""
     if how not in HOW:
         raise UsageError(f"how={how!r} cannot be used: choose {', '.join(HOW)}.")
 
 
 def output_of(places: Places, layer: int) -> str:
-    """The place where a layer's heads stand apart."""
+    """The place with a layer's outputs by head."""
     name = places.outputs[layer]
     if name is None:
         raise UsageError(f"Layer {layer} shows no outputs of single heads, so none of them can be taken out.")
@@ -55,9 +55,9 @@ def ablated(
     row: int = 0,
     hide: Sequence[int] = (),
 ) -> Iterator[None]:
-    """One head without effect. ``zero``: its output is zeros; ``mean``: the mean of its output over ``rows`` (ids of texts);
-    ``resample``: its output on the text after number ``row`` of ``rows``, position by position, beginning again where that
-    text is shorter. ``hide``: positions that no query of ``rows`` attends to."""
+    """Ablates one head. ``zero``: its output is zeros; ``mean``: the mean of its output over ``rows`` (ids of texts);
+    ``resample``: its output on the text after number ``row`` of ``rows``, position by position, repeated if that text is
+    shorter. ``hide``: positions that no query of ``rows`` attends to."""
     require_head(places, layer, head)
     require_how(how)
     name = output_of(places, layer)
@@ -67,7 +67,7 @@ def ablated(
 
 
 def replacement(how: str, head: int, values: Sequence[Tensor], row: int) -> Change:
-    """``values``: what the place holds for each text, [H, T, E]."""
+    """``values``: the place's activation for each text, [H, T, E]."""
     require_how(how)
 
     def change(z_BHTE: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def _needed(places: Places, name: str, how: str, rows: Sequence[Tensor], hide: S
 def patched(
     places: Places, name: str, value: Tensor, *, positions: Sequence[int] | None = None, head: int | None = None
 ) -> Iterator[None]:
-    """At the place ``name`` stands ``value`` (what ``capture`` found there for another text), at all positions or at some.
+    """Replaces the activation at ``name`` by ``value`` (captured on another text), at all positions or some.
 
     ``head``: only that head of a place with an axis of heads.
     """

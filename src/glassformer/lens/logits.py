@@ -1,6 +1,6 @@
-"""The residual stream after each layer -> what the network would say if it stopped there (the logit lens), and losses by token.
+"""The logit lens: the residual stream after each layer mapped to logits by the network's own final norm and head.
 
-The final norm and the head are the network's own, so the last layer's reading is the network's output.
+So the last layer's logits are the network's output. Also losses by token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glassformer.lens.readouts import Floats
 
 @dataclass(frozen=True)
 class LogitLens:
-    """Scores by layer [L, T, V], or [L, 1, C] for a network that scores whole texts. Row 0: the embedding, if tapped."""
+    """Logits by layer [L, T, V], or [L, 1, C] for a classifier. Row 0: the embedding, if tapped."""
 
     scores: Tensor
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class LogitLens:
         return torch.softmax(self.scores.float(), dim=-1)
 
     def top(self, count: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The likeliest outputs: ids and probabilities, each [L, T, count], the likeliest first."""
+        """The most probable outputs: ids and probabilities, each [L, T, count], in descending order."""
         found = self.probabilities.topk(min(count, self.scores.shape[-1]), dim=-1)
         return found.indices.cpu().numpy(), found.values.cpu().numpy()
 
@@ -42,7 +42,7 @@ def logit_lens(network: Any, streams: dict[str, Tensor], hidden_BS: Tensor | Non
 
 
 def token_losses(scores_TV: Tensor, ids_T: Tensor) -> Floats:
-    """Nats that each token cost, given those before it; NaN for the first, which nothing predicts. [T]"""
+    """The loss of each token in nats; NaN for the first, which is not predicted. [T]"""
     logs_TV = torch.log_softmax(scores_TV[:-1].double(), dim=-1)
     nats = -logs_TV.gather(1, ids_T[1:, None]).squeeze(1)
     return np.concatenate([[np.nan], nats.cpu().numpy()])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @final
 class Look:
-    """One text in one network. The network is asked once, when the look is made; ``at`` and the scores ask it again."""
+    """One text in one network. One forward pass is made at construction; ``at`` and the scores make further ones."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Look:
 
     @property
     def no_attention(self) -> str | None:
-        """Why there are no maps, as a sentence; None: there are."""
+        """Why there are no attention maps, as a sentence, or None."""
         missing = [layer for layer, name in enumerate(self.places.patterns) if name is None]
         if not missing and self.places.patterns:
             return None
@@ -91,13 +91,13 @@ class Look:
 
     @property
     def keys(self) -> list[str]:
-        """What stands at each key: the tokens, after vectors of a prefix where there is one."""
+        """Labels of the keys: the tokens, after those of a prefix if there is one."""
         before = self.attention.shape[-1] - len(self.queries)
         return [*(f"[prefix {number}]" for number in range(before)), *self.queries]
 
     @cached_property
     def faults(self) -> list[str]:
-        """What is wrong with the rows of the maps; empty when each sums to one and nothing hidden has weight."""
+        """Faults of the maps; empty if each row sums to one and no masked key has weight."""
         queries, keys = self.attention.shape[-2:]
         hidden = np.zeros(keys, bool)
         hidden[[keys - len(self.ids) + position for position in self.hidden]] = True
@@ -105,25 +105,25 @@ class Look:
         return readouts.check_rows(self.attention, visible)
 
     def at(self, name: str) -> np.ndarray:
-        """What stands at a place, without the axis of the batch. ``places`` says which there are, with their axes."""
+        """The activation at a place, without the batch axis. ``places`` lists the places with their axes."""
         known = self._found.values.get(name)
         value = known if known is not None else capture(self.places, self._ids_BT, [name], hidden_BS=self._mask()).values[name]
         return value[0].float().cpu().numpy()
 
     @property
     def scores(self) -> np.ndarray:
-        """What the head gives: [position, token], or one number for each label."""
+        """The logits: [position, token], or one per label."""
         return self._found.scores[0].float().cpu().numpy()
 
     def output_name(self, number: int) -> str:
-        """What a score of the network stands for: a token, or a label."""
+        """The name of an output: a token, or a label."""
         if self.network.dims.outputs is not None:
             return self.labels[number] if number < len(self.labels) else f"label {number}"
         return self.tokenizer.token_text(number) if number < self.tokenizer.size else f"#{number}"
 
     @cached_property
     def logit_lens(self) -> LogitLens | None:
-        """What the network would say after each layer; None where it shows no residual stream."""
+        """The logit lens; None if there is no hook point on the residual stream."""
         if not self.places.streams:
             return None
         streams = {name: self._found.values[name] for name in self.places.streams}
@@ -131,14 +131,14 @@ class Look:
 
     @property
     def losses(self) -> np.ndarray | None:
-        """Nats of each token given those before it (NaN for the first); None where the network predicts no next token."""
+        """The loss of each token in nats (NaN for the first); None if the network predicts no next token."""
         dims = self.network.dims
         if not dims.causal or dims.outputs is not None or self._found.scores.dim() != 3:
             return None
         return token_losses(self._found.scores[0].cpu(), torch.tensor(self.ids))
 
     def rollout(self) -> np.ndarray:
-        """How much of each position comes from each token after each layer, [layer, query, key]."""
+        """Attention rollout after each layer, [layer, query, key]."""
         if self.attention.shape[-1] != self.attention.shape[-2]:
             raise UsageError("Rollout multiplies maps of as many keys as queries; a prefix adds keys, so there is none here.")
         return readouts.rollout(self.attention)
@@ -152,7 +152,7 @@ class Look:
         return head_scores(self.places, avoid=frozenset({*(mark for mark in marks if mark is not None), *beyond}))
 
     def head_table(self) -> list[dict[str, Any]]:
-        """One row for each head: what it does on this text, and its scores."""
+        """One row per head: its statistics on this text, and its scores."""
         entropy, distance = readouts.entropy(self.attention), readouts.distance(self.attention)
         first, found = readouts.weight_on_first(self.attention), self.head_scores
         columns = {"entropy": entropy, "distance": distance, "first": first}
@@ -168,32 +168,32 @@ class Look:
         ]
 
     def effects(self, texts: Sequence[Sequence[int]] | None = None, *, how: str = "zero") -> HeadEffects:
-        """What taking out each head does to this text, or to texts given as ids; positions hidden here are hidden there."""
+        """The effect of ablating each head on this text, or on texts given as ids, with the same hidden positions."""
         rows = [torch.tensor(list(ids), device=self._ids_BT.device) for ids in ([self.ids] if texts is None else texts)]
         return head_effects(self.places, rows, how=how, hide=self.hidden)
 
     def again(self) -> Look:
-        """The same text in the network as it stands now: inside ``without`` or ``patched``, the altered one."""
+        """The same text in the network's present state: inside ``without`` or ``patched``, the modified one."""
         return Look(self.network, self.tokenizer, self.ids, hide=self.hidden, name=self.name, labels=self.labels)
 
     def without(
         self, layer: int, head: int, *, how: str = "zero", texts: Sequence[Sequence[int]] | None = None
     ) -> AbstractContextManager[None]:
-        """The network without a head, for the length of a ``with``. ``texts``: ids to take means or samples from."""
+        """Ablates a head inside a ``with``. ``texts``: ids for means or samples."""
         rows = [torch.tensor(list(ids), device=self._ids_BT.device) for ids in (texts or [self.ids])]
         return ablated(self.places, layer=layer, head=head, how=how, rows=rows, hide=self.hidden)
 
     def patched(
         self, other: Look, name: str, *, positions: Sequence[int] | None = None, head: int | None = None
     ) -> AbstractContextManager[None]:
-        """The network with what ``other`` has at a place, for the length of a ``with``; at some positions, or all."""
+        """Patches the activation of ``other`` at a place inside a ``with``; at some positions, or all."""
         value = torch.from_numpy(other.at(name)).unsqueeze(0).to(self._ids_BT.device)
         return patched(self.places, name, value, positions=positions, head=head)
 
     def patching(self, other: Look, *, target: int, instead: int) -> np.ndarray:
-        """What of ``other`` comes back, by layer and position, when its residual stream is put into this text there.
+        """Activation patching of the residual stream from ``other``, by layer and position.
 
-        Measured by the last position's score of the token ``target`` less that of ``instead``: 0 as here, 1 as in ``other``.
+        Measured by the logit difference of ``target`` and ``instead`` at the last position: 0 as here, 1 as in ``other``.
         """
         hide = (other.hidden, self.hidden)
         return patching_effects(self.places, other._ids_BT[0], self._ids_BT[0], target=target, other=instead, hide=hide)

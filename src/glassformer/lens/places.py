@@ -1,7 +1,7 @@
-"""A network -> its places by name: what can be looked at or replaced there, with named axes.
+"""A network -> its hook points ("places") by name, with named axes.
 
-Our models have taps. An encoder of transformers has none, so its self-attention modules and layers serve as places: they
-give their weights only while attention runs in eager form (see ``lens.capture``).
+Our models have taps. A transformers encoder has none, so its self-attention modules and layers serve as places; they return
+attention weights only in eager mode (see ``lens.capture``).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from glassformer.model.network import Network
 from glassformer.model.tap import BY_HEAD, PATTERN, STREAM, Tap
 
 _PROJECTS_ITSELF = ("out_lin", "o", "out_proj", "dense")
-"""Children of self-attention modules that mix the heads before anybody outside can see them apart."""
+"""Submodules of self-attention that mix the heads, so that their outputs are not separate afterwards."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """``part``: what of the module's output it is; ``heads``: into how many heads a vector is to be split."""
+    """``part``: which part of the module's output; ``heads``: the number of heads to split a vector into."""
 
     name: str
     axes: tuple[str, ...]
@@ -31,12 +31,12 @@ class Place:
     heads: int = 0
 
     def read(self, output: Any) -> Tensor:
-        """The place's value in what the module gave."""
+        """The place's activation from the module's output."""
         value: Tensor = output if isinstance(output, Tensor) else output[1 if self.part == "weights" else 0]
         return value.unflatten(-1, (self.heads, -1)).transpose(1, 2) if self.heads else value
 
     def replaced(self, output: Any, value: Tensor) -> Any:
-        """The module's output with another value in this place."""
+        """The module's output with another activation at this place."""
         if self.heads:
             value = value.transpose(1, 2).flatten(-2)
         if isinstance(output, Tensor):
@@ -48,7 +48,7 @@ class Place:
 
 @final
 class Places:
-    """Every place of a network, and which of them are the patterns, the heads' outputs and the residual stream by layer."""
+    """All places of a network, and those of attention patterns, head outputs and the residual stream by layer."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -69,7 +69,7 @@ class Places:
 
     @cached_property
     def outputs(self) -> list[str | None]:
-        """What the heads of each layer give, before they are put together."""
+        """The head outputs of each layer, before they are merged."""
         return [self._in_layer(layer, BY_HEAD, ".heads") for layer in range(self.layers)]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Attention patterns -> figures: the check of their rows, rollout, entropy, distance, and what a head looks at.
+"""Statistics of attention patterns: validity, rollout, entropy, distance, weight at certain keys.
 
 Arrays only: L layers, H heads, T queries, S keys. Knows no network.
 """
@@ -13,7 +13,7 @@ TOLERANCE = 1e-4  # a float32 softmax over a thousand keys is within 1e-6 of one
 
 
 def check_rows(attention_LHTS: Floats, visible_TS: npt.NDArray[np.bool_]) -> list[str]:
-    """What is wrong with a pattern: rows sum to one (zero where nothing is visible), nothing hidden has weight."""
+    """Faults of a pattern: rows must sum to one (zero where nothing is visible), and masked keys have no weight."""
     faults = []
     wanted_T = np.asarray(visible_TS.any(axis=-1), np.float64)
     off_LHT = np.abs(np.asarray(attention_LHTS.sum(axis=-1, dtype=np.float64)) - wanted_T)
@@ -32,14 +32,14 @@ def check_rows(attention_LHTS: Floats, visible_TS: npt.NDArray[np.bool_]) -> lis
 def visible_keys(
     num_queries: int, num_keys: int, *, causal: bool, hidden: npt.NDArray[np.bool_] | None
 ) -> npt.NDArray[np.bool_]:
-    """True where a query may attend, [T, S]. The last query stands at the last key."""
+    """True where a query may attend, [T, S]. The last query is at the last key."""
     ahead = np.arange(num_keys)[None, :] - (num_keys - num_queries) <= np.arange(num_queries)[:, None]
     visible = ahead if causal else np.ones((num_queries, num_keys), bool)
     return visible if hidden is None else visible & ~hidden[None, :]
 
 
 def rollout(attention_LHTS: Floats) -> Floats:
-    """How much of each position's vector comes from each token, by layer [L, T, S] (Abnar and Zuidema 2020).
+    """Attention rollout by layer, [L, T, S] (Abnar and Zuidema 2020).
 
     Heads are averaged, half of each layer is the residual connection, and layers are multiplied.
     """
@@ -54,14 +54,14 @@ def rollout(attention_LHTS: Floats) -> Floats:
 
 
 def entropy(attention_LHTS: Floats) -> Floats:
-    """Mean over the queries of the entropy of their weights, in nats, [L, H]: 0 looks at one token."""
+    """Mean over the queries of the entropy of their weights, in nats, [L, H]: 0 is all weight on one token."""
     p = attention_LHTS.astype(np.float64)
     by_row = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=-1)
     return _over_rows(by_row, p)
 
 
 def distance(attention_LHTS: Floats) -> Floats:
-    """Mean over the queries of how many positions away they look, weighted, [L, H]."""
+    """Mean attention distance in positions, [L, H]."""
     queries, keys = attention_LHTS.shape[-2:]
     away_TS = np.abs(np.arange(queries)[:, None] + (keys - queries) - np.arange(keys)[None, :])
     p = attention_LHTS.astype(np.float64)

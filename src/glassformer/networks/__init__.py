@@ -1,1 +1,1 @@
-"""Networks: what the slot ``model`` can name. One file per kind; the interface is in model/network.py."""
+"""Networks: the variants of the slot ``model``. One file per kind; the interface is in model/network.py."""

@@ -1,7 +1,7 @@
-"""A pretrained encoder of a Hugging Face folder with a head for labels, tuned in one of several ways, as a network.
+"""A pretrained Hugging Face encoder with a classification head, tuned fully or by an adapter, as a network.
 
-Trained by the same trainer as our own models. Where the encoder is frozen, checkpoints keep what is trained and the sha256
-of the folder's weights, and another folder is refused.
+Trained by the same trainer as our own models. If the encoder is frozen, checkpoints contain only the trained weights and the
+sha256 of the folder's weights, and another folder is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
 
 SHORTEST = 3
-"""Tokens of the shortest row: one of the text between its two marks."""
+"""Tokens of the shortest row: one between two special tokens."""
 
 
 @MODELS.variant("pretrained")
@@ -60,13 +60,13 @@ class PretrainedConfig(NetworkConfig):
     causal: bool = False
 
     def checked_with(self) -> Mapping[str, Any]:
-        """The folder's weights and settings, and the library that computes with them."""
+        """Checksums of the folder's weights and settings, and the library's version, for cached checks."""
         folder = locate(self.folder)
         sums = {"weights": fingerprint_of_weights(folder), "config": sha256_of_file(folder / CONFIG)}
         return {**sums, "transformers": metadata.version("transformers")}
 
     def tokenizer(self) -> Tokenizer:
-        """That of the folder: no other one has the ids its embedding knows."""
+        """The folder's tokenizer: no other one matches its embedding."""
         return folder_tokenizer(self.folder)
 
     def tokenizer_setting(self, given: Any) -> Any:
@@ -87,7 +87,7 @@ class PretrainedConfig(NetworkConfig):
                 "objective: labels, or take the model in with glassformer import."
             )
         loaded = load_encoder(self.folder)
-        with torch.random.fork_rng(devices=[]):  # torch fills new layers with random numbers before we do
+        with torch.random.fork_rng(devices=[]):  # torch draws random numbers for new layers before we initialise them
             return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
@@ -101,7 +101,7 @@ class PretrainedConfig(NetworkConfig):
         products = matmul_flops(batch * rows, sizes.parameters - embedding + reused_parameters(loaded.encoder))
         attention = 2 * sizes.layers * matmul_flops(batch, rows, rows, sizes.width)
         forward = products + attention
-        backward = 2 * forward if not self.tuning.frozen else forward if tuned else 0  # no gradients of frozen weights
+        backward = 2 * forward if not self.tuning.frozen else forward if tuned else 0  # frozen weights have no gradients
         added = tuned if self.tuning.frozen else 0
         on_top = matmul_flops(batch, head)
         parts = (
@@ -116,7 +116,7 @@ class PretrainedConfig(NetworkConfig):
 
 
 def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> EncoderSizes:
-    """The sizes of the encoder; a pooler that is used belongs to it."""
+    """The sizes of the encoder, with its pooler if that is used."""
     sizes = sizes_of(loaded.encoder, config.folder)
     if config.pool != "own" or loaded.pooler is None or loaded.config.model_type != "bert":
         return sizes
@@ -126,7 +126,7 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
 
 @final
 class PretrainedNetwork(Network):
-    """Token ids -> the encoder's vectors -> scores of labels."""
+    """Token ids -> the encoder's vectors -> logits of the labels."""
 
     def __init__(self, config: PretrainedConfig, loaded: LoadedEncoder, vocabulary: int, outputs: int, seed: int) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class PretrainedNetwork(Network):
         segments_BT: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
-        """The encoder's last vectors; with a prompt, its vectors stand before those of the text."""
+        """The encoder's last hidden states; with a prompt, its vectors come before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
@@ -204,7 +204,7 @@ class PretrainedNetwork(Network):
     def forward(
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
     ) -> Tensor:
-        """Scores of the labels, [B, C]."""
+        """Logits of the labels, [B, C]."""
         features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
         return self.read_out(features_BTD, key_padding_mask_BS)
 
@@ -227,7 +227,7 @@ class PretrainedNetwork(Network):
         )
 
     def trainable(self) -> int:
-        """Numbers that are trained, counted one by one."""
+        """The number of trainable parameters."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
 
 

@@ -1,4 +1,4 @@
-"""The Transformer built from named parts, as the usual choice of the slot ``model``.
+"""The Transformer built from named parts, as the default variant of the slot ``model``.
 
 The network itself is model/transformer.py; here it gets its name in recipes.
 """

@@ -1,1 +1,1 @@
-"""Objectives: what a model is asked, from the batch to the verdict. One file per variant; ``base`` holds the interface."""
+"""Objectives: batches, loss, evaluation and baselines of a task. One file per variant; ``base`` holds the interface."""

@@ -1,4 +1,4 @@
-"""The details of an evaluation of answers -> the pictures a report shows of them, with captions."""
+"""The details of an evaluation of answers -> figures with captions, for reports."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 def answer_pictures(details: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """Figures and captions; what was not measured is not drawn."""
-    # Here, because every objective is imported to find the one a recipe names: matplotlib is half a second of each command.
+    """Figures and captions, for whatever the evaluation has."""
+    # Imported here, because every command imports all objectives, and matplotlib takes half a second.
     from glassformer.figures.answers import confidence_of_groups, coverage_curve, reliability_diagram, score_bars
 
     found: list[tuple[Any, str]] = []

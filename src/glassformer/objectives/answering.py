@@ -1,7 +1,6 @@
-"""A network and questions -> answers with their confidence: the probability of the whole answer with its end.
+"""A network and questions -> answers with confidence: the probability of the whole answer including its end token.
 
-All questions go through one batch with a KV cache (generation/beams.py). Where the network may say "I don't know", it does so
-below a confidence that the caller names.
+Questions are answered in batches with a KV cache (generation/beams.py). Below ``abstain_below`` the answer is "I don't know".
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ import numpy as np
 
 from glassformer.data.questions import Questions
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.answers import Said
+from glassformer.evaluation.answers import GivenAnswers
 from glassformer.foundation.errors import UsageError
 from glassformer.generation.beams import BeamRule, Continuation, search, search_one
 from glassformer.objectives.spans import ANSWER, END
 
 AT_ONCE = 512
-"""Questions that are answered in one batch."""
+"""Questions per batch."""
 
 DO_NOT_KNOW = "I don't know"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a network says to one question. ``alternatives``: the next most probable answers, where beams were asked for."""
+    """A network's answer to one question. ``alternatives``: the next most probable answers, with beam search."""
 
     question: str
     answer: str
@@ -36,15 +35,15 @@ class Answer:
     abstained: bool = False
     alternatives: tuple[tuple[str, float], ...] = ()
     score: float | None = None
-    """The score that decided whether to abstain, where several were put together."""
+    """The combined score that decided whether to abstain, if a rule was used."""
 
     @property
     def said(self) -> str:
-        """The answer, or that there is none."""
+        """The answer, or "I don't know"."""
         return DO_NOT_KNOW if self.abstained else self.answer
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form; an abstention has no answer, but still says how sure it would have been."""
+        """The JSON form; an abstention has no answer, but a confidence."""
         others = [{"answer": text, "confidence": confidence} for text, confidence in self.alternatives]
         return {
             "question": self.question,
@@ -68,9 +67,9 @@ def answer_questions(
     abstain_below: float | None = None,
     one_by_one: bool = False,
 ) -> list[Answer]:
-    """An answer to each question. ``one_by_one``: by the reference implementation, without a batch and without a cache.
+    """An answer to each question. ``one_by_one``: by the reference implementation, without batching and without a cache.
 
-    Where a question has its answer, and the network says just that, it is spelled as there: a tokenizer may fold case.
+    A right answer gets the spelling of the reference answer, since a tokenizer may fold case.
     """
     if abstain_below is not None and not 0 <= abstain_below <= 1:
         raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
@@ -108,7 +107,7 @@ def _answer(question: str, found: Sequence[Continuation], tokenizer: Tokenizer, 
     return Answer(question, text, confidence, abstain_below is not None and confidence < abstain_below, others)
 
 
-def said(network: Any, tokenizer: Tokenizer, questions: Questions) -> Said:
-    """Answers and confidences as evaluation wants them."""
+def said(network: Any, tokenizer: Tokenizer, questions: Questions) -> GivenAnswers:
+    """Answers and confidences in the form of ``evaluation.answers``."""
     answers = answer_questions(network, tokenizer, questions)
-    return Said([one.answer for one in answers], np.array([one.confidence for one in answers]))
+    return GivenAnswers([one.answer for one in answers], np.array([one.confidence for one in answers]))

@@ -1,4 +1,4 @@
-"""Questions and answers: the question is read, the answer and its end are learned."""
+"""Question answering: loss on the answer and its end token, given the question."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glassformer.data.questions import Questions
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.answer_baselines import ANSWER_BASELINES, OpenBookAnswer
-from glassformer.evaluation.answers import ANSWER_METRICS, Said, answer_outcomes
+from glassformer.evaluation.answers import ANSWER_METRICS, GivenAnswers, answer_outcomes
 from glassformer.evaluation.guessing import LONGEST_TEXT
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
@@ -31,15 +31,15 @@ from glassformer.objectives.retrieval import retrieval_scores
 from glassformer.objectives.spans import ANSWER, END, PAD, batch_loss, shown_rows
 
 AHEAD = 256
-"""Steps whose questions are chosen, and sent to the device, together."""
+"""Steps whose questions are drawn and moved to the device together."""
 
 SHOWN = 8
-"""Questions that the sample of a report shows."""
+"""Questions in the sample of a report."""
 
 
 @final
 class AnswerBatches:
-    """Batches of ``rows`` question pairs, by step number; each epoch asks every question once."""
+    """Batches of ``rows`` question-answer pairs, by step number; each epoch visits every question once."""
 
     def __init__(self, questions: Questions, tokenizer: Tokenizer, *, context: int, rows: int, seed: int) -> None:
         answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
@@ -73,7 +73,7 @@ class AnswerBatches:
         return Batch(ids=self.ids_PT[chosen_B, :-1], targets=self.targets_PT[chosen_B, 1:])
 
     def _questions_of(self, first_step: int, steps: int) -> np.ndarray:
-        """int64 [steps, rows]: which questions come when."""
+        """int64 [steps, rows]: the questions of each step."""
         served = np.arange(first_step * self.rows, (first_step + steps) * self.rows)
         epochs, places = np.divmod(served, len(self.ids_PT))
         for epoch in np.unique(epochs):
@@ -141,9 +141,9 @@ class AnswersConfig(ObjectiveConfig):
         answers = answer_questions(network, tools.tokenizer, items, beams=beams, abstain_below=abstain_below)
         if abstain_by is None:
             return answers
-        told = Said([one.answer for one in answers], np.array([one.confidence for one in answers]))
-        asked = replace(items, wordings=abstain_by.wordings)
-        found = retrieval_scores(network, tools.tokenizer, asked, told, abstain_by.families, wanted=abstain_by.names)
+        given = GivenAnswers([one.answer for one in answers], np.array([one.confidence for one in answers]))
+        questions = replace(items, wordings=abstain_by.wordings)
+        found = retrieval_scores(network, tools.tokenizer, questions, given, abstain_by.families, wanted=abstain_by.names)
         scores = abstain_by.score(found)
         return [
             replace(one, score=float(score), abstained=bool(score < abstain_by.threshold))

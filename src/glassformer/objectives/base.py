@@ -1,8 +1,8 @@
-"""The interface of objectives: what is asked of a network, how it is trained on it, judged by it, and what is trivial.
+"""The interface of objectives: batches, loss, evaluation, metrics and baselines of a task.
 
 An objective is one class in one file. It names the parts of the data it reads, makes batches by step number, sums a loss,
-evaluates, fits its trivial baselines, and shows a batch to a person. Trainer, study, report and checks read all of it from
-here and test for no objective's name.
+evaluates, fits its baselines, and formats a batch as text. Trainer, study, report and checks use this interface only and
+never test for an objective's name.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from glassformer.model.network import Network
 
 
 class Part(Protocol):
-    """One named part of prepared data: the text, the questions, the labelled texts; by split."""
+    """One part of prepared data (the text, the questions, the labelled texts), by split."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The splits there are."""
+        """The available splits."""
 
     def split(self, name: str) -> Any:
         """The items of one split."""
@@ -42,7 +42,7 @@ class Data(Protocol):
     tokenizer: Tokenizer
 
     def part(self, name: str) -> Part:
-        """The part called ``name``; a part the data do not have is a sentence."""
+        """The part called ``name``; raises if the data have none."""
 
 
 class ObjectiveConfig(VariantConfig):
@@ -58,14 +58,14 @@ class ObjectiveConfig(VariantConfig):
     """Laws its network must keep whatever the model says of itself: next-token demands causality."""
     metrics: ClassVar[tuple[Metric, ...]]
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
-    """The kinds of ``fit_baselines``, by name, so that a run can read its own back."""
+    """The classes of its baselines by name, so that a run can load its own."""
 
     def marks(self) -> tuple[str, ...]:
-        """Special tokens it needs, added to the tokenizer after all ids it has."""
+        """Special tokens it needs, appended to the tokenizer's vocabulary."""
         return ()
 
     def outputs(self, data: Data) -> int | None:
-        """How many numbers the head gives; None: one for each token of the vocabulary."""
+        """The number of outputs of the head; None: the size of the vocabulary."""
         return None
 
     def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> BatchesByStep:
@@ -73,7 +73,7 @@ class ObjectiveConfig(VariantConfig):
         raise NotImplementedError
 
     def count(self, batch: Batch) -> Tensor:
-        """How many targets the batch holds: what the summed loss is divided by. Known before the forward pass."""
+        """The number of targets in the batch, by which the summed loss is divided. Known before the forward pass."""
         raise NotImplementedError
 
     def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
@@ -81,41 +81,41 @@ class ObjectiveConfig(VariantConfig):
         raise NotImplementedError
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        """Every figure of the network on the items of a split."""
+        """All metrics of the network on the items of a split."""
         raise NotImplementedError
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
-        """Judged metrics alone, for the curve while training; an objective overrides it where that is cheaper."""
+        """The judged metrics only, for the validation curve; override it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
 
     def num_units(self, items: Any, tools: EvaluationTools) -> int:
-        """How many units ``evaluate`` will give: documents (or the blocks of an only one), questions, labelled texts."""
+        """The number of units of ``evaluate``: documents (or blocks of a single one), questions, labelled texts."""
         if not hasattr(items, "num_documents"):
             return len(items)
         return items.num_documents if items.num_documents > 1 else math.ceil(max(items.num_tokens - 1, 1) / BLOCK)
 
     def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
-        """The settings, by key, that decide which targets ``evaluate`` asks of the items; none where it asks all there are.
+        """The settings, by key, that determine which targets ``evaluate`` uses; empty if it uses all.
 
-        Models are paired target by target, so a study refuses variants in which one of these differs.
+        Models are paired by target, so a study refuses variants that differ in one of these.
         """
         return {}
 
     def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
-        """What the records of a run so far give cause to say, while it trains and in its report; None: nothing."""
+        """A warning from a run's records so far, during training and in its report, or None."""
         return None
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
-        """One plain mapping for each item: what the network says about it."""
+        """The network's prediction for each item, as plain mappings."""
         raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
 
     @property
     def answers_questions(self) -> bool:
-        """Whether ``ask`` has something to say."""
+        """Whether ``ask`` is supported."""
         return type(self).ask is not ObjectiveConfig.ask
 
     def require_answers(self) -> None:
-        """Refuses, in one sentence, when this objective answers no questions."""
+        """Raises if this objective answers no questions."""
         if not self.answers_questions:
             raise UsageError(
                 f"objective={self.kind} answers no questions; ask a run whose objective is labels, answers or a mixture with "
@@ -123,7 +123,7 @@ class ObjectiveConfig(VariantConfig):
             )
 
     def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
-        """What should be known of these items before they are asked, for example how many are cut; None: nothing."""
+        """A note about these items, for example how many are truncated, or None."""
         return None
 
     def ask(
@@ -136,31 +136,31 @@ class ObjectiveConfig(VariantConfig):
         abstain_below: float | None = None,
         abstain_by: AbstainRule | None = None,
     ) -> list[Any]:
-        """Answers to questions, with their confidence. ``abstain_by``: the rule that an evaluation of the run fitted."""
+        """Answers with confidence. ``abstain_by``: the abstention rule fitted by an evaluation of the run."""
         self.require_answers()
         raise NotImplementedError
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
-        """A text that shows what the network does, and its caption, for reports; None: nothing to show."""
+        """A sample of the network's output with a caption, for reports, or None."""
         return None
 
     def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
-        """Figures and their captions, from the details of an evaluation, for reports; none unless an objective has some."""
+        """Figures with captions from the details of an evaluation, for reports; empty by default."""
         return []
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
-        """The baselines of the training data, weakest first."""
+        """Baselines fitted on the training data, weakest first."""
         return {}
 
     def fitted_on(self, data: Data) -> str | None:
-        """A sum of all that ``fit_baselines`` depends on, beside its code: runs with the same one share them.
+        """A checksum of all inputs of ``fit_baselines``, besides its code: runs with the same one share a cache entry.
 
-        None: not known, so they are fitted for every run.
+        None: not known, so they are fitted in every run.
         """
         return None
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
-        """Each row of a batch as a person reads it."""
+        """Each row of a batch as text."""
         return [
             " | ".join(f"{name}: {tensor[row].tolist()}" for name, tensor in batch.tensors.items()) for row in range(batch.rows)
         ]

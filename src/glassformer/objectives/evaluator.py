@@ -1,4 +1,4 @@
-"""A network and the items of a split -> its evaluation beside every baseline: what ``evaluate`` prints."""
+"""A network and the items of a split -> its ``Evaluation`` beside every baseline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.objectives.base import ObjectiveConfig
 
 @dataclass(frozen=True)
 class Evaluator:
-    """Measures one network; the baselines are fitted once, however many sets follow."""
+    """Evaluates one network; the baselines are fitted once for any number of sets."""
 
     objective: ObjectiveConfig
     network: Network
@@ -28,11 +28,11 @@ class Evaluator:
     step: int | None = None
     tainted: str | None = None
     parent: Network | None = None
-    """The network this one started from, where it gives as many numbers: what fine-tuning changed."""
+    """The network this one started from, if its head has the same size: shows the effect of fine-tuning."""
 
     def measure(self, name: str, items: Any, *, notes: Sequence[str] = (), watch: Watcher = SILENT) -> Evaluation:
-        """The figures of one set: the network's, the baselines' and the untrained network's."""
-        tools = replace(self.tools, progress=_told(watch, items))
+        """The metrics on one set: of the network, the baselines and the untrained network."""
+        tools = replace(self.tools, progress=_progress_callback(watch, items))
         outcomes = self.objective.evaluate(self.network, items, tools)
         beside: dict[str, Outcomes] = {name: one.evaluate(items, tools) for name, one in self.baselines.items()}
         trivial = [name for name, one in self.baselines.items() if one.trivial]
@@ -53,7 +53,7 @@ class Evaluator:
         )
 
     def write_predictions(self, file: Path, *sets: Any) -> None:
-        """What the network says about each item, one per line: tab-separated, with a header; of several sets, which it is."""
+        """Writes the prediction for each item as a tab-separated line, with a header and, for several sets, the set's name."""
         found = [self.objective.predict(self.network, items, self.tools) for items in sets]
         numbered = [{"text": number, **row} for number, rows in enumerate(found, start=1) for row in rows]
         rows = found[0] if len(sets) == 1 else numbered
@@ -62,8 +62,8 @@ class Evaluator:
         write_atomically(file, "\n".join(lines) + "\n")
 
 
-def _told(watch: Watcher, items: Any) -> Any:
-    """Progress in whatever the objective counts; the network and the untrained one each go over all items."""
+def _progress_callback(watch: Watcher, items: Any) -> Any:
+    """A progress callback; the total counts all items twice, for the network and the untrained one."""
     done, total = 0, 2 * max(1, len(getattr(items, "tokens", items)) - 1)
 
     def progress(more: int) -> None:
@@ -75,7 +75,7 @@ def _told(watch: Watcher, items: Any) -> Any:
 
 
 def _cell(value: Any) -> str:
-    """One cell: a line break or a tab inside it stays one cell."""
+    """A value as one cell, with tabs and line breaks escaped."""
     if isinstance(value, float):
         return f"{value:.6f}"
     text = str(value).replace("\\", "\\\\")

@@ -1,4 +1,4 @@
-"""Labelled texts: the network reads a whole text (or two) and scores the labels."""
+"""Text classification: logits of the labels for a whole text (or a pair)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from glassformer.objectives.answering import Answer
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SHOWN = 12
-"""How many texts the sample of a report shows."""
+"""Texts in the sample of a report."""
 
 
 @OBJECTIVES.variant("labels")
@@ -64,7 +64,7 @@ class LabelsConfig(ObjectiveConfig):
         return outcomes if note is None else replace(outcomes, notes=(*outcomes.notes, note))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
-        """Accuracy and loss; and the class, where all predictions are one."""
+        """Accuracy and loss; and the class to which all predictions collapsed, if they did."""
         found_NC = log_probabilities(network, items, tools)
         predicted_N = found_NC.argmax(axis=1)
         accuracy = float((predicted_N == items.labels).mean())
@@ -164,7 +164,7 @@ class LabelBatches:
 
     @property
     def notes(self) -> list[str]:
-        """How many texts were cut."""
+        """How many texts were truncated."""
         return [note for note in (self.groups.texts.note(),) if note]
 
     def on(self, device: torch.device) -> LabelBatches:
@@ -183,7 +183,7 @@ def as_batch(rows: PaddedRows) -> Batch:
 
 
 def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None) -> Tensor:
-    """Scores of the labels [B, C]; a network that tells the first text from the second is told which is which."""
+    """Logits of the labels [B, C]; passes token types to networks that use them."""
     key_padding_mask_BS = batch["hidden"]
     more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
     features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, noise=noise, **more)

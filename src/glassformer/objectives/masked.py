@@ -1,4 +1,4 @@
-"""Masked tokens: some tokens of a window are hidden, and the network, reading on both sides, says what they were."""
+"""Masked language modelling: some tokens of a window are masked and predicted from both sides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 DRAWN_TOGETHER = 256
-"""Windows of an evaluation whose masks are drawn together: the batch size of an evaluation must not change them."""
+"""Windows whose masks are drawn together, so that the evaluation's batch size does not change them."""
 LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0.01)
 ACCURACY = Metric("accuracy", "of masked tokens", "right of all masked tokens", lower_is_better=False, judged=False)
 
@@ -55,7 +55,7 @@ class MaskedConfig(ObjectiveConfig):
 
     @torch.no_grad()
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        """Every window of the text once, with masks that depend on the text's place alone; the units are windows."""
+        """Every window of the text once, with masks that depend on its position only; the units are windows."""
         module: Any = network
         device = tools.device or next(module.parameters()).device
         was_training = module.training
@@ -98,7 +98,7 @@ class MaskedConfig(ObjectiveConfig):
 
     def fitted_on(self, data: Data) -> str:
         text: Any = data.part("text")
-        return fingerprint([self.to_dict(), text.kept_as("train"), data.tokenizer.size])
+        return fingerprint([self.to_dict(), text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         rows = []
@@ -110,7 +110,7 @@ class MaskedConfig(ObjectiveConfig):
 
 @final
 class MaskedBaseline(Baseline):
-    """A table of token probabilities, asked about the same masked tokens."""
+    """A table of token probabilities, evaluated on the same masked tokens."""
 
     def __init__(self, table_V: np.ndarray, share: float) -> None:
         self.table_V, self.share = table_V, share
@@ -164,7 +164,7 @@ class MaskedBatches:
 
 
 def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, draw: np.random.Generator) -> Batch:
-    """Inputs with hidden tokens, and what they were; every row hides at least one."""
+    """Inputs with masked tokens, and their targets; at least one per row."""
     chance_BT = draw.random(ids_BT.shape)
     chosen_BT = chance_BT < np.maximum(share, chance_BT.min(axis=1, keepdims=True) + 1e-12)
     way_BT = draw.random(ids_BT.shape)
@@ -176,14 +176,14 @@ def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, d
 
 
 def mask_id(tokenizer: Tokenizer) -> int:
-    """The id of the mask: the mark that was added, or that of a tokenizer which has its own ([MASK], <mask>)."""
+    """The id of the mask token: the added one, or the tokenizer's own ([MASK], <mask>)."""
     return tokenizer.mark_id(MASK)
 
 
 def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any:
-    """The whole text in windows of the context; a rest shorter than a window is left out, unless it is all there is.
+    """The whole text in windows of the context; a shorter remainder is left out, unless it is the whole text.
 
-    What is hidden depends on the text, the context and the share alone, however many rows a batch has.
+    Masks depend only on the text, the context and the share, not on the batch size.
     """
     tokens = EvaluatedText.of(items, tools.tokenizer).tokens
     context = min(tools.context, len(tokens))

@@ -1,4 +1,4 @@
-"""Several objectives in one batch, each with its share of the rows; judged by one of them."""
+"""A mixture of objectives in every batch, each with its share of the rows; one of them is evaluated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARE = "share"
 
 @final
 class MixedBatches:
-    """The rows of several batches of one step, one under the other, padded to the widest."""
+    """Concatenates the rows of several batches of one step, padded to the widest."""
 
     def __init__(self, parts: Sequence[BatchesByStep], pad: int) -> None:
         self.parts, self.pad = list(parts), pad
@@ -56,7 +56,7 @@ class MixedBatches:
 
 @final
 class _Joined:
-    """A fact of an objective that a mixture takes from its parts; of the class itself, that of the usual mixture."""
+    """A descriptor: a class attribute of objectives that a mixture collects from its parts."""
 
     def __init__(self, usual: Any, of_parts: Callable[[Any], Any]) -> None:
         self.usual, self.of_parts = usual, of_parts
@@ -106,7 +106,7 @@ class MixtureConfig(ObjectiveConfig):
         }
 
     def joined(self, name: str) -> list[Any]:
-        """What the parts have under ``name``, each thing once."""
+        """The values of attribute ``name`` of all parts, without duplicates."""
         return list(dict.fromkeys(thing for one in self.objectives.values() for thing in getattr(one, name)))
 
     @property
@@ -120,7 +120,7 @@ class MixtureConfig(ObjectiveConfig):
         return tuple(dict.fromkeys(mark for one in self.objectives.values() for mark in one.marks()))
 
     def rows_of(self, batch_size: int) -> dict[str, int]:
-        """How many rows each part has: its share, rounded; the first part has what is left."""
+        """Rows of each part: its share, rounded; the first part gets the remainder."""
         first, *others = self.parts
         rows = {kind: max(1, round(self.parts[kind][SHARE] * batch_size)) for kind in others}
         left = batch_size - sum(rows.values())

@@ -24,7 +24,7 @@ from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SAMPLE_TOKENS = 400
-"""How long the sample of a report is."""
+"""Tokens in the sample of a report."""
 
 
 @OBJECTIVES.variant("next-token")
@@ -82,7 +82,7 @@ class NextTokenConfig(ObjectiveConfig):
 
     def fitted_on(self, data: Data) -> str:
         text: Any = data.part("text")
-        return fingerprint([self.kind, text.kept_as("train"), data.tokenizer.size])
+        return fingerprint([self.kind, text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return [

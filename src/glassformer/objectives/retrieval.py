@@ -1,9 +1,9 @@
-"""A network and its answers -> scores that say whether each was retrieved or made up, from the network alone.
+"""A network and its answers -> scores for detecting hallucinated answers, from the network's own probabilities.
 
-``confidence``: how sure it is. ``agreement``: how probable the same answer is when the question is worded otherwise (and as
-a sentence with a hole). ``familiarity``: how well it reads the person's name: who was never read about is read badly.
-``reading``: how much better it reads a line with the name and the answer than the same line with another's family name.
-Whether such scores tell the two apart is for ``evaluation.retrieved``.
+``confidence``: probability of the answer. ``agreement``: its probability under other wordings of the question (and in a
+sentence with a masked span). ``familiarity``: the likelihood of the person's name, low for names not in the training text.
+``reading``: the log-likelihood gain of a line with the name and the answer over the same line with other family names.
+``evaluation.retrieved`` measures how well the scores work.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ import torch
 from glassformer.data.questions import Questions, answer_ids
 from glassformer.data.subjects import SLOT, subject
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.answers import Said
+from glassformer.evaluation.answers import GivenAnswers
 from glassformer.evaluation.language import evaluating
 from glassformer.model.losses import IGNORED
 from glassformer.objectives.spans import ANSWER, END, MASK
 
 STATEMENT = f"{SLOT} was born in"
 CHANGED = 4
-"""Names with another family name that a person's own is compared with."""
+"""Names with other family names that a person's own is compared with."""
 FAINTEST = -30.0
-"""The least log probability that counts: what is impossible must not rule a mean."""
+"""Log probabilities are clipped here, so that an impossible token does not dominate a mean."""
 
 
 def retrieval_scores(
     network: Any,
     tokenizer: Tokenizer,
     questions: Questions,
-    said: Said,
+    said: GivenAnswers,
     families: Sequence[str] = (),
     wanted: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """Each score for each question, higher where the answer was more likely retrieved; float64 [N].
+    """Each score for each question, higher for answers more likely retrieved; float64 [N].
 
-    ``families``: family names to compare each person's own with; those of the other questions unless given. ``agreement`` is
-    there if a question has another wording, or if it is ``wanted``; one that has none agrees as far as it is sure.
+    ``families``: family names to compare each person's own with; those of the other questions by default. ``agreement`` is
+    present if a question has another wording, or if ``wanted``; without other wordings it equals the confidence.
     """
     assert said.confidence is not None
     scores = {"confidence": np.log(np.maximum(said.confidence, np.exp(FAINTEST)))}
@@ -60,7 +60,7 @@ def retrieval_scores(
 
 
 def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[str]) -> list[list[list[int]]]:
-    """For each question the prompts of the wordings that it was not asked in."""
+    """For each question its prompts in the other wordings."""
     answer, found = tokenizer.mark_id(ANSWER), []
     for name, question in zip(names, questions.questions):
         asked = [wording.replace(SLOT, name) for wording in questions.wordings]
@@ -75,7 +75,7 @@ def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[
 def _reading(
     network: Any, tokenizer: Tokenizer, names: Sequence[str], answers: Sequence[str], families: Sequence[str]
 ) -> np.ndarray:
-    """log p(line) less the mean of lines whose name has another's last word."""
+    """log p(line) minus the mean over lines with other family names."""
 
     def lines(about: Sequence[str]) -> list[str]:
         return [f"{STATEMENT.replace(SLOT, name)} {answer}." for name, answer in zip(about, answers)]
@@ -90,7 +90,7 @@ def _reading(
 
 
 def _others(names: Sequence[str], families: Sequence[str]) -> list[list[str]]:
-    """For each name ``CHANGED`` other family names: those of the next questions, or of the list given."""
+    """For each name ``CHANGED`` other family names: of the next questions, or from ``families``."""
     own = [name.split()[-1] for name in names]
     if not families:
         return [[own[(at + shift) % len(names)] for shift in range(1, CHANGED + 1)] for at in range(len(names))]
@@ -111,7 +111,7 @@ def _read(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], 
 def continuation_nats(
     network: Any, prompts: Sequence[Sequence[int]], told: Sequence[Sequence[int]], *, batch_size: int = 256
 ) -> np.ndarray:
-    """float64 [N]: the nats of each continuation after its prompt. What does not fit the context is cut off at its end."""
+    """float64 [N]: the loss in nats of each continuation given its prompt, truncated to the context."""
     device, context = next(network.parameters()).device, network.dims.context
     found = []
     for begin in range(0, len(prompts), batch_size):

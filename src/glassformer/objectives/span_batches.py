@@ -1,7 +1,6 @@
-"""Lines of a text -> batches of rows with holes, by step number; on a GPU made there, many steps ahead.
+"""Lines of a text -> batches for span corruption, by step number; built on the GPU where there is one, many steps ahead.
 
-Which lines come at step n, and what is hidden of them, depends on (seed, n) alone. The reading of rows and the drawing of
-holes is in data/corruption.py.
+Lines and masked spans of step n depend on (seed, n) only. Drawing and composing rows is in data/corruption.py.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 
 AHEAD = 64
-"""Steps whose rows are drawn together; also the unit of the seeds, so it is part of what a seed means."""
+"""Steps whose rows are drawn together from one seed; changing it changes the batches of a seed."""
 
 
 @final
 class SpanBatches:
-    """Batches of ``rows`` lines with holes. ``answer_only``: targets are the hidden tokens and the end alone."""
+    """Batches of ``rows`` corrupted lines. ``answer_only``: only the masked tokens and the end token are targets."""
 
     def __init__(self, lines: Lines, rule: Rule, marks: Marks, *, rows: int, seed: int, answer_only: bool) -> None:
         if not len(lines):
@@ -34,14 +33,14 @@ class SpanBatches:
         self._tokens_N: Tensor | None = None
         self._device = torch.device("cpu")
         self._first, self._made = -1, torch.empty(0)
-        self._together = AHEAD if rule.spans == 1 else 8  # rows with many holes take more room while they are written
+        self._together = AHEAD if rule.spans == 1 else 8  # composing rows with many spans takes more memory
 
     @property
     def steps_per_epoch(self) -> float:
         return len(self.lines) / self.rows
 
     def on(self, device: torch.device) -> SpanBatches:
-        """The same batches, written on ``device``: tokens are moved there once."""
+        """The same batches, composed on ``device``: tokens are moved there once."""
         made = SpanBatches(self.lines, self.rule, self.marks, rows=self.rows, seed=self.seed, answer_only=self.answer_only)
         made._device = device
         return made
@@ -57,7 +56,7 @@ class SpanBatches:
         return chosen
 
     def drawn(self, block: int) -> Draw:
-        """What the rows of the steps ``block * AHEAD`` and following are made of."""
+        """The draws for the rows of the steps from ``block * AHEAD`` on."""
         generator = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "spans", block)))
         uniform = generator.random((AHEAD * self.rows, DRAWS + 2 * self.rule.spans))
         return draw(self.lines, self.lines_of(block * AHEAD, AHEAD), uniform, self.rule)
@@ -78,7 +77,7 @@ class SpanBatches:
 
 
 def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool) -> Batch:
-    """Rows -> inputs and the tokens one further on; padding is no target."""
+    """Rows -> inputs and targets shifted by one; padding is no target."""
     targets_BT = rows_BT[:, 1:]
     nothing_BT = targets_BT == marks.pad
     if answer_only:

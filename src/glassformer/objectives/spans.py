@@ -1,4 +1,4 @@
-"""Span corruption: part of a line is hidden, the rest is read, and the hidden part is written at the end."""
+"""Span corruption: a masked span of a line is predicted at its end."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class SpansConfig(ObjectiveConfig):
         return (MASK, ANSWER, END, PAD, *(f"<mask {number}>" for number in range(1, self._most_spans())))
 
     def _most_spans(self) -> int:
-        """How many spans a row can have, whatever the context: contexts up to 1024 tokens."""
+        """The most spans a row can have, for contexts up to 1024 tokens."""
         return 1 if self.length is None else max(1, round(1024 * self.span / self.length))
 
     def rule(self, context: int, longest_line: int) -> Rule:
-        """How rows of a model with this context are made; never longer than the longest line needs."""
+        """How rows for this context are drawn; not wider than the longest line needs."""
         mean = self.length
         for longest in range(min(int(self.longest * context), max(longest_line, self.shortest)), self.shortest - 1, -1):
             rule = Rule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start)
@@ -91,7 +91,7 @@ class SpansConfig(ObjectiveConfig):
         return batch_loss(network, batch, noise=noise, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        """Nats per hidden token of every line, each with one fixed hole."""
+        """Nats per masked token of every line, each with a fixed span."""
         sums, counts = [], []
         for batch in self._fixed_rows(items, tools):
             targets_BT = batch["targets"].to(_device_of(network))
@@ -143,7 +143,7 @@ def texts_of(tokenizer: Tokenizer) -> list[str]:
 
 
 def shown_rows(batch: Batch, tokenizer: Tokenizer) -> list[str]:
-    """Each row as a person reads it: what is learned, and the row without its padding."""
+    """Each row as text: its targets, and the row without padding."""
     pad = tokenizer.mark_id(PAD)
     shown = []
     for ids, targets in zip(batch["ids"].tolist(), batch["targets"].tolist()):

@@ -1,4 +1,4 @@
-"""Evaluations of single texts -> one table, and the figures over all of them."""
+"""Evaluations of single texts -> one table, and the metrics over all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glassformer.evaluation.results import Evaluation, text_table
 
 
 def texts_table(results: Mapping[str, Evaluation]) -> str:
-    """One line for each text: how long, how surprising, how much of it is unknown, and what a table of pairs makes of it."""
+    """One row per text: length, perplexity, unknown tokens, and the bigram baseline."""
     rows = [["text", "tokens", "loss", "perplexity", "UNK", "bigram perplexity", "untrained perplexity"]]
     for name, result in results.items():
         figures = [result.metrics["loss"], result.metrics["perplexity"], result.metrics["unknown_share"]]
@@ -20,7 +20,7 @@ def texts_table(results: Mapping[str, Evaluation]) -> str:
 
 
 def all_texts(results: Sequence[Evaluation]) -> Evaluation:
-    """The figures over several single texts, each text being one document."""
+    """The metrics over several texts, each counted as one document."""
     losses = DocumentLosses.of_texts([result.outcomes.raw for result in results if result.outcomes is not None])
     first, metrics = results[0], tuple(LANGUAGE_METRICS.values())
     name = f"{len(results)} texts"

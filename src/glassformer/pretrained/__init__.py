@@ -1,1 +1,1 @@
-"""Pretrained: folders of Hugging Face's form -> our models and tokenizers, and the other way. Runs no code of a folder."""
+"""Import and export of Hugging Face folders, and tuning of pretrained encoders. Runs no code of a folder."""

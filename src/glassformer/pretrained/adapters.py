@@ -1,7 +1,7 @@
-"""A tuned encoder -> files that others open: an adapter in peft's own format, or one plain folder with everything merged.
+"""Exports a tuned encoder: as an adapter in peft's format, or as a plain folder with everything merged.
 
-With ``model.pool: own`` plain peft and transformers give the same scores from these files. With mean or first the encoder's
-part is theirs and the linear map on top is in head.safetensors, with the way of pooling in head.json.
+With ``model.pool: own`` plain peft and transformers compute the same logits from these files. With mean or first the encoder
+is theirs, and the linear head is in head.safetensors, with its pooling in head.json.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _CLASSES = {
 
 
 def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
-    """What was trained, as peft saves it: lora, prompt and prefix. The base stays where it is and is named in the config.
+    """Writes the trained weights in peft's format: lora, prompt and prefix. The base model is referenced in the config.
 
-    Gives what the folder is, in words.
+    Returns a description of the folder.
     """
     tuning: TuningConfig = network.config.tuning
     own = network.config.pool == "own"
@@ -66,13 +66,13 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
 
 
 def _name_of_base(network: Any) -> str:
-    """The name on the hub, or the folder from the root on: an adapter is opened from anywhere."""
+    """The name on the hub, or the absolute path, since an adapter may be opened from anywhere."""
     name: str = network.config.folder
     return str(network.folder.resolve()) if Path(name).expanduser().is_dir() else name
 
 
 def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
-    """One plain folder that transformers opens without peft; gives its class. A prompt or a prefix cannot be merged."""
+    """Writes a plain folder that transformers opens without peft; returns its class. Prompts and prefixes cannot be merged."""
     if isinstance(network.reader, Prompt | Prefix):
         raise UsageError(
             f"model.tuning={network.config.tuning.kind} adds inputs, which no plain folder can hold; export it as an adapter "

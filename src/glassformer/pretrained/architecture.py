@@ -1,4 +1,4 @@
-"""What a kind of published model is to us: its settings as our config, its tensors by our names, and where it differs."""
+"""``Architecture``: how a published model type maps to ours: config, tensor names, and unsupported settings."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ ACTIVATIONS = {
     "gelu_fast": "gelu-tanh",
     "relu": "relu",
 }
-"""Activations by their names there -> our feed-forwards."""
+"""Hugging Face activation names -> our feed-forwards."""
 NAMES_OF_BENDS = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
 
 
 class Architecture(ABC):
-    """One kind of model. ``name`` is the class that an export names unless ``class_of`` says another."""
+    """One model type. ``name`` is the class of an export, unless ``class_of`` overrides it."""
 
     name: ClassVar[str]
     model_types: ClassVar[tuple[str, ...]]
     classes: ClassVar[tuple[str, ...]]
-    """The classes of ``architectures`` that can be read."""
+    """The supported classes of ``architectures``."""
     prefix: ClassVar[str]
-    """What the names of tensors begin with in a class with a head, and do not in the bare model."""
+    """The prefix of tensor names in a class with a head, absent in the bare model."""
     spare: ClassVar[tuple[str, ...]] = ()
-    """Ends of the names of tensors that are no weights: masks, positions, rotations that follow from the settings."""
+    """Suffixes of tensors that are no weights: masks, positions, rotations computed from the settings."""
     unused: ClassVar[tuple[str, ...]] = ()
-    """Beginnings of the names of weights that no score of ours depends on; leaving them out is said."""
+    """Prefixes of weights that our model does not use; leaving them out is reported."""
 
     @abstractmethod
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
-        """The ``model`` section of a recipe. A setting that no part of ours can follow is a ``DataError`` that names it."""
+        """The ``model`` section of a recipe. Raises a ``DataError`` naming an unsupported setting."""
 
     @abstractmethod
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
-        """Our tensors by their names, which begin without ``prefix``."""
+        """The mapping of our tensors to their names, without ``prefix``."""
 
     @abstractmethod
     def objections(self, config: ModelConfig) -> list[str]:
-        """Why this class has no place for a model of ours: a part each, as ``key=value needs ...``."""
+        """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
 
     @abstractmethod
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        """The settings of config.json that a class cannot guess."""
+        """The settings of config.json without a suitable default."""
 
     def class_of(self, config: ModelConfig) -> str:
         """The class for a model of ours."""
@@ -60,11 +60,11 @@ class Architecture(ABC):
 
     @abstractmethod
     def copies(self, config: ModelConfig) -> dict[str, str]:
-        """Names under which some files keep a tensor a second time, and the name it is read by."""
+        """Names of duplicates of a tensor in some files, and the name it is read by."""
 
 
 class Settings:
-    """The settings of a config.json, asked for one by one; a wrong one is a sentence that names it."""
+    """Typed access to the settings of a config.json; raises naming a wrong one."""
 
     def __init__(self, values: Mapping[str, Any], file: str) -> None:
         self.values, self.file = values, file
@@ -76,7 +76,7 @@ class Settings:
         return value
 
     def token_ids(self, name: str, rows: int) -> list[int]:
-        """The ids that a setting names: none, one, or a list."""
+        """The token ids of a setting: none, one, or a list."""
         value = self.values.get(name)
         ids = [] if value is None else value if isinstance(value, list) else [value]
         if not all(isinstance(each, int) and not isinstance(each, bool) and 0 <= each < rows for each in ids):
@@ -96,21 +96,21 @@ class Settings:
         return value
 
     def activation(self, name: str, default: str) -> str:
-        """One of our feed-forwards for the name of an activation."""
+        """Our feed-forward for an activation name."""
         value = self._or_default(name, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
             raise self.refusal(name, f"is an activation that no part of ours has; it can be one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[value]
 
     def must(self, name: str, *allowed: Any) -> None:
-        """A setting that has to be absent or one of these."""
+        """Raises unless a setting is absent or one of these."""
         value = self.values.get(name)
         if value is not None and value not in allowed:
             shown = " or ".join(repr(each) for each in allowed) or "left out"
             raise self.refusal(name, f"asks for something no part of ours does; it can be {shown}")
 
     def dropout(self, *names: str) -> float:
-        """Ours is one number for all places: the largest of theirs."""
+        """The largest of their dropout rates; ours is a single number."""
         return max(self.number(name, 0.1) for name in names)
 
     def refusal(self, name: str, rule: str) -> DataError:
@@ -122,7 +122,7 @@ class Settings:
 
 
 def must_be(config: ModelConfig, allowed: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The parts that are none of those allowed, as sentences without an end."""
+    """Parts that are not among the allowed ones, as phrases."""
     wrong = []
     for slot, kinds in allowed.items():
         kind = getattr(config, slot).kind
@@ -137,7 +137,7 @@ def setting(part: PartConfig, name: str, default: Any = None) -> Any:
 
 
 def must_be_plain(config: ModelConfig) -> list[str]:
-    """The settings of attention that no other program's model has, as sentences without an end."""
+    """Settings of attention that Hugging Face models do not have, as phrases."""
     wrong = [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := setting(config.mixer, name))]
     if config.dims(vocabulary=1).attention_width != config.width:
         wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
@@ -151,5 +151,5 @@ def inner_of(config: ModelConfig, dims: Dims) -> int:
 
 
 def marks_of(tokenizer: Tokenizer) -> dict[str, int | None]:
-    """The ids of the marks, as every config.json has them."""
+    """The ids of the special tokens, for config.json."""
     return {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.stop_id, "pad_token_id": tokenizer.pad_id}

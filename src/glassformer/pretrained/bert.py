@@ -23,7 +23,7 @@ from glassformer.pretrained.tensors import Rule, linear
 
 
 class Encoder(Architecture, ABC):
-    """What both share. ``bare`` is the class without scores, ``head_*`` the places of the masked head."""
+    """Base of both. ``bare``: the class without a head; ``head_*``: tensor names of the masked-LM head."""
 
     bare: ClassVar[str]
     head_map: ClassVar[str]
@@ -32,7 +32,7 @@ class Encoder(Architecture, ABC):
     spare: ClassVar[tuple[str, ...]] = ("embeddings.position_ids", "embeddings.token_type_ids")
 
     def offset(self, settings: Settings) -> int:
-        """Rows of the table of positions before that of the first token."""
+        """Rows of the position table before that of the first token."""
         return 0
 
     def activation_of_head(self, activation: str) -> str:
@@ -164,7 +164,7 @@ class BERT(Encoder):
 
 @final
 class RoBERTa(Encoder):
-    """Its first place has the row after the padding's, and its head uses GELU whatever the layers do."""
+    """Positions start after the row of padding, and the head always uses GELU."""
 
     name: ClassVar[str] = "RobertaForMaskedLM"
     bare: ClassVar[str] = "RobertaModel"

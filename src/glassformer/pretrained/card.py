@@ -1,4 +1,4 @@
-"""The files of a run -> the model card of its export: what it is, what it was trained on, what was measured. No torch."""
+"""The model card of an export: model, training data, metrics, checks; from the files of the run. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = ("loss", "perplexity", "document_perplexity", "bits_per_byte", "accuracy
 
 
 def model_card(run: RunDirectory, class_name: str, *, parameters: int, step: int, notes: Sequence[str] = ()) -> str:
-    """Markdown with the head that the hub reads. The licence is the user's to choose, so none is written."""
+    """Markdown with the hub's front matter. No licence is written: that is the user's choice."""
     recipe = run.read_recipe()
     environment = run.read_environment() if run.environment_file.is_file() else {}
     opener = class_name if class_name in ("BertModel", "RobertaModel") else f"AutoModelFor{_task(class_name)}"
@@ -59,7 +59,7 @@ def _data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
 
 
 def _figures(run: RunDirectory, step: int) -> str:
-    """Every evaluation that the run has kept for this step, with intervals, beside the baselines."""
+    """All evaluations saved in the run for this step, with intervals, beside the baselines."""
     parts = []
     for file in sorted(run.evaluations.glob(f"*-step-{step}.json")):
         document = read_json(file)

@@ -1,4 +1,4 @@
-"""An encoder's settings -> the share that its head drops; an encoder and a share -> that share in every place that drops."""
+"""Dropout of pretrained encoders: the rate of the head from config.json, and setting one rate everywhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _OF_THE_ENCODER = ("hidden_dropout_prob", "dropout")
 
 
 def stated_dropout(settings: Any) -> float:
-    """What config.json says of a head for labels; where it says nothing of heads, what it says of the encoder's vectors."""
+    """The dropout rate of the classification head in config.json, else that of the encoder's hidden states."""
     found = (getattr(settings, name, None) for name in (*_OF_A_HEAD, *_OF_THE_ENCODER))
     return next((float(share) for share in found if isinstance(share, int | float)), 0.1)
 
 
 def set_dropout(encoder: nn.Module, share: float) -> None:
-    """Classes keep it in modules, or as a number that attention is called with, or leave a place empty where it is 0."""
+    """Sets the rate in modules, and where it is an attribute used by attention or a module left out for 0."""
     for module in list(encoder.modules()):
         if isinstance(module, nn.Dropout):
             module.p = share

@@ -1,6 +1,6 @@
-"""A folder or a hub name -> an encoder of transformers in float32 with its pooler apart, its tokenizer, its fingerprint.
+"""A folder or a hub name -> a transformers encoder in float32, its pooler, its tokenizer, and a checksum of its weights.
 
-Weights come from safetensors alone; no code from the folder is run; without a network a name works if it is in the cache.
+Weights are read from safetensors only; no code from the folder is run; offline, a hub name works if it is in the hub's cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glassformer.pretrained.folders import locate, read_config, weight_files
 
 @dataclass(frozen=True)
 class LoadedEncoder:
-    """``pooler``: the module between the first vector and a head, where the folder has weights of one."""
+    """``pooler``: the module between the first vector and the head, if the folder has its weights."""
 
     encoder: nn.Module
     pooler: nn.Module | None
@@ -38,10 +38,10 @@ class LoadedEncoder:
 
 
 def load_encoder(name: str) -> LoadedEncoder:
-    """The encoder of a folder. Random numbers are left alone."""
+    """Loads the encoder of a folder, without changing the state of the random generators."""
     transformers = _library()
     folder = locate(name)
-    weight_files(folder)  # says in one sentence when there are none, or only pickles
+    weight_files(folder)  # raises if there are none, or only pickles
     settings = read_config(folder)
     _refuse_decoders(name, settings)
     with _quietly(transformers), torch.random.fork_rng(devices=[]):
@@ -55,7 +55,7 @@ def load_encoder(name: str) -> LoadedEncoder:
     else:
         pooler = None
     if pooler is not None and len(found["missing_keys"]) > 0:
-        pooler = None  # random weights, which nobody pretrained
+        pooler = None  # randomly initialised, not pretrained
     return LoadedEncoder(encoder, pooler, folder, fingerprint_of_weights(folder))
 
 
@@ -71,7 +71,7 @@ def _refuse_decoders(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def _opened(transformers: Any, folder: Path, attention: str = "sdpa") -> tuple[Any, Mapping[str, Any]]:
-    """The encoder and what was missing in its files; with plain attention where its class has no fused one (DeBERTa, MPNet)."""
+    """The encoder and its missing weights; with eager attention if its class has no fused one (DeBERTa, MPNet)."""
     try:
         opened: tuple[Any, Mapping[str, Any]] = transformers.AutoModel.from_pretrained(
             folder,
@@ -103,13 +103,13 @@ def folder_tokenizer(name: str) -> Tokenizer:
 
 
 def fingerprint_of_weights(folder: Path) -> str:
-    """sha256 of the weights: of the one file, or over those of all of them."""
+    """sha256 of the weights: of the single file, or over those of all files."""
     digests = [_sum_of(file.resolve(), file.stat()) for file in sorted(weight_files(folder))]
     return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))
 
 
 def _sum_of(file: Path, seen: os.stat_result) -> str:
-    """Read once in a process, unless the file was changed since: half a gigabyte takes a second."""
+    """Cached in the process until the file changes: half a gigabyte takes a second."""
     return _sum_read_once(file, seen.st_size, seen.st_mtime_ns, seen.st_ino)
 
 
@@ -128,7 +128,7 @@ def _library() -> Any:
 
 @contextlib.contextmanager
 def _quietly(transformers: Any) -> Iterator[None]:
-    """Without the library's bars and advice: what matters is said by us."""
+    """Silences the library's progress bars and warnings."""
     log = transformers.utils.logging
     before, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()

@@ -27,7 +27,7 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what a user should know about it."""
+    """What was written, and notes for the user."""
 
     folder: Path
     class_name: str
@@ -35,7 +35,7 @@ class Exported:
 
 
 def fitting_architecture(config: ModelConfig) -> Architecture:
-    """The class that has a place for every part; otherwise a sentence that names the parts in the way of the nearest one."""
+    """The transformers class that can represent every part; raises naming the obstacles of the nearest one."""
     found = {architecture: architecture.objections(config) for architecture in ARCHITECTURES}
     nearest = min(found, key=lambda architecture: len(found[architecture]))
     if not found[nearest]:
@@ -47,7 +47,7 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
 
 
 def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
-    """Writes the folder, whole or not at all. The files of the run are read for the card; nothing of it is changed."""
+    """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
     if not isinstance(model, Transformer):
         raise ConfigError("This network is not built from our parts, so it has no form to export; export the run it came from.")
     config = model.config
@@ -86,7 +86,7 @@ def _model_type(class_name: str) -> str:
 
 @torch.no_grad()
 def _tensors(model: Transformer) -> dict[str, Tensor]:
-    """Our tensors by name. Positions that are added by a formula become the table they are."""
+    """Our tensors by name; computed positions become a table."""
     tensors: dict[str, Tensor] = dict(model.named_parameters())
     if type(model.config.positions).enters == "embedding" and "positions.table.weight" not in tensors:
         weight, places = model.embedding.weight, torch.arange(model.dims.context, device=model.embedding.weight.device)
@@ -96,7 +96,7 @@ def _tensors(model: Transformer) -> dict[str, Tensor]:
 
 
 def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: ModelConfig) -> dict[str, Tensor]:
-    """With the beginning that names have in a class with a head; the head's own names have none."""
+    """Adds the prefix of a class with a head; the head's own names have none."""
     if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM")):
         return tensors
     heads = ("lm_head.", "cls.")

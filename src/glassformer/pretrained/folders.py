@@ -1,4 +1,4 @@
-"""A folder or a hub name -> its config.json and its tensors, from safetensors alone: no pickle, no code, bounded headers."""
+"""A folder or a hub name -> its config.json and its tensors, from safetensors only: no pickle, no code, bounded headers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ WANTED = (
     "merges.txt",
     "vocab.txt",
 )
-"""What is fetched of a name on the hub: no pickle and no Python file is among them."""
+"""The files downloaded from the hub: no pickle and no Python file."""
 LARGEST_JSON = 64 << 20
 LARGEST_HEADER = 100 << 20
-"""The limit of safetensors itself: a header that says it is longer is no header."""
+"""The header limit of safetensors itself."""
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -39,7 +39,7 @@ def is_folder(path: Path | str) -> bool:
 
 
 def locate(name: Path | str) -> Path:
-    """The folder itself, or that of a hub name: from the hub's cache, or fetched where the settings allow it."""
+    """The folder itself, or that of a hub name: from the hub's cache, or downloaded where the settings allow it."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not is_folder(folder):
@@ -90,7 +90,7 @@ def read_document(file: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path) -> dict[Path, list[str] | None]:
-    """The files of the weights, each with the tensors that the index promises in it (None: whatever it holds)."""
+    """The weight files, each with the tensors that the index lists for it (None: all it has)."""
     if (folder / WEIGHTS).is_file():
         return {folder / WEIGHTS: None}
     if (folder / INDEX).is_file():
@@ -139,7 +139,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def _refuse_foreign(file: Path) -> None:
-    """The first bytes of a safetensors file are the length of a JSON header; a pickle's or an archive's are not."""
+    """Raises unless the file starts with the length of a JSON header, as safetensors do and pickles and archives do not."""
     with file.open("rb") as stream:
         start = stream.read(9)
     length = struct.unpack("<Q", start[:8])[0] if len(start) == 9 else 0

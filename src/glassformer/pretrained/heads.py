@@ -1,4 +1,4 @@
-"""Vectors of a pretrained encoder -> scores of labels: one linear map of pooled vectors, or the head that transformers has.
+"""Classification heads of pretrained encoders: a linear map of pooled vectors, or the head of the transformers class.
 
 ``own`` is BERT's pooler and linear map, or RoBERTa's two layers, with transformers' names: a folder of it is opened by
 AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every encoder.
@@ -20,7 +20,7 @@ ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
 
 
 class LabelHead(nn.Module):
-    """Pooled vectors through dropout and a linear map. ``virtual``: vectors before the text that are not pooled."""
+    """Pooling, dropout, a linear map. ``virtual``: vectors before the text that are not pooled."""
 
     def __init__(self, width: int, outputs: int, *, pool: Literal["mean", "first"], dropout: float, virtual: int = 0) -> None:
         super().__init__()
@@ -35,13 +35,13 @@ class LabelHead(nn.Module):
         return self.classifier(pooled_BD)
 
     def init_weights(self, generator: torch.Generator) -> None:
-        """transformers' start: small weights, no bias."""
+        """transformers' initialisation: small weights, zero bias."""
         nn.init.normal_(self.classifier.weight, std=0.02, generator=generator)
         nn.init.zeros_(self.classifier.bias)
 
 
 def first_of_all(x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
-    """The first vector where something stands; a prompt's own where one stands before the text, as peft has it."""
+    """The first vector that is not padding; that of the prompt if there is one, as in peft."""
     prompted = key_padding_mask_BS is not None and x_BTD.shape[1] > key_padding_mask_BS.shape[1]
     return first_seen(x_BTD, None if prompted else key_padding_mask_BS)
 

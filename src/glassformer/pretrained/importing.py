@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.data.config import NO_DATA
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.config import fingerprint
@@ -43,7 +43,7 @@ OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a folder holds, in our words. ``weights`` are named as in a checkpoint; ``notes`` say what was left out."""
+    """The content of a folder as our config, tokenizer and weights (named as in a checkpoint), with notes on omissions."""
 
     folder: Path
     architecture: Architecture
@@ -52,10 +52,10 @@ class Pretrained:
     weights: Mapping[str, Tensor]
     notes: tuple[str, ...]
     eos_token_ids: tuple[int, ...] = ()
-    """Ids at which generation ends; none: where the tokenizer's stop mark is."""
+    """End-of-text ids of generation; empty: only the tokenizer's stop token."""
 
     def record(self) -> dict[str, Any]:
-        """Where the weights came from, for a run's environment: plain values."""
+        """The origin of the weights, for a run's environment: plain values."""
         return {
             "folder": str(self.folder.resolve()),
             "class": self.architecture.class_of(self.model),
@@ -66,9 +66,9 @@ class Pretrained:
 
 
 def read_pretrained(name: Path | str, *, context: int | None = None) -> Pretrained:
-    """The model of a folder, or of a hub name. What does not fit names its setting or its tensor.
+    """Reads the model of a folder, or of a hub name. Raises naming an unsupported setting or tensor.
 
-    ``context`` shortens a model whose positions are a formula (rotary): less to compute in the checks.
+    ``context`` shortens a model with computed positions (rotary), which makes the checks cheaper.
     """
     folder = locate(name)
     values = read_config(folder)
@@ -89,14 +89,14 @@ def read_pretrained(name: Path | str, *, context: int | None = None) -> Pretrain
 
 
 def _eos_token_ids(folder: Path, settings: Settings, rows: int) -> list[int]:
-    """Those of generation_config.json, which comes before config.json where it names any."""
+    """Those of generation_config.json, else of config.json."""
     file = folder / GENERATION_CONFIG
     own = Settings(read_document(file), str(file)).token_ids("eos_token_id", rows) if file.is_file() else []
     return own or settings.token_ids("eos_token_id", rows)
 
 
 def architecture_of(settings: Settings) -> Architecture:
-    """Which of the kinds we know a config.json speaks of."""
+    """The architecture of a config.json."""
     kind, classes = settings.values.get("model_type"), settings.values.get("architectures") or []
     known = {model_type: architecture for architecture in ARCHITECTURES for model_type in architecture.model_types}
     if kind not in known:
@@ -120,7 +120,7 @@ def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str,
 
 
 def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
-    """The weights by the names of the bare model, without what follows from the settings."""
+    """The weights by the names of the bare model, without computed buffers."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if name.endswith(architecture.spare):
@@ -159,9 +159,9 @@ def _fitted(
 
 
 def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tuple[RunDirectory, Pretrained]:
-    """A run in ``out``: the folder's model as a checkpoint of step 0, its tokenizer, and a recipe without data.
+    """Writes a run to ``out``: the folder's model as a checkpoint of step 0, its tokenizer, and a recipe without data.
 
-    All is read before anything is written, and the run takes its name when it is whole.
+    Everything is read before anything is written, and the run is renamed into place when complete.
     """
     RunDirectory(out).refuse_if_used()
     found = read_pretrained(name, context=context)
@@ -171,7 +171,7 @@ def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tu
 
 
 def kept_run(name: Path | str) -> RunDirectory:
-    """The same in the cache, made once for the same bytes: how a folder is opened without naming a run."""
+    """The same in the cache, keyed by content: for opening a folder without naming a run."""
     folder = locate(name)
     names = (*TOKENIZER_FILES, GENERATION_CONFIG)
     beside = {name: sha256_of_file(folder / name) for name in names if (folder / name).is_file()}
@@ -181,7 +181,7 @@ def kept_run(name: Path | str) -> RunDirectory:
     def make(draft: Path) -> None:
         write_run(RunDirectory(draft), read_pretrained(folder), home=cache_folder() / "imported" / key)
 
-    return RunDirectory(kept_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
+    return RunDirectory(cached_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
 
 
 def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None:

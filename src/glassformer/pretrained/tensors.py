@@ -1,4 +1,4 @@
-"""Tensors by their names elsewhere -> tensors by our names, and the other way, by one list of rules for both ways."""
+"""Renames and reshapes tensors between Hugging Face's layout and ours, in both directions, by one list of rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glassformer.foundation.errors import DataError
 
 @dataclass(frozen=True)
 class Rule:
-    """One tensor of ours is those of theirs, one below the other. ``rows`` says how many rows (numbers) each of them has."""
+    """One tensor of ours is the concatenation of theirs. ``rows``: the rows (or elements) of each."""
 
     ours: str
     theirs: tuple[str, ...]
@@ -33,7 +33,7 @@ def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...]
 
 
 def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mapping[str, torch.Size]) -> dict[str, Tensor]:
-    """Our tensors in float32; one that is missing or of another shape is named as its folder names it."""
+    """Our tensors in float32; raises naming one that is missing or has a wrong shape by its name in the folder."""
     found: dict[str, Tensor] = {}
     for rule in rules:
         if rule.ours not in expected:
@@ -53,12 +53,12 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
                 raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
         found[rule.ours] = torch.cat(parts).to(torch.float32).contiguous()
     absent = expected.keys() - found.keys()
-    assert not absent, absent  # a part of ours that no rule speaks of
+    assert not absent, absent  # a tensor of ours without a rule
     return found
 
 
 def to_theirs(ours: Mapping[str, Tensor], rules: Iterable[Rule]) -> dict[str, Tensor]:
-    """Their tensors. A bias or a table that our model does without is written as zeros, which adds nothing."""
+    """Their tensors. A bias or a table that our model does not have is written as zeros."""
     written: dict[str, Tensor] = {}
     width = ours["embedding.weight"].shape[1]
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Tokenizers of ours -> a tokenizer.json that Hugging Face's loaders read, with the same ids; and a folder's files -> ours."""
+"""Our tokenizers -> a tokenizer.json with the same ids for Hugging Face's loaders; and a folder's files -> ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from glassformer.foundation.errors import ConfigError, DataError
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, "vocab.json", "merges.txt", "vocab.txt")
-"""All that a folder's tokenizer may be made of."""
+"""The files of a folder's tokenizer."""
 ROLES = {
     "bos_token": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>", START),
     "eos_token": ("<|endoftext|>", "</s>", "<eos>", "<|end_of_text|>", STOP),
@@ -30,7 +30,7 @@ ROLES = {
     "mask_token": ("[MASK]", "<mask>"),
     "pad_token": ("[PAD]", "<pad>", "<|pad|>"),
 }
-"""What Hugging Face calls the roles of special tokens, by their names."""
+"""Hugging Face's names for the roles of special tokens."""
 
 
 def tokenizer_in(folder: Path) -> Tokenizer:
@@ -86,7 +86,7 @@ def _of_pieces(folder: Path) -> Tokenizer:
 
 
 def document_of(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The tokenizer.json that gives the ids of ``tokenizer.encode`` everywhere."""
+    """The tokenizer.json with the ids of ``tokenizer.encode``."""
     if isinstance(tokenizer, MarkedTokenizer):
         return _marked_document(tokenizer)
     if isinstance(tokenizer, FastTokenizer):
@@ -120,7 +120,7 @@ def _bytes_document() -> dict[str, Any]:
 
 
 def _characters_document(tokenizer: CharTokenizer) -> dict[str, Any]:
-    """Every character is a word of its own; the unknown one is the sign that decoding shows for it, unless that is known."""
+    """A word-level model of characters; the unknown token is the character shown for it, unless that is known."""
     characters = tokenizer.settings()["characters"]
     unknown = UNKNOWN_TEXT if UNKNOWN_TEXT not in characters else UNK
     vocabulary = {unknown: 0} | {character: number for number, character in enumerate(characters, start=1)}
@@ -130,7 +130,7 @@ def _characters_document(tokenizer: CharTokenizer) -> dict[str, Any]:
 
 
 def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
-    """Words by the same rules of cutting. Lowercasing comes before them there and after them here."""
+    """Words by the same splitting rules. Lowercasing comes before splitting there and after it here."""
     settings = tokenizer.settings()
     special = [PAD, UNK, START, STOP] if settings["marks"] else [PAD, UNK]
     vocabulary = {word: number for number, word in enumerate([*special, *settings["words"]])}
@@ -139,7 +139,7 @@ def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
     document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": cuts}
     if settings["lowercase"]:
         document["normalizer"] = {"type": "Lowercase"}
-    if settings["marks"]:  # a prompt begins as a document does
+    if settings["marks"]:  # a prompt starts like a document
         pieces = [{"SpecialToken": {"id": START, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
         document["post_processor"] = {
             "type": "TemplateProcessing",
@@ -151,7 +151,7 @@ def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
 
 
 def _marked_document(tokenizer: MarkedTokenizer) -> dict[str, Any]:
-    """The inner one's, with the marks as special tokens; there a text that spells one out is read as the mark."""
+    """The inner tokenizer's document, with the marks as special tokens; there, text that spells a mark becomes it."""
     inner = document_of(tokenizer.inner)
     marks = _document({}, tokenizer.marks, {mark: tokenizer.mark_id(mark) for mark in tokenizer.marks})["added_tokens"]
     taken = [token["content"] for token in inner.get("added_tokens") or [] if token["content"] in tokenizer.marks]

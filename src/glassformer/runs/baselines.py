@@ -15,7 +15,7 @@ PRESENT = "present"
 
 
 class Fitted(Protocol):
-    """A baseline as far as a run is concerned."""
+    """What a run needs of a baseline."""
 
     def arrays(self) -> dict[str, np.ndarray]: ...
 
@@ -23,7 +23,7 @@ class Fitted(Protocol):
 def packed(baselines: Mapping[str, Fitted]) -> bytes:
     """The content of a file of plain arrays, named ``baseline/array``. The same baselines give the same bytes."""
     buffer = io.BytesIO()
-    named = {f"{name}/{PRESENT}": np.zeros(0) for name in baselines}  # one that needs no array is there all the same
+    named = {f"{name}/{PRESENT}": np.zeros(0) for name in baselines}  # lists baselines without arrays, too
     named |= {f"{name}/{key}": array for name, baseline in baselines.items() for key, array in baseline.arrays().items()}
     np.savez_compressed(buffer, **named)  # type: ignore[arg-type]
     return buffer.getvalue()
@@ -50,5 +50,5 @@ def save_baselines(run: RunDirectory, content: bytes) -> None:
 
 
 def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
-    """Arrays by baseline; None where the run has none, or has them damaged: then they are fitted again."""
+    """Arrays by baseline; None where the run has none, or has them damaged: then they are refitted."""
     return unpacked(run.baselines_file.read_bytes()) if run.baselines_file.is_file() else None

@@ -1,8 +1,8 @@
-"""Checkpoints: whole or absent, checked byte by byte, never pickle.
+"""Checkpoints: written atomically, verified by checksum, never pickle.
 
-A checkpoint is a folder of safetensors and JSON with a manifest of sha256 sums. It is written beside its place, made
-durable, and renamed; a reader finds the whole folder or none. A damaged one is named, and the one before it is used.
-A run copied without its optimizer files has weights to read and cannot train on.
+A checkpoint is a folder of safetensors and JSON with a manifest of sha256 checksums. It is written under a temporary name,
+synced and renamed, so that a reader finds the whole folder or none. A damaged one is reported, and the one before it is used.
+A run copied without its optimizer files can be evaluated but not resumed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODEL, OPTIMIZER, STATE, MANIFEST = "model.safetensors", "optimizer.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to go on from ``step``; read without its optimizer file, all but that."""
+    """The state of a run at ``step``; without the optimizer state if that file was not read."""
 
     step: int
     model: Mapping[str, Tensor]
@@ -38,16 +38,16 @@ class Checkpoint:
 
 
 def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
-    """Writes one checkpoint; when this returns, it survives a power cut."""
+    """Writes one checkpoint durably: once this returns, it survives a power cut."""
     target = run.checkpoint(checkpoint.step)
     if target.exists():
-        return target  # the same step of the same run: the same bytes
+        return target  # same run, same step: identical content
     draft = target.with_name(f".{target.name}.draft-{os.getpid()}")
     try:
         with room_on_disk(target):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            with ThreadPoolExecutor(2) as pool:  # writing, syncing and hashing release Python's lock: two files, two threads
+            with ThreadPoolExecutor(2) as pool:  # writing, syncing and hashing release the GIL: one thread per file
                 parts = {MODEL: checkpoint.model, OPTIMIZER: checkpoint.optimizer}
                 writing = {name: pool.submit(_write_tensors, draft / name, tensors) for name, tensors in parts.items()}
                 write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
@@ -67,7 +67,7 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
 
 
 def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Writes and syncs one file; gives its sha256."""
+    """Writes and syncs one file; returns its sha256."""
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())
@@ -75,17 +75,17 @@ def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> str:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Reads one checkpoint after comparing every byte with the manifest."""
+    """Reads one checkpoint after verifying its checksums."""
     verify_checkpoint(folder)
     return _read(folder, optimizer=True)
 
 
-def load_to_read(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
-    """The same to look at and not to train on: an optimizer file that is missing or damaged is said and done without."""
+def load_for_inference(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
+    """The same for inference: a missing or damaged optimizer file is reported and skipped."""
     try:
         return load_checkpoint(folder)
     except OptimizerDamaged as error:
-        warn(f"{error} The weights beside it are whole and are read, but training cannot go on from them.")
+        warn(f"{error} The weights are intact and are loaded, but training cannot resume from them.")
         return _read(folder, optimizer=False)
 
 
@@ -99,17 +99,17 @@ def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
 
 
 def verify_checkpoint(folder: Path) -> None:
-    """Raises ``DamagedCheckpoint`` naming the file when a byte is missing or different.
+    """Raises ``DamagedCheckpoint`` naming the file whose checksum is wrong.
 
-    It is an ``OptimizerDamaged`` when that is the only file with which something is wrong.
+    ``OptimizerDamaged`` if that is the only damaged file.
     """
     if not (folder / MANIFEST).is_file():
-        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a whole checkpoint.")
+        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.")
     try:
         sums = dict(read_json(folder / MANIFEST)["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
         raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).") from error
-    for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all else is right
+    for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all other files are intact
         file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
         if not file.is_file():
             raise kind(f"{file} is missing.")
@@ -118,56 +118,56 @@ def verify_checkpoint(folder: Path) -> None:
 
 
 def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint whose bytes are whole; damaged ones are said and passed over.
+    """The newest intact checkpoint; damaged ones are reported and skipped.
 
-    Where none is whole, but with one nothing is wrong except its optimizer file, ``OptimizerDamaged`` says what may be done:
-    to begin again would throw good weights away.
+    Raises ``OptimizerDamaged`` if none is intact but one has only its optimizer file damaged: starting over would discard
+    good weights.
     """
     found, to_read = _newest(run, warn)
     if found is None and to_read is not None:
         raise OptimizerDamaged(
-            f"{to_read.fault} {run.root} cannot train on without it. Copy the file back from where the run was made, or begin "
+            f"{to_read.fault} {run.root} cannot be resumed without it. Copy the file back, or begin "
             f"a new run from these weights with --set init_from={run.root} --out NEW."
         )
     return found
 
 
-def newest_to_read(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The same to look at and not to train on: the newest whose weights are whole, whatever its optimizer file is."""
+def newest_for_inference(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
+    """The same for inference: the newest with intact weights, whatever its optimizer file."""
     for step in reversed(run.steps()):
         try:
-            return load_to_read(run.checkpoint(step), warn)
+            return load_for_inference(run.checkpoint(step), warn)
         except DamagedCheckpoint as error:
             warn(f"{error} Using the checkpoint before it.")
     return None
 
 
 def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
-    """The same, of a run that must have one."""
-    found = newest_to_read(run, warn)
+    """The same; raises if the run has none."""
+    found = newest_for_inference(run, warn)
     if found is None:
         raise RunError(f"{run.root} has no whole checkpoint yet.")
     return found
 
 
 @dataclass(frozen=True)
-class _ToRead:
-    """A checkpoint with a fault in its optimizer file alone."""
+class _InferenceOnly:
+    """A checkpoint with only its optimizer file damaged."""
 
     folder: Path
     fault: OptimizerDamaged
 
 
-def _newest(run: RunDirectory, warn: Callable[[str], None]) -> tuple[Checkpoint | None, _ToRead | None]:
-    """The newest whole checkpoint, and the newest that is good to read. Says what is wrong with newer ones."""
-    to_read: _ToRead | None = None
-    later: list[str] = []  # of those older than ``to_read``: to be said only if one before them is used
+def _newest(run: RunDirectory, warn: Callable[[str], None]) -> tuple[Checkpoint | None, _InferenceOnly | None]:
+    """The newest intact checkpoint, and the newest fit for inference. Reports what is wrong with newer ones."""
+    to_read: _InferenceOnly | None = None
+    later: list[str] = []  # of those older than ``to_read``: reported only if an older one is used
     for step in reversed(run.steps()):
         try:
             found = load_checkpoint(run.checkpoint(step))
         except DamagedCheckpoint as error:
             if to_read is None and isinstance(error, OptimizerDamaged):
-                to_read = _ToRead(run.checkpoint(step), error)
+                to_read = _InferenceOnly(run.checkpoint(step), error)
             (warn if to_read is None else later.append)(f"{error} Using the checkpoint before it.")
         else:
             for sentence in later:
@@ -181,33 +181,33 @@ def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:
     for step in run.steps()[: -max(2, keep)]:
         if step not in also:
             _remove(run.checkpoint(step))
-    for leftover in run.checkpoints.glob(".step-*"):  # of a process that was killed while it wrote or removed
+    for leftover in run.checkpoints.glob(".step-*"):  # left by a process that was killed while writing or removing
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def discard_after(run: RunDirectory, step: int) -> None:
-    """Removes the checkpoints beyond ``step``: damaged ones that a resumed run is about to write again."""
+    """Removes the checkpoints after ``step``: damaged ones that a resumed run will write again."""
     for later in run.steps():
         if later > step:
             _remove(run.checkpoint(later))
 
 
 def _remove(folder: Path) -> None:
-    """Out of the list in one step, then out of the disk: a kill in between leaves no half of a checkpoint listed."""
+    """Renamed first, then deleted: a kill in between leaves no partial checkpoint in the list."""
     leaving = folder.with_name(f".{folder.name}.leaving")
     shutil.rmtree(leaving, ignore_errors=True)
     os.rename(folder, leaving)
     shutil.rmtree(leaving, ignore_errors=True)
 
 
-def sums_of(run: RunDirectory, step: int) -> dict[str, str]:
-    """The sha256 of weights and optimizer state at ``step``: what two equal runs share."""
+def checkpoint_checksums(run: RunDirectory, step: int) -> dict[str, str]:
+    """The sha256 of weights and optimizer state at ``step``, for comparing runs."""
     sums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
     return {name: sums[name] for name in (MODEL, OPTIMIZER)}
 
 
 def _best_step(run: RunDirectory, warn: Callable[[str], None]) -> int | None:
-    """Of a finished run what its end says: its last evaluation may have come after its last checkpoint."""
+    """From the state of a finished run, since its last evaluation may come after its last checkpoint."""
     state = run.read_state()
     at_end = state.get("best_step") if state["status"] == "finished" else None
     if at_end in run.steps():
@@ -216,7 +216,7 @@ def _best_step(run: RunDirectory, warn: Callable[[str], None]) -> int | None:
 
 
 def step_named(run: RunDirectory, which: str | int, warn: Callable[[str], None]) -> int:
-    """The step that ``best`` or a number names."""
+    """The step for ``best`` or a number."""
     step, steps = (_best_step(run, warn) if which == "best" else which), run.steps()
     if which == "best" and step not in steps:
         raise RunError(f"{run.root} kept no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.")

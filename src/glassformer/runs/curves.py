@@ -1,6 +1,6 @@
-"""A metrics file that grows -> curves by key, read once and then only at its end; thinned for a screen. Imports no torch.
+"""A growing metrics file -> curves by key, read incrementally and downsampled for display. Imports no torch.
 
-Of every stretch of a long curve the lowest and the highest point are kept, so that no spike is lost by thinning.
+Downsampling keeps the minimum and the maximum of every interval, so that no spike is lost.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ BLOCK = 4 << 20
 
 @final
 class Curves:
-    """Every number of a run's records by key. ``update`` reads what was appended; a file that was rewritten is read anew.
+    """The values of a run's records by key. ``update`` reads appended lines; a rewritten file is read from the start.
 
-    Several threads may read on and thin at once: an array cannot grow while it is being copied.
+    Thread-safe: an array cannot grow while it is being copied.
     """
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._lock = threading.Lock()
-        self._forget()
+        self._reset()
         self.rewritten = 0
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._offset, self._inode, self._torn = 0, 0, b""
         self._steps: dict[str, array[float]] = {}
         self._values: dict[str, array[float]] = {}
@@ -49,20 +49,20 @@ class Curves:
             return len(self._steps.get(key, ()))
 
     def update(self) -> bool:
-        """Reads on; whether there was anything new."""
+        """Reads appended lines; returns whether there were any."""
         with self._lock:
-            return self._read_on()
+            return self._read_appended()
 
-    def _read_on(self) -> bool:
+    def _read_appended(self) -> bool:
         try:
             found = self.file.stat()
         except OSError:
             changed = self._offset > 0
-            self._forget()
+            self._reset()
             self.rewritten += changed
             return changed
         if self._offset and (found.st_ino != self._inode or found.st_size < self._offset):
-            self._forget()
+            self._reset()
             self.rewritten += 1
         self._inode = found.st_ino
         if found.st_size == self._offset:
@@ -72,13 +72,13 @@ class Curves:
             while block := stream.read(BLOCK):
                 self._offset += len(block)
                 *lines, self._torn = (self._torn + block).split(b"\n")
-                self._take(lines)
+                self._append_records(lines)
         return True
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _append_records(self, lines: list[bytes]) -> None:
         try:
             records = json.loads(b"[" + b",".join(line for line in lines if line) + b"]")
-        except ValueError:  # a torn line among them
+        except ValueError:  # including an incomplete line
             records = [_record(line) for line in lines]
         for record in records:
             step = record.get("step") if isinstance(record, dict) else None
@@ -97,16 +97,16 @@ class Curves:
     def thinned(
         self, key: str, *, low: float | None = None, high: float | None = None, points: int = 1000, skip: int = 0
     ) -> dict[str, Any]:
-        """``{"step", "value", "of"}``: about ``points`` points between two steps, and how many there are.
+        """``{"step", "value", "of"}``: about ``points`` points between two steps, and the total number.
 
-        ``skip``: leaves out the first points: those that were sent before. What is not a finite number is None.
+        ``skip``: leaves out the first points, which were sent before. Non-finite values are None.
         """
         with self._lock:
             steps, values = (np.array(kept.get(key, ()), float)[skip:] for kept in (self._steps, self._values))
         first = 0 if low is None else max(0, int(np.searchsorted(steps, low)) - 1)
         last = len(steps) if high is None else int(np.searchsorted(steps, high, side="right")) + 1
         steps, values = steps[first:last], values[first:last]
-        kept = _kept(values, points)
+        kept = _downsampled(values, points)
         return {
             "step": [int(step) if step.is_integer() else step for step in steps[kept].tolist()],
             "value": [value if math.isfinite(value) else None for value in values[kept].tolist()],
@@ -114,8 +114,8 @@ class Curves:
         }
 
 
-def _kept(values: npt.NDArray[np.float64], points: int) -> npt.NDArray[np.int64]:
-    """Places of the points to show: the ends, and of each stretch the lowest and the highest, and one that is no number."""
+def _downsampled(values: npt.NDArray[np.float64], points: int) -> npt.NDArray[np.int64]:
+    """Indices of the points to show: both ends and, of each interval, the minimum, the maximum and one that is NaN."""
     n = len(values)
     if n <= max(points, 2):
         return np.arange(n)

@@ -1,4 +1,4 @@
-"""The files of one run: the only place that spells their names. Imports no torch."""
+"""The files of one run; the only module that knows their names. Imports no torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 @final
 @dataclass(frozen=True)
 class RunDirectory:
-    """One run's folder. No other module may spell these names."""
+    """One run's folder."""
 
     root: Path
     SCHEMA: ClassVar[int] = 1
@@ -55,7 +55,7 @@ class RunDirectory:
 
     @property
     def parent(self) -> Path:
-        """The run that this one starts from, where a recipe asked for it to be trained first."""
+        """The run that this one starts from, if ``init_from`` is a recipe."""
         return self.root / "parent"
 
     @property
@@ -79,18 +79,18 @@ class RunDirectory:
 
     @property
     def lock_file(self) -> Path:
-        """Held by the process that trains; gone when it has ended, however it ended but by a kill."""
+        """Held by the process that trains; removed when it ends, unless it is killed."""
         return self.root / ".lock"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One process at a time trains in a folder; a second one is told which. Leaves no empty folder behind."""
+        """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind."""
         made = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.lock_file, wait=False) as mine:
             if not mine:
                 raise RunInUse(self._in_use_by())
-            with suppress(OSError):  # on a full disk the lock holds all the same
+            with suppress(OSError):  # on a full disk the lock still holds
                 self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
             try:
                 yield
@@ -100,7 +100,7 @@ class RunDirectory:
                     self.root.rmdir()
 
     def holder(self) -> tuple[int | None, str]:
-        """The process that took the lock last, and its machine; whether it holds it still is for ``in_use`` to say."""
+        """The process that last took the lock, and its host; ``in_use`` says whether it still holds it."""
         try:
             pid, _, node = self.lock_file.read_text(encoding="utf-8").partition(" ")
         except (OSError, UnicodeDecodeError):
@@ -108,9 +108,9 @@ class RunDirectory:
         return (int(pid), node) if pid.isdecimal() else (None, node)
 
     def in_use(self) -> bool:
-        """Whether a process trains in the folder at this moment, on this machine or on another one that shares its disk.
+        """Whether a process is training in the folder, on this machine or on another one that shares the disk.
 
-        Where the disk has no locks: whether the lock file's process is there, on this machine; on another it is believed.
+        Without file locks: whether the process in the lock file is alive on this machine; on another it is assumed to be.
         """
         held = is_held(self.lock_file)
         if held is None:
@@ -133,7 +133,7 @@ class RunDirectory:
         return sorted(int(name) for name in names if name.isdigit())
 
     def snapshot(self, step: int) -> Path:
-        """One picture of the film: weights alone."""
+        """One snapshot of the film: weights only."""
         return self.root / "film" / f"step-{step}.safetensors"
 
     def snapshot_manifest(self, step: int) -> Path:
@@ -141,7 +141,7 @@ class RunDirectory:
         return self.root / "film" / f"step-{step}.json"
 
     def film(self) -> list[int]:
-        """The steps of which the film has a snapshot, ascending."""
+        """The steps of the film's snapshots, ascending."""
         names = (path.stem.removeprefix("step-") for path in (self.root / "film").glob("step-*.safetensors"))
         return sorted(int(name) for name in names if name.isdigit())
 
@@ -149,7 +149,7 @@ class RunDirectory:
         return self.recipe_file.is_file()
 
     def require(self) -> None:
-        """A sentence when this is not a run."""
+        """Raises if this is not a run."""
         if not self.exists():
             if self.root.is_file():
                 raise RunError(
@@ -159,13 +159,13 @@ class RunDirectory:
             raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
 
     def refuse_if_used(self, *, resume: bool = False) -> None:
-        """A fresh run takes an empty folder or a new one; to resume, one whose parent was begun is as good."""
+        """Raises unless the folder is empty or new; for a resumed run it may hold a parent."""
         allowed = {self.lock_file, *([self.parent] if resume else [])}
         if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
             raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
 
     def clear_unfinished(self) -> None:
-        """Removes what is left of a beginning killed before there was a recipe; leaves all else, a parent too, alone."""
+        """Removes the files of a run killed before it wrote its recipe; keeps everything else, a parent too."""
         if self.exists() or not self.root.is_dir():
             return
         before_the_recipe = {self.tokenizer_file.name, self.environment_file.name}
@@ -203,17 +203,17 @@ class RunDirectory:
 
     @property
     def begun_in(self) -> Path:
-        """The folder that relative paths of its recipe count from."""
+        """The folder that relative paths in its recipe refer to."""
         return Path(self.read_environment().get("folder", "."))
 
     @property
     def eos_token_ids(self) -> list[int]:
-        """The ids at which the texts of an imported model end; none: its tokenizer's stop mark alone says it."""
+        """The end-of-text ids of an imported model; empty: only its tokenizer's."""
         environment = self.read_environment() if self.environment_file.is_file() else {}
         return list(environment.get("imported", {}).get("eos_token_ids", []))
 
     def record_opening(self, **facts: Any) -> None:
-        """Writes down that the test split was looked at: a second look is no longer a first one."""
+        """Records that the test split was evaluated, since repeated use makes it less than held-out."""
         facts = {"schema": self.SCHEMA, "opened": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
         append_json_line(self.openings_file, facts)
 
@@ -222,11 +222,11 @@ class RunDirectory:
         return list(read_json_lines(self.openings_file))
 
     def add_timing(self, seconds: dict[str, Any]) -> None:
-        """Where the seconds of one process went; a run that was resumed has an entry for each start."""
+        """Appends the time breakdown of one process; a resumed run has one for each start."""
         write_json(self.timing_file, {"schema": self.SCHEMA, "starts": [*self.timings(), seconds]})
 
     def timings(self) -> list[dict[str, Any]]:
-        """An entry for each process that worked on the run, oldest first; none in runs of earlier versions."""
+        """Time breakdowns by process, oldest first; empty in runs of earlier versions."""
         return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
 
     @property
@@ -234,7 +234,7 @@ class RunDirectory:
         return self.root / "notes.jsonl"
 
     def add_note(self, text: str) -> None:
-        """A remark of the user's, with its time."""
+        """Adds a user's note, with its time."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         append_json_line(self.notes_file, {"schema": self.SCHEMA, "at": at, "note": text})
 
@@ -242,7 +242,7 @@ class RunDirectory:
         return [str(line["note"]) for line in read_json_lines(self.notes_file) if "note" in line]
 
     def write_state(self, status: str, **facts: Any) -> None:
-        """How the run stands: running, finished, stopped, diverged or failed."""
+        """Writes the status: running, finished, stopped, diverged or failed."""
         write_json(self.state_file, {"schema": self.SCHEMA, "status": status, "pid": os.getpid(), **facts})
 
     def read_state(self) -> dict[str, Any]:
@@ -256,21 +256,21 @@ def _is_there(pid: int | None) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's
+    except OSError:  # another user's
         return True
     return True
 
 
 DEEPEST = 2
-"""Levels below a folder at which runs are looked for, so that a large folder is listed at once."""
+"""Depth of the search for runs, so that a large folder is listed quickly."""
 OF_STUDIES = {"trials": 2, "tuning": 3}
-"""Folders of a study that hold its runs, and how deep: trials/VARIANT/seed-N, tuning/VARIANT/point-N/seed-N."""
+"""Subfolders of a study with runs, and their depth: trials/VARIANT/seed-N, tuning/VARIANT/point-N/seed-N."""
 
 
 def find_runs(folder: Path) -> list[RunDirectory]:
-    """The runs in a folder, two levels down, trials of studies and parents of runs too; or the folder itself.
+    """The runs in a folder, up to two levels down, with trials of studies and parents of runs; or the folder itself.
 
-    Hidden folders are passed over.
+    Hidden folders are skipped.
     """
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder.")
@@ -287,7 +287,7 @@ def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir())
-    except OSError:  # gone meanwhile, or not ours to read
+    except OSError:  # deleted meanwhile, or not readable
         return
     for name in names:
         deeper = OF_STUDIES.get(name, levels - 1)

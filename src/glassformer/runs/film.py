@@ -1,7 +1,7 @@
-"""A run's film: snapshots of its weights alone, close together at the start; written while it trains, read to look at.
+"""A run's film: snapshots of the weights during training, denser at the start.
 
-One safetensors file per snapshot, its sha256 in a JSON file beside it, compared at every reading. No optimizer, so nothing
-trains on from one; the checkpoints are for that.
+One safetensors file per snapshot, with its sha256 in a JSON file, verified on every load. Without optimizer state: use a
+checkpoint to resume.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEMA = 1
 
 
 def film_steps(count: int, steps: int) -> list[int]:
-    """``count`` steps of 0 to ``steps``, both ends included, evenly spaced by their logarithm where whole numbers allow."""
+    """``count`` steps from 0 to ``steps``, both included, about evenly spaced on a log scale."""
     count = min(count, steps + 1)
     if count < 2:
         return [0]
@@ -34,24 +34,25 @@ def film_steps(count: int, steps: int) -> list[int]:
 
 
 def save_snapshot(run: RunDirectory, step: int, tensors: Mapping[str, Tensor]) -> None:
-    """Writes the weights of a step, whole or not at all."""
+    """Writes the weights of a step atomically."""
     file = run.snapshot(step)
-    if not file.is_file():  # the same step of the same run: the same bytes
+    if not file.is_file():  # same run, same step: identical content
         file.parent.mkdir(parents=True, exist_ok=True)
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         content = save(plain, {"step": str(step)})
-        write_json(run.snapshot_manifest(step), {"schema": SCHEMA, "sha256": sha256(content).hexdigest()})  # never one without
+        # the checksum first: never a snapshot without one
+        write_json(run.snapshot_manifest(step), {"schema": SCHEMA, "sha256": sha256(content).hexdigest()})
         write_atomically(file, content)
 
 
 def load_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
-    """The weights of a step of the film, every byte compared; films of versions that kept no sum are read as they are."""
+    """The weights at a step, verified by checksum; films of older versions have none."""
     file = run.snapshot(step)
     if not file.is_file():
         held = ", ".join(map(str, run.film())) or "none"
         raise RunError(f"{run.root} has no snapshot of step {step}; its film has the steps: {held}.")
     content, manifest = file.read_bytes(), run.snapshot_manifest(step)
-    if manifest.is_file() and sha256(content).hexdigest() != _sum(manifest):
+    if manifest.is_file() and sha256(content).hexdigest() != _checksum(manifest):
         raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {manifest.name}.")
     try:
         return dict(load(content))
@@ -59,7 +60,7 @@ def load_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
         raise DamagedCheckpoint(f"{file} cannot be read ({error}).") from error
 
 
-def _sum(manifest: Path) -> str:
+def _checksum(manifest: Path) -> str:
     try:
         return str(read_json(manifest)["sha256"])
     except (RunError, KeyError, TypeError) as error:
@@ -67,7 +68,7 @@ def _sum(manifest: Path) -> str:
 
 
 def moments(run: RunDirectory) -> list[int]:
-    """The steps of the film and of the last checkpoint; a sentence where there is no film."""
+    """The steps of the film and of the last checkpoint; raises if there is no film."""
     if not run.film():
         raise RunError(f"{run.root} has no film; train with --set checkpoint.film=12 to keep twelve snapshots.")
     return sorted({*run.film(), *run.steps()[-1:]})

@@ -1,6 +1,6 @@
-"""The runs of a folder side by side: how each stands, and the settings in which they differ. Imports no torch.
+"""The runs of a folder in a table: status, last figures, and the settings in which they differ. Imports no torch.
 
-Reads the end of a metrics file, never the whole: a folder of many long runs opens at once.
+Only the end of each metrics file is read, so that a folder of many long runs opens quickly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glassformer.runs.records import MetricsLog
 
 NOT_SETTINGS = ("about", "result")
 TAIL = 1 << 20
-"""Bytes at the end of a metrics file in which a list looks for the last validation."""
+"""Bytes at the end of a metrics file that are searched for the last validation."""
 
 
 def overview(folder: Path) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _name(run: RunDirectory, folder: Path) -> str:
 
 @final
 class RunTable:
-    """The table of a folder, to be asked for again and again: what has not changed on disk is not read again."""
+    """The table of a folder, cached for repeated calls: only files that changed are read again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,11 +67,11 @@ class RunTable:
         return {"runs": rows, "differing": list(differing)}
 
     def row(self, run: RunDirectory) -> dict[str, Any]:
-        """How one run stands."""
+        """The row of one run."""
         return self._row(run)[0]
 
     def _row(self, run: RunDirectory) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The row, and the recipe: None where anything of the run cannot be read."""
+        """The row and the recipe; the recipe is None if the run cannot be read."""
         recipe: dict[str, Any] | None = None
         metric, value, facts, notes = LOSS, None, dict[str, Any](), list[str]()
         try:
@@ -100,7 +100,7 @@ class RunTable:
         return row, recipe
 
     def _once(self, run: RunDirectory, file: Path, read: Callable[[], Any]) -> Any:
-        """What ``read`` gives of a file, read again only when it has changed. Not to be changed by whoever gets it."""
+        """The cached result of ``read`` for a file, until the file changes. Callers must not modify it."""
         now = _signature(file)
         known = self._known.get((run.root, file.name))
         if known is None or known[0] != now:
@@ -109,7 +109,7 @@ class RunTable:
         return known[1]
 
     def _compare(self, recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
-        """The keys that differ, and their values in each recipe; found again only when a recipe was read again."""
+        """The keys that differ and their values in each recipe; recomputed only when a recipe changed."""
         before, keys, settings = self._compared
         if len(before) != len(recipes) or any(one is not other for one, other in zip(before, recipes)):
             keys, settings = _differences(recipes)
@@ -118,7 +118,7 @@ class RunTable:
 
 
 def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
-    """A section that is the same object in all recipes, as most are in a folder of one study, is not looked into."""
+    """Sections that are the same object in all recipes, as most are in a study, are skipped."""
     readable = [recipe for recipe in recipes if recipe is not None]
     keys: list[str] = []
     settings: list[dict[str, Any]] = [{} for _ in recipes]
@@ -151,7 +151,7 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
 
 
 def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The run's state; one that says "running" while nobody holds its lock was killed."""
+    """The run's status; "running" without a process holding the lock means it was killed."""
     state = run.read_state() if state is None else state
     if state["status"] == "running":
         saved = run.steps()
@@ -162,7 +162,7 @@ def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[
 
 
 def summary_of(run: RunDirectory) -> dict[str, Any]:
-    """One run in a few plain figures."""
+    """A run's key figures as plain values."""
     progress, metric = progress_of(run), metric_of(run)
     evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
     return {
@@ -191,7 +191,7 @@ def in_one_line(summary: dict[str, Any]) -> str:
 
 
 def metric_of(run: RunDirectory) -> Metric:
-    """The metric that chooses the run's best checkpoint; runs of versions that knew no other have the loss."""
+    """The metric that selects the run's best checkpoint; the loss in runs of older versions."""
     return _metric(run.read_environment() if run.environment_file.is_file() else {})
 
 

@@ -1,7 +1,7 @@
-"""What a run measured, as JSON lines: appended while it trains, read by whatever shows it. Imports no torch.
+"""The metrics log of a run as JSON lines, appended while it trains. Imports no torch.
 
-A number that is not finite is written as the text "nan", "inf" or "-inf" (JSON has no such numbers) and read back as a
-float. A torn line, left by a killed process, is passed over.
+Non-finite numbers are written as the strings "nan", "inf" and "-inf" (JSON has none) and read back as floats. An incomplete
+line, left by a killed process, is skipped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ BLOCK = 1 << 16
 """Bytes that are read at once from the end of a file."""
 
 FIRST = 1 << 12
-"""Bytes that are read first: what is looked for mostly stands in the last lines."""
+"""Bytes that are read first: what is searched for is mostly in the last lines."""
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 OLD_KEYS = {"gradient": "grad_norm"}
-"""Keys that earlier versions wrote, and what they are called now: old runs are read by the new names."""
+"""Keys of earlier versions and their present names; old runs are read by the present names."""
 
 
 @final
@@ -40,7 +40,7 @@ class MetricsLog:
             stream.write(line + "\n")
 
     def sync(self) -> None:
-        """Makes what was appended durable; called before a checkpoint, which counts on it."""
+        """Syncs the file to disk; called before each checkpoint."""
         if self.file.exists():
             with room_on_disk(self.file), self.file.open("rb+") as stream:
                 os.fsync(stream.fileno())
@@ -67,7 +67,7 @@ class MetricsLog:
         return None
 
     def cut_after(self, step: int) -> None:
-        """Forgets what lies beyond ``step``: a resumed run writes it again."""
+        """Removes records after ``step``, which a resumed run writes again."""
         if not self.file.exists():
             return
         kept = [record for record in self._records() if record.get("step", 0) <= step]
@@ -82,7 +82,7 @@ class MetricsLog:
 @final
 @dataclass(frozen=True)
 class Telling:
-    """Writes each record and hands it on: ``on_step`` gets those of steps, ``on_evaluation`` those of evaluations."""
+    """A log that also calls ``on_step`` with records of steps and ``on_evaluation`` with those of evaluations."""
 
     append: Callable[[Mapping[str, Any]], None]
     tainted: bool = False
@@ -103,7 +103,7 @@ class Telling:
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """The record of one line; nothing for an empty or torn one."""
+    """The record of one line; none for an empty or incomplete one."""
     try:
         document = json.loads(line or b"{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Weights between networks and checkpoints: what is saved, what is put back, what a new run takes from an old one."""
+"""Weights of networks in checkpoints: saving, loading, and initialising a new run from a parent's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from glassformer.foundation.errors import ConfigError
 BASE_DIGEST = "base_digest"
 """A buffer: the sha256 of the pretrained weights that an adapter was trained on top of."""
 HEAD = "head."
-"""The part of a network that depends on what it is asked: taken from a parent only where it fits."""
+"""The part of a network that depends on the objective: taken from a parent only if its shape fits."""
 
 
 def saved_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Everything a checkpoint keeps of a network, each tensor once.
+    """The tensors of a network that a checkpoint stores, shared ones once.
 
-    A network whose frozen weights are found elsewhere (``base_sha256``) keeps only what is trained, and which weights those
-    were.
+    For an adapter on frozen pretrained weights, only the trained tensors and the sha256 of the pretrained ones.
     """
     adapter = getattr(network, "base_sha256", None) is not None
     kept: dict[str, Tensor] = {name: p for name, p in network.named_parameters() if p.requires_grad or not adapter}
@@ -31,14 +30,14 @@ def saved_tensors(network: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Puts saved weights into a network; anything that does not fit is a sentence."""
+    """Loads saved weights into a network; raises if names or shapes differ."""
     own = saved_tensors(network)
     wrong = _not_fitting(own, tensors)
     if BASE_DIGEST in own and BASE_DIGEST in tensors and own[BASE_DIGEST].tolist() != tensors[BASE_DIGEST].tolist():
         raise ConfigError(
             f"The weights of {origin} were trained on top of other pretrained weights: their sha256 begins with "
             f"{bytes(tensors[BASE_DIGEST].tolist()).hex()[:12]}, and that of model.folder now with "
-            f"{bytes(own[BASE_DIGEST].tolist()).hex()[:12]}; give back the folder the run began with."
+            f"{bytes(own[BASE_DIGEST].tolist()).hex()[:12]}; restore the folder the run was trained with."
         )
     if wrong:
         raise ConfigError(
@@ -48,9 +47,9 @@ def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str)
 
 
 def take_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> str:
-    """Starts a network from another run's weights; gives the sentence to say.
+    """Initialises a network with another run's weights; returns a sentence about it.
 
-    Everything but the head must fit; the head is taken where it fits and is otherwise left as it was initialised.
+    Everything but the head must fit; a head that does not fit keeps its fresh initialisation.
     """
     own = saved_tensors(network)
     wrong = _not_fitting(own, tensors)
@@ -64,7 +63,7 @@ def take_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str)
         _copy(own, tensors, own)
         return f"Starting from the weights of {origin}."
     _copy(own, tensors, [name for name in own if not name.startswith(HEAD)])
-    return f"Starting from the weights of {origin}; the head is new, since it gives other outputs."
+    return f"Starting from the weights of {origin}; the head is newly initialised, since its outputs differ."
 
 
 def _not_fitting(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A plan and what its variants are -> the lines of the ledger, and what the ledger says came before. Imports no torch."""
+"""A study's entries in the ledger, and the earlier studies that the ledger has of the same changes. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import write_json
-from glassformer.foundation.plugins import plugin_sums
+from glassformer.foundation.plugins import plugin_checksums
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.ledger import BEGUN, SCHEMA, Attempt, Earlier, Ledger
 from glassformer.study.plan import BASE, StudyPlan
@@ -16,7 +16,7 @@ from glassformer.study.verdict import Verdict
 
 
 def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mapping[str, Verdict] | None = None) -> list[Attempt]:
-    """One per change that is known and, where ``verdicts`` are given, was run."""
+    """One ledger entry per inspected change; with ``verdicts``, only for changes that have a result."""
     if BASE not in book.variants:
         return []
     base = book.variants[BASE]
@@ -36,8 +36,8 @@ def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mappin
                 base=base.recipe,
                 change=book.variants[name].recipe,
                 text=base.documents,
-                question=_question(base, book.variants[name]),
-                made=_made(plan, book, name),
+                question=_question_fingerprint(base, book.variants[name]),
+                made=_inputs_fingerprint(plan, book, name),
                 name=name,
                 rules=rules,
                 margin=plan.same_within,
@@ -50,25 +50,25 @@ def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mappin
     return rows
 
 
-def _question(base: Facts, change: Facts) -> str:
-    """Both recipes, as far as they train something, and the text; empty for what an older version wrote down."""
+def _question_fingerprint(base: Facts, change: Facts) -> str:
+    """A fingerprint of what both recipes train and of the evaluation text; empty for entries of older versions."""
     return fingerprint([base.asked, change.asked, base.documents]) if base.asked and change.asked else ""
 
 
-def _made(plan: StudyPlan, book: VariantBook, name: str) -> str:
-    """What runs of the same recipes are made with: training text, parents, plugins, and the grid they are tuned on."""
+def _inputs_fingerprint(plan: StudyPlan, book: VariantBook, name: str) -> str:
+    """A fingerprint of the other inputs of the runs: training text, parents, plugins, tuning grid."""
     grids = None
     if plan.tune is not None:  # whichever seeds chose, the same setting on the same seed is the same run
         tune = {key: value for key, value in plan.tune.to_dict().items() if key != "first_seed"}
         grids = [tune, plan.tuning_points(name)]
     both = [(facts.data, facts.parent) for facts in (book.variants[BASE], book.variants[name])]
-    return fingerprint([grids, both, plugin_sums(book.plugins)])
+    return fingerprint([grids, both, plugin_checksums(book.plugins)])
 
 
-def note_earlier(plan: StudyPlan, book: VariantBook, directory: StudyDirectory) -> dict[str, Earlier]:
-    """Writes down, once, what other studies of the same changes the ledger knows; a change added later is looked up then.
+def record_earlier_studies(plan: StudyPlan, book: VariantBook, directory: StudyDirectory) -> dict[str, Earlier]:
+    """Enters this study in the ledger, finished or not, and stores which earlier studies of the same changes it lists.
 
-    From here on the ledger knows of this one, too, whether or not it comes to an end.
+    Stored once, when the study begins; a change added later is looked up when it is added.
     """
     before, own = directory.read_earlier(), attempts_of(plan, book, str(directory.root))
     attempts = Ledger.beside(directory.root).begin(own)
@@ -80,14 +80,14 @@ def note_earlier(plan: StudyPlan, book: VariantBook, directory: StudyDirectory) 
     return everything
 
 
-def take_back(plan: StudyPlan, book: VariantBook, directory: StudyDirectory, names: Collection[str]) -> None:
-    """Takes the changes of which nothing was seen out of the ledger."""
+def withdraw_attempts(plan: StudyPlan, book: VariantBook, directory: StudyDirectory, names: Collection[str]) -> None:
+    """Removes changes without any result from the ledger."""
     own = [one for one in attempts_of(plan, book, str(directory.root)) if one.name in names]
-    Ledger.beside(directory.root).take_back(own)
+    Ledger.beside(directory.root).withdraw(own)
 
 
 def refuse_same_runs(plan: StudyPlan, earlier: Mapping[str, Earlier], margin: float) -> None:
-    """A folder that was not asked for by name must not judge the same runs by other rules: that is how one fools oneself."""
+    """Raises if a study in a default folder would judge the same runs again by other rules, which is p-hacking."""
     for name, one in earlier.items():
         again = next((other for other in one.overlapping if other in one.others or other.margin != margin), None)
         if again is not None:

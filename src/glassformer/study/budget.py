@@ -1,4 +1,4 @@
-"""What trials took -> whether a study's budget of hours pays for more. Imports no torch."""
+"""The time that trials took -> whether the study's budget allows more of them. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, final
 from glassformer.foundation.progress import duration
 from glassformer.study.results import TrialResult
 
-GOES_ON = "A larger budget_hours goes on from here."
+CONTINUE = "A larger budget_hours continues from here."
 
 
 @final
 @dataclass
 class Budget:
-    """Seconds of computing that a study may take, all processes added up (``hours`` None: any number), and has taken."""
+    """The compute time a study may use (``hours``; None: no limit) and has used (``spent``, in seconds), over all processes."""
 
     hours: float | None
     spent: float = 0.0
@@ -25,7 +25,7 @@ class Budget:
         return self.hours is not None and self.spent > 3600.0 * self.hours
 
     def objection(self, seeds: int, left: int, done: Sequence[float]) -> str | None:
-        """Why a look at ``seeds`` seeds is not begun: ``left`` trials would cost what ``done`` ones took on average."""
+        """Why a look at ``seeds`` seeds exceeds the budget, or None. ``left`` trials cost the mean of ``done`` each."""
         if self.hours is None:
             return None
         cost, rest = left * sum(done) / max(1, len(done)), 3600.0 * self.hours - self.spent
@@ -33,16 +33,15 @@ class Budget:
             return None
         return (
             f"The look at {seeds} seeds would take about {duration(cost)} of computing, and {duration(max(0.0, rest))} of the "
-            f"budget are left: not begun. {GOES_ON}"
+            f"budget are left: not started. {CONTINUE}"
         )
 
-    def told(self, withdrawn: int) -> str:
-        """The sentence for trials that are not begun because it is used up."""
-        return f"The budget of {self.hours:g} hours is used up: {withdrawn} trials are not begun. {GOES_ON}"
+    def used_up_message(self, cancelled: int) -> str:
+        return f"The budget of {self.hours:g} hours is used up: {cancelled} trials are not started. {CONTINUE}"
 
 
 def seconds_of(result: TrialResult, recipe: Mapping[str, Any]) -> float:
-    """How long a trial took, from what it read: a setting of a grid may have other steps and batches than its variant."""
+    """How long a trial took, from its own step count and batch size, which may be tuned."""
     if not result.tokens_per_second or result.evaluation is None or result.evaluation.step is None:
         return 0.0
     tokens = result.evaluation.step * recipe["training"]["batch_size"] * recipe["model"]["context"]

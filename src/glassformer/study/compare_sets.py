@@ -1,6 +1,6 @@
 """``compare_sets``: the same changes of several recipes -> a study on each set, and verdicts over all of them.
 
-Everything that could not be put together is refused before the first run.
+Sets whose results could not be combined are refused before the first run.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.recipe import Source
 from glassformer.study.compare import compare
 from glassformer.study.finding import find_plan
-from glassformer.study.plan import StudyPlan, compared
+from glassformer.study.plan import StudyPlan, recipe_fingerprint
 from glassformer.study.set_study import SetStudy
 
 PLANNED = (
     *("seeds", "first_seed", "looks", "max_seeds", "metric", "margin"),
     *("planned_effect", "match", "tune", "budget_hours", "allow_leaks"),
 )
-"""What may be asked for that goes into the plan."""
+"""Arguments that are settings of the plan."""
 
 
 def compare_sets(
@@ -48,18 +48,18 @@ def compare_sets(
 
 
 def _name(source: Source | StudyPlan, at: int) -> str:
-    """The set's folder: that of the recipe's file or name, else its number."""
+    """The set's folder name: from the recipe's file or name, else a number."""
     base = source.get("base") if isinstance(source, Mapping) else source
     return Path(base).stem if isinstance(base, str | Path) else f"set-{at + 1}"
 
 
 def _same_question(sources: Mapping[str, Source | StudyPlan], vary: Any, more: Mapping[str, Any]) -> None:
-    """Refuses, before the first run, sets that cannot be put together: another change, metric or margin, or one set twice."""
-    asked = {key: value for key, value in more.items() if key in PLANNED and value is not None}
+    """Raises if changes, metric or margin differ between sets, or if a set is given twice."""
+    given = {key: value for key, value in more.items() if key in PLANNED and value is not None}
     plans: dict[str, tuple[StudyPlan, str]] = {}
     for name, source in sources.items():
-        plan, resolve, _ = find_plan(source, vary, cross=more.get("cross", False), set=more.get("set") or {}, **asked)
-        plans[name] = plan, compared(resolve(plan.set))
+        plan, resolve, _ = find_plan(source, vary, cross=more.get("cross", False), set=more.get("set") or {}, **given)
+        plans[name] = plan, recipe_fingerprint(resolve(plan.set))
     (first, (plan, _)), *others = plans.items()
     for name, (other, _) in others:
         for what, own, its in (

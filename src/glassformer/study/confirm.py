@@ -1,7 +1,7 @@
-"""A finished study -> the plan that runs its winner once more, on fresh seeds and on text that the study never saw.
+"""A finished study -> the plan of its confirmation: the winner again, on fresh seeds and held-out text.
 
-The best of several changes looks better than it is, on the text it was found on. A confirmation is planned before its first
-run like any study, and there is one for each study. Imports no torch.
+The best of several changes is overestimated on the text it was selected on (winner's curse). A confirmation is planned before
+its first run like any study, and a study has only one. Imports no torch.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ NOT_THERE = object()
 
 
 def winner(study: Study) -> Verdict:
-    """The change that was found better by most; refuses a study that has none."""
+    """The better change with the largest difference; raises if there is none."""
     better = [one for one in study.verdicts if one.verdict == "better" and not one.exploratory]
     if not better:
         raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.")
     return max(better, key=lambda one: abs(one.difference.value or 0.0))
 
 
-def _first_fresh(plan: StudyPlan) -> int:
-    """The first seed that no run of the study has, those of its bank of baselines counted too."""
+def _first_unused_seed(plan: StudyPlan) -> int:
+    """The first seed after all seeds of the study and of its bank."""
     return max([plan.seed_numbers[-1], *(seed for seed in plan.bank if seed < FIRST_TUNING_SEED)]) + 1
 
 
-def _not_its_own(study: Study, name: str) -> dict[str, Any]:
-    """What the baseline tuned and this change did not, as the change was trained with it: by the record of a trial."""
+def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
+    """Keys that the baseline tuned and this change did not, with the values the change was trained with."""
     theirs, own = (study.book.variants[one].adapted if one in study.book.variants else {} for one in (BASE, name))
     keys = [key for key in theirs if key not in own]
     done = study.finished(name) if keys else []
     if keys and not done:
-        raise UsageError(f"{study.folder} has no trial of {name} any more, which would tell its {keys[0]}; put trials/ back.")
+        raise UsageError(f"{study.folder} has no trial of {name} any more, so its {keys[0]} is unknown; restore trials/.")
     recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
     held = {key: value_at(recipe, key, default=NOT_THERE) for key in keys}
     return {key: value for key, value in held.items() if value is not NOT_THERE}
 
 
 def confirmation(study: Study) -> tuple[StudyPlan, Path]:
-    """The plan, and the one folder it may be run in."""
+    """The plan, and the only folder it may be run in."""
     if study.plan.split != "validation":
         raise ConfigError(f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.")
     name = winner(study).variant
@@ -56,8 +56,8 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
         **study.plan.to_dict(),
         "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
         "set": {**study.plan.set, **adapted.get(BASE, {})},
-        "changes": [{"name": name, "set": {**_not_its_own(study, name), **own.set, **adapted.get(name, {})}}],
-        "first_seed": _first_fresh(study.plan),
+        "changes": [{"name": name, "set": {**_settings_tuned_for_baseline(study, name), **own.set, **adapted.get(name, {})}}],
+        "first_seed": _first_unused_seed(study.plan),
         "split": UNSEEN_SPLIT,
         "confirms": str(study.folder),
         "tune": None,

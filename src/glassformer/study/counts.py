@@ -1,6 +1,6 @@
-"""Counts -> what they leave possible: rates of failed runs, of rare events that few documents may miss.
+"""Exact binomial bounds (Clopper-Pearson): failure rates of runs, rare events among few documents.
 
-Exact where counts are small, which is where the normal approximation is wrong. Imports no torch and no scipy.
+Exact because counts are small, where the normal approximation fails. Imports no torch and no scipy.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy.typing as npt
 from glassformer.foundation.distributions import Floats, beta_quantile, incomplete_beta
 
 
-def rare(seen: npt.ArrayLike, share: npt.ArrayLike, items: float) -> Floats:
-    """P(no more than a part ``seen`` of ``items`` is hit) when each is hit with probability ``share``; parts may be fractions.
+def at_most_probability(seen: npt.ArrayLike, share: npt.ArrayLike, items: float) -> Floats:
+    """P(at most a fraction ``seen`` of ``items`` are hits) when each is one with probability ``share``.
 
-    I_{1-share}(items - hits, hits + 1): for whole hits the binomial distribution.
+    I_{1-share}(items - hits, hits + 1): the binomial CDF, continued to fractional hits.
     """
     seen_, share_ = np.broadcast_arrays(np.asarray(seen, dtype=np.float64), np.asarray(share, dtype=np.float64))
     hits = items * np.clip(seen_, 0.0, 1.0)
@@ -28,19 +28,19 @@ def rare(seen: npt.ArrayLike, share: npt.ArrayLike, items: float) -> Floats:
 
 
 def items_needed(share: float, level: float) -> int:
-    """How many items without a hit exclude, at ``level``, that each is hit with probability ``share``."""
+    """How many items without a hit reject, at ``level``, a hit probability of ``share``."""
     return math.ceil(math.log(level) / math.log1p(-min(share, 0.999)))
 
 
 @lru_cache(maxsize=256)
-def failures_not_excluded(failed: int, runs: int, confidence: float = 0.95) -> float:
-    """The largest failure rate that ``failed`` of ``runs`` leaves possible: the exact one-sided bound (Clopper-Pearson)."""
+def failure_rate_bound(failed: int, runs: int, confidence: float = 0.95) -> float:
+    """The exact one-sided upper bound of the failure rate after ``failed`` of ``runs`` (Clopper-Pearson)."""
     return 1.0 if failed >= runs else beta_quantile(confidence, failed + 1, runs - failed)
 
 
 @lru_cache(maxsize=256)
-def hits_not_excluded(hits: float, items: float, confidence: float) -> float:
-    """The same for parts of hits: the largest share that would show as few in one of 1 / (1 - confidence) sets."""
+def hit_rate_bound(hits: float, items: float, confidence: float) -> float:
+    """The same for fractional hits."""
     return 1.0 if hits >= items else beta_quantile(confidence, hits + 1.0, items - hits)
 
 
@@ -53,11 +53,11 @@ class Rate:
 
     @property
     def low(self) -> float:
-        return 0.0 if self.failed == 0 else 1.0 - failures_not_excluded(self.runs - self.failed, self.runs, 0.975)
+        return 0.0 if self.failed == 0 else 1.0 - failure_rate_bound(self.runs - self.failed, self.runs, 0.975)
 
     @property
     def high(self) -> float:
-        return failures_not_excluded(self.failed, self.runs, 0.975)
+        return failure_rate_bound(self.failed, self.runs, 0.975)
 
     def __str__(self) -> str:
         return f"{self.failed} of {self.runs} ({100 * self.low:.0f} to {100 * self.high:.0f} %)"

@@ -1,6 +1,6 @@
-"""The files of one study: its plan, written before the first run and refused when it changes, and the trials' folders.
+"""The files of one study: its plan, which is fixed before the first run, and the trials' folders.
 
-The only place that spells these names. Imports no torch.
+The only module that knows these names. Imports no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 from glassformer.study.ledger import Earlier
-from glassformer.study.plan import Resolve, StudyPlan, Trial, compared
+from glassformer.study.plan import Resolve, StudyPlan, Trial, recipe_fingerprint
 
 TAKEN = ".taken"
 
@@ -27,7 +27,7 @@ TAKEN = ".taken"
 @final
 @dataclass(frozen=True)
 class StudyDirectory:
-    """One study's folder. No other module may spell these names."""
+    """One study's folder."""
 
     root: Path
     SCHEMA: ClassVar[int] = 1
@@ -38,7 +38,7 @@ class StudyDirectory:
 
     @property
     def variants_file(self) -> Path:
-        """What is known of each variant before it is trained: cost, checks, what matching and tuning set."""
+        """Facts about each variant before training: cost, checks, settings from matching and tuning."""
         return self.root / "variants.json"
 
     @property
@@ -47,12 +47,12 @@ class StudyDirectory:
 
     @property
     def values_file(self) -> Path:
-        """What the verdicts rest on, by seed and document."""
+        """The metric by seed and document, from which the verdicts are computed."""
         return self.root / "values.json"
 
     @property
     def earlier_file(self) -> Path:
-        """Other studies of the same changes on the same text, as the ledger had them when this one began."""
+        """Earlier studies of the same changes on the same text, copied from the ledger when this one began."""
         return self.root / "earlier.json"
 
     @property
@@ -65,16 +65,16 @@ class StudyDirectory:
 
     @property
     def figures(self) -> Path:
-        """The pictures of the Markdown report."""
+        """The figures of the Markdown report."""
         return self.root / "figures"
 
     @property
     def logs(self) -> Path:
-        """What worker processes wrote to their standard error."""
+        """Standard error of the worker processes."""
         return self.root / "logs"
 
     def read_earlier(self) -> dict[str, Earlier]:
-        """By change, what came before; empty for a study that began before there was a ledger."""
+        """Earlier studies by change; empty for a study older than the ledger."""
         if not self.earlier_file.is_file():
             return {}
         try:
@@ -84,7 +84,7 @@ class StudyDirectory:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One process at a time works on a study; a second one is refused with a sentence."""
+        """Locks the study; raises if another process holds the lock."""
         made, above, lock = not self.root.exists(), not self.root.parent.exists(), self.root / ".lock"
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(lock, wait=False) as mine:
@@ -93,7 +93,7 @@ class StudyDirectory:
             try:
                 yield
             finally:
-                if made and list(self.root.iterdir()) == [lock]:  # refused before it began: nothing is left behind
+                if made and list(self.root.iterdir()) == [lock]:  # the study was refused: leave no empty folder
                     lock.unlink()
                     self.root.rmdir()
                     if above:
@@ -101,7 +101,7 @@ class StudyDirectory:
                             self.root.parent.rmdir()
 
     def set_aside(self, folder: Path) -> Path:
-        """Moves a damaged trial out of the way, so that it can be run again and still be looked at."""
+        """Moves a damaged trial to ``damaged/``, so that it can be run again and still be inspected."""
         name = "-".join(folder.relative_to(self.root).parts)
         places = (self.root / "damaged" / (name if number == 1 else f"{name}-{number}") for number in count(1))
         place = next(place for place in places if not place.exists())
@@ -113,21 +113,21 @@ class StudyDirectory:
         """The run folder of one trial."""
         return self.root / trial.area / trial.folder
 
-    def mark_taken(self, trial: Trial) -> None:
-        """Notes that a trial was taken from the store, and not trained here."""
+    def mark_reused(self, trial: Trial) -> None:
+        """Marks a trial as copied from the store, not trained here."""
         (self.trial(trial) / TAKEN).touch()
 
-    def was_taken(self, trial: Trial) -> bool:
+    def was_reused(self, trial: Trial) -> bool:
         return (self.trial(trial) / TAKEN).is_file()
 
     def exists(self) -> bool:
         return self.plan_file.is_file()
 
     def begin(self, plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
-        """Writes the plan, or goes on with the one that is there. The plan to follow, and notes to print.
+        """Writes the plan, or continues the one on disk. Returns the plan to follow, and notes to print.
 
-        Changes that the plan on disk does not have are added and marked exploratory. Any other difference, of the plan or
-        of what its recipes mean, is refused: a study whose rules changed on the way has no verdict.
+        Changes that the plan on disk does not have are added and marked exploratory. Any other difference, in the plan or in
+        its resolved recipes, raises: the rules of a study must not change on the way.
         """
         recipes = _recipes(plan, resolve)
         if not self.exists():
@@ -136,7 +136,7 @@ class StudyDirectory:
         old, old_recipes = self._read()
         plan, notes = _continued(old, plan, self.plan_file)
         for name, was in old_recipes.items():
-            now = compared(resolve(old.settings(name)))
+            now = recipe_fingerprint(resolve(old.settings(name)))
             if now != was:
                 raise ConfigError(
                     f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
@@ -147,34 +147,34 @@ class StudyDirectory:
         return plan, notes
 
     def begun(self) -> bool:
-        """Whether a trial was begun: from then on nothing of the plan may change."""
+        """Whether a trial was started: from then on the plan is fixed."""
         return (self.root / "trials").exists() or (self.root / "tuning").exists()
 
     def has_trials(self) -> bool:
-        """Whether the trials that decide are there, or some of them; those of tuning do not count."""
+        """Whether there are trials, not counting those of tuning."""
         return (self.root / "trials").exists()
 
     def has_tuning(self) -> bool:
-        """Whether the runs that settings were chosen by are there, or some of them."""
+        """Whether there are tuning trials."""
         return (self.root / "tuning").exists()
 
-    def settle(self, plan: StudyPlan) -> None:
-        """Writes a plan whose design was chosen, before the first trial."""
+    def write_design(self, plan: StudyPlan) -> None:
+        """Writes the plan again once its design is chosen, before the first trial."""
         assert not self.begun()
         self._write(plan, self._read()[1])
 
     def forget_beginning(self) -> None:
-        """Takes back a plan of which no trial was begun: what was refused at the start may be mended under the same name."""
+        """Deletes a plan without any trial, so that a corrected one can use the same folder."""
         if not self.begun():
             for file in (self.plan_file, self.variants_file, self.earlier_file):
                 file.unlink(missing_ok=True)
 
     def continues(self, plan: StudyPlan, resolve: Resolve) -> bool:
-        """Whether this folder holds this very plan, so that it can be gone on with."""
+        """Whether this folder holds the same plan, so that it can be resumed."""
         try:
             old, recipes = self._read()
             own, planned, every = ([one.set for one in some] for some in (plan.planned, old.planned, old.changes))
-            same = _settled(old) == _settled(plan) and own in (planned, every)
+            same = _fixed_settings(old) == _fixed_settings(plan) and own in (planned, every)
             return same and recipes == _recipes(old, resolve)
         except (RunError, ConfigError):
             return False
@@ -213,17 +213,17 @@ class StudyDirectory:
 
 
 def trial_lock(folder: Path) -> Path:
-    """The file that whoever works on the trial in ``folder`` holds."""
+    """The lock file of the trial in ``folder``."""
     return folder.parent / f".{folder.name}.lock"
 
 
 def _recipes(plan: StudyPlan, resolve: Resolve) -> dict[str, str]:
-    """What each variant's recipe does, as a fingerprint."""
-    return {name: compared(resolve(plan.settings(name))) for name in plan.variants}
+    """A fingerprint of each variant's resolved recipe."""
+    return {name: recipe_fingerprint(resolve(plan.settings(name))) for name in plan.variants}
 
 
 def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, list[str]]:
-    """The old plan with the new one's additional changes as exploratory ones; anything else that differs is refused."""
+    """The old plan with the new one's additional changes as exploratory ones; raises if anything else differs."""
     before = {change.name: {**change.set, **change.tune} for change in old.changes}
     now = {change.name: {**change.set, **change.tune} for change in new.changes}
     lost = [change.name for change in old.planned if change.name not in now]
@@ -232,7 +232,7 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
     for name in now.keys() & before.keys():
         if now[name] != before[name]:
             raise ConfigError(f"{file}: {name} set {before[name]} when the study began and sets {now[name]} now.")
-    differences = diff(_settled(old), _settled(new))
+    differences = diff(_fixed_settings(old), _fixed_settings(new))
     if differences:
         key, (was, is_now) = next(iter(differences.items()))
         raise ConfigError(
@@ -241,20 +241,20 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
         )
     added = [change.model_copy(update={"exploratory": True}) for change in new.changes if change.name not in before]
     notes = [f"{change.name} was not in the plan: it is shown as exploratory." for change in added]
-    # The budget says how far to go, not how to judge: the looks stay where they were planned.
+    # The budget does not affect the decision rule, so it may change.
     return old.model_copy(update={"changes": [*old.changes, *added], "budget_hours": new.budget_hours}), notes
 
 
-NOT_SETTLED = ("changes", "about", "base", "budget_hours", "measured", "design", "bank")
-"""The design is chosen from what is kept when a study begins, and stays as it is written."""
+MAY_CHANGE = ("changes", "about", "base", "budget_hours", "measured", "design", "bank")
+"""Keys that do not have to match when a study is resumed. The design was chosen when it began, and stays."""
 
 
-def _settled(plan: StudyPlan) -> dict[str, Any]:
-    """What may not change once a study has begun. Changes are compared by name, and the base by what its recipe does.
+def _fixed_settings(plan: StudyPlan) -> dict[str, Any]:
+    """The settings that are fixed once a study has begun. Changes are compared by name, the base by its resolved recipe.
 
     The tuning seeds follow from the first seed; studies of earlier versions all have the same ones, and keep them.
     """
-    settled = {key: value for key, value in plan.to_dict().items() if key not in NOT_SETTLED}
-    if settled["tune"]:
-        settled["tune"] = {key: value for key, value in settled["tune"].items() if key != "first_seed"}
-    return settled
+    fixed = {key: value for key, value in plan.to_dict().items() if key not in MAY_CHANGE}
+    if fixed["tune"]:
+        fixed["tune"] = {key: value for key, value in fixed["tune"].items() if key != "first_seed"}
+    return fixed

@@ -1,4 +1,4 @@
-"""A study's plan -> what it would take and what it could see, before anything is trained: ``compare --dry-run``."""
+"""A study's plan -> its estimated cost and power, without training anything: ``compare --dry-run``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.executors.machine import cores
 from glassformer.study.finding import find_plan
 from glassformer.study.plan import BASE, StudyPlan
-from glassformer.study.tuning import costs_otherwise
+from glassformer.study.tuning import affects_cost
 
 
 @dataclass(frozen=True)
 class Foresight:
-    """What a study would cost. ``seconds``: by variant, of one run, from steps that were timed here.
+    """The estimated cost of a study. ``seconds``: of one run of each variant, from a few timed steps.
 
-    ``tuned_seconds``: by variant, of a run with each setting of its grid.
+    ``tuned_seconds``: by variant, of a run at each point of its grid.
     """
 
     plan: StudyPlan
@@ -34,7 +34,7 @@ class Foresight:
 
     @property
     def runs(self) -> int:
-        """With the most seeds that the plan may take, and with those that choose settings first."""
+        """The maximum number of runs: all planned seeds, and tuning."""
         return len(self.parameters) * self.plan.all_looks[-1] + self.tuning_runs
 
     @property
@@ -43,9 +43,9 @@ class Foresight:
 
     @property
     def total(self) -> float:
-        """Seconds of computing, all runs added up; start-up, checks and evaluations come on top.
+        """Compute seconds of all runs, without start-up, checks and evaluations.
 
-        Which setting a variant will choose is not known: the longest is counted.
+        Tuned variants are counted at their slowest setting, since the choice is not known yet.
         """
         tuning = sum(self.tuned_seconds[trial.variant][trial.point] for trial in self.plan.tuning_trials())
         return sum(self._longest(name) for name in self.seconds) * self.plan.all_looks[-1] + tuning
@@ -98,7 +98,7 @@ def foresee(
     plugins: Sequence[Path | str] = (),
     **given: Any,
 ) -> Foresight:
-    """What ``compare`` with the same words would do. Reads the data, times a few steps of every variant, trains nothing."""
+    """Estimates ``compare`` with the same arguments: prepares the data and times a few steps of every variant."""
     load_plugins(plugins)
     known = {name: value for name, value in given.items() if value is not None}
     plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **known)
@@ -109,14 +109,14 @@ def foresee(
         found = with_time(plan_with(recipe, data), data)
         parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
         points = [
-            plan_with(Recipe.parse(resolve({**plan.settings(name), **one})), data) if costs_otherwise(one) else found
+            plan_with(Recipe.parse(resolve({**plan.settings(name), **one})), data) if affects_cost(one) else found
             for one in plan.tuning_points(name)
         ]
         tuned[name] = [seconds[name] * _work(point) / _work(found) for point in points]
-    runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning ends before the others begin
+    runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning and comparison never overlap
     return Foresight(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs), tuned)
 
 
 def _work(plan: Plan) -> int:
-    """FLOPs of the run itself."""
+    """FLOPs of the run."""
     return plan.steps * plan.cost.step_flops * plan.recipe.training.accumulate

@@ -1,6 +1,6 @@
-"""The runs of one change beside those of the baseline -> every number its verdict rests on.
+"""The runs of one change and of the baseline -> all statistics its verdict is based on.
 
-A failed or missing run is a problem attached to its seed, never a row left out. Gathers; judges nothing. Imports no torch.
+A failed or missing run is a problem attached to its seed; its row is never dropped. Decides nothing. Imports no torch.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
-from glassformer.study.counts import failures_not_excluded, hits_not_excluded, items_needed
+from glassformer.study.counts import failure_rate_bound, hit_rate_bound, items_needed
 from glassformer.study.ledger import Earlier
 from glassformer.study.power import SeedsNeeded
-from glassformer.study.statistics import SignFlip, correlation_of, far_off, sign_flip
+from glassformer.study.statistics import SignFlip, correlation_of, outliers, sign_flip
 from glassformer.study.two_way import BADLY_HURT, TwoWayEffects, two_way_effects, unpaired, without_each_seed
 
 
 class Problem(StrEnum):
-    """Why a trial's number cannot be used."""
+    """Why a trial's result cannot be used."""
 
     LEAK = "leak"
     STEP_DIFFERS = "step differs"
@@ -38,16 +38,16 @@ class Problem(StrEnum):
 
 ROUNDING = 1e-9
 UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.ONE_CLASS, Problem.NOT_ABOVE_TRIVIAL)
-"""What a run does by itself: a change that does it more often than the baseline is unstable."""
+"""Failures of training: a change that has them more often than the baseline is unstable."""
 
 
 @dataclass(frozen=True)
 class Trials:
     """The metric of one variant: ``values[seed, document]``, in the plan's order of seeds.
 
-    A run that gave no values is a row of NaN; seeds whose runs are still to come are not there yet. ``problems`` says, by
-    position of the seed, what is wrong with a run; ``leak``, in a few words, how a variant that leaks cheats. ``luck`` is the
-    variance that the choice of its tuned settings adds to its mean. ``earlier``: other studies of the same change.
+    A run without values is a row of NaN; pending seeds have no row. ``problems``: by position of the seed. ``leak``: a short
+    description of the leak, if there is one. ``tuning_variance``: the variance that selecting its settings adds to its mean.
+    ``earlier``: other studies of the same change.
     """
 
     name: str
@@ -55,37 +55,37 @@ class Trials:
     problems: Mapping[int, Problem] = field(default_factory=dict)
     exploratory: bool = False
     leak: str = ""
-    luck: float = 0.0
+    tuning_variance: float = 0.0
     earlier: Earlier = field(default_factory=Earlier)
     remarks: tuple[str, ...] = ()
     leaks_once_trained: bool = False
-    """Fresh it passed its check, and the leak was found in a trained model."""
+    """The untrained model passed its check; the leak was found in a trained one."""
     leaks_in_step: bool = False
-    """The model passed its check, and the leak was found in its compiled or captured step, before training."""
+    """The model passed its check; the leak was found in its compiled or captured step, before training."""
 
     @property
     def seeds(self) -> int:
         return int(self.values.shape[0])
 
     def all_problems(self, seeds: int | None = None) -> dict[int, Problem]:
-        """The problems given, and as missing every row that is not all numbers; of the first ``seeds`` where told."""
+        """``problems``, and MISSING for every row with NaN; limited to the first ``seeds`` rows if given."""
         rows = {int(row): Problem.MISSING for row in np.flatnonzero(~np.isfinite(self.values).all(axis=1))}
         every = dict(sorted((rows | dict(self.problems)).items()))
         return {at: what for at, what in every.items() if seeds is None or at < seeds}
 
     def unstable(self) -> int:
-        """How many of its runs failed in training, which a leak or a lost file is not."""
+        """The number of runs that failed in training; a leak or a lost file is not counted."""
         return sum(what in UNSTABLE for what in self.problems.values())
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one change after ``seeds`` seeds. ``p`` values are as computed; ``p_corrected`` is over all changes."""
+    """The statistics of one change after ``seeds`` seeds. ``p`` values are uncorrected unless named ``..._corrected``."""
 
     metric: Metric
     margin: float
     same_margin: float
-    """What "same" was judged by: less than ``margin`` where the same runs were judged with less before."""
+    """The margin of "same": smaller than ``margin`` if the same runs were judged with a smaller one before."""
     difference: Estimate
     """Cut at the metric's range, as the other intervals are."""
     half_width: float | None
@@ -115,11 +115,11 @@ class Evidence:
     correlation: float | None
     blocks: bool = False
     base_runs: int | None = None
-    """How many runs of the baseline a change without pairs was set against; None for pairs."""
+    """Unpaired design: the number of baseline runs; None for pairs."""
     seeds_next: SeedsNeeded = field(default_factory=lambda: SeedsNeeded(None))
-    """The same as ``seeds_needed`` in a further study on fresh seeds, whose p counts more than once."""
+    """``seeds_needed`` in a further study on fresh seeds, with its correction for repeated studies."""
     documents_wanted: int | None = None
-    """About how many documents would let seeds decide; None where these are enough."""
+    """About how many documents are needed before more seeds help; None where there are enough."""
     p_corrected: float | None = None
     p_seed_corrected: float | None = None
     p_beyond_corrected: float | None = None
@@ -166,22 +166,22 @@ class Evidence:
             "far_off_seeds": list(self.far_off_seeds),
             "noise_floor": self.noise_floor,
             "correlation": self.correlation,
-            "failures_not_excluded": failures_not_excluded(0, self.seeds),
+            "failures_not_excluded": failure_rate_bound(0, self.seeds),
         }
 
 
 def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
-    """The wider interval. For answers it reaches at least as far as the counts of so few items leave possible.
+    """The confidence interval. For right-or-wrong answers it is at least as wide as the exact binomial bounds of the items.
 
-    Away from zero: items that are won (or lost) more often than was seen. Towards it: items that are not won, which count
-    twice (they may be lost) where every item seen was won and nothing is known of the others.
+    Away from zero: the bound on items won (or lost). Towards zero: the bound on items not won, which counts twice (they may be
+    lost) where every observed item was won.
     """
     t = effects.estimate(confidence)
     if not metric.answers or t.low is None or t.high is None:
         return t
     mean, items = float(effects.mean), effects.effective_documents
-    reach = hits_not_excluded(abs(mean) * items, items, 0.5 + confidence / 2)
-    not_won = hits_not_excluded((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
+    reach = hit_rate_bound(abs(mean) * items, items, 0.5 + confidence / 2)
+    not_won = hit_rate_bound((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
     near = 1.0 - (2.0 if abs(mean) > 1.0 - ROUNDING else 1.0) * not_won
     low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
     low, high = (min(low, near) if mean > 0.0 else low), (max(high, -near) if mean < 0.0 else high)
@@ -190,9 +190,9 @@ def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estim
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the plan fixed before the first run, and the set everything was evaluated on.
+    """The settings of the analysis that the plan fixed, and the weights of the evaluation set.
 
-    ``blocks``: the documents are stretches of one text. ``by_pairs``: seed against seed; else against all runs of the baseline.
+    ``blocks``: the documents are blocks of one text. ``by_pairs``: paired by seed; else against all runs of the baseline.
     """
 
     metric: Metric
@@ -202,7 +202,7 @@ class Analysis:
     blocks: bool = False
     by_pairs: bool = True
     base_labels: tuple[int, ...] = ()
-    """The names of the baseline's seeds, where it has seeds of its own."""
+    """The baseline's seeds, where it has its own."""
 
     def seed_means(self, trials: Trials, seeds: int | None = None) -> Floats:
         kept = self.weights > 0.0
@@ -220,18 +220,18 @@ class Analysis:
             effects = two_way_effects(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
         else:
             effects = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
-        return effects.with_luck(base.luck + change.luck)
+        return effects.with_tuning_variance(base.tuning_variance + change.tuning_variance)
 
     def p(self, effects: TwoWayEffects) -> Floats:
-        """p of "no difference"; for answers not below what so few items can say."""
-        return np.maximum(effects.p, effects.least_p) if self.metric.answers else effects.p
+        """p of "no difference"; for answers at least the smallest p that a sign test of so few items can give."""
+        return np.maximum(effects.p, effects.smallest_p) if self.metric.answers else effects.p
 
     def p_beyond(self, effects: TwoWayEffects) -> Floats:
         p = effects.p_beyond(self.margin)
-        return np.maximum(p, effects.least_p) if self.metric.answers else p
+        return np.maximum(p, effects.smallest_p) if self.metric.answers else p
 
     def same_margin(self, change: Trials) -> float:
-        """The margin of "same": the smallest that the same runs were judged with stands."""
+        """The margin of "same": the smallest one that the same runs were ever judged with."""
         before = change.earlier.margin
         return self.margin if before is None else min(self.margin, before)
 
@@ -257,7 +257,7 @@ def gather(
     any_look_level: float | None,
     needed: SeedsNeeded,
 ) -> Evidence:
-    """All numbers of one change from its analysis. ``any_look_level`` is the nominal p of one change at a planned look."""
+    """All statistics of one change. ``any_look_level`` is the nominal p of one change at a planned look."""
     n, metric, same_margin = effects.seeds, analysis.metric, analysis.same_margin(change)
     means = tuple(float(mean) for mean in effects.seed_means)
     base_means, own_means = analysis.seed_means(base, n if analysis.by_pairs else None), analysis.seed_means(change, n)
@@ -290,7 +290,7 @@ def gather(
         seeds_needed=needed,
         seed_labels=analysis.labels[:n],
         seed_differences=means,
-        far_off_seeds=tuple(analysis.labels[position] for position in far_off(means)),
+        far_off_seeds=tuple(analysis.labels[position] for position in outliers(means)),
         noise_floor=float(base_means.std(ddof=1)) if len(base_means) > 1 else None,
         correlation=correlation_of(base_means, own_means) if analysis.by_pairs else None,
         blocks=analysis.blocks,

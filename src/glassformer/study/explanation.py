@@ -1,21 +1,18 @@
-"""One judged change -> its headline, its sentence with its caveats, and the details behind it.
-
-Short first: a person reads one or two sentences, and whoever wants to know why opens the rest. Decides nothing.
-"""
+"""One judged change -> its headline, its sentence with caveats, and its details. Decides nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glassformer.study.counts import failures_not_excluded
+from glassformer.study.counts import failure_rate_bound
 from glassformer.study.evidence import Evidence
 from glassformer.study.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.sequential import Looks
 from glassformer.study.wording import EXPLORATORY, interval_text, listed, number, p_value
 
 MUCH_FROM_DOCUMENTS = 0.25
-"""The share of the variance from which on the documents are named in the sentence itself."""
+"""Above this fraction of the variance, the sentence itself mentions the documents."""
 
 MANY = 50
 """More seeds than anybody trains: then the sentence says how to need fewer."""
@@ -23,7 +20,7 @@ MANY = 50
 
 @dataclass(frozen=True)
 class Explanation:
-    """One judged change and everything its sentence mentions."""
+    """One judged change and everything its sentences mention."""
 
     name: str
     word: str
@@ -51,7 +48,7 @@ class Explanation:
         return self.looks.seeds[self.look + 1] if self.look + 1 < len(self.looks.seeds) else None
 
     def reason(self) -> str:
-        """Which row of verdict.py decided, in a few words."""
+        """The row of verdict.py that decided, in a few words."""
         if self.word == "same":
             return "the difference is smaller than the margin" + (", though real" if self._p <= self.looks.alpha else "")
         if self.word in ("better", "worse"):
@@ -67,7 +64,7 @@ class Explanation:
     # -- the short sentence ----------------------------------------------------------------------------------------------
 
     def headline(self) -> str:
-        """What was found, in one or two short sentences."""
+        """The result in one or two short sentences."""
         e = self.evidence
         if self.word == "same":
             text = self._same_text()
@@ -199,7 +196,7 @@ class Explanation:
         return "other stretches of this text" if self.evidence.blocks else "other text"
 
     def _beyond_margin(self) -> bool:
-        """The difference is larger than the margin too, corrected over all changes and looks."""
+        """Whether the difference is significantly larger than the margin, corrected over all changes and looks."""
         p = self.evidence.p_beyond_corrected
         return p is not None and p <= self.looks.alpha
 
@@ -214,7 +211,7 @@ class Explanation:
     # -- the caveats, and the rest ----------------------------------------------------------------------------------------
 
     def sentence(self) -> str:
-        """The headline and what changes how it must be read, only where it does."""
+        """The headline and its caveats."""
         return " ".join([self.headline(), *self.caveats()])
 
     def caveats(self) -> list[str]:
@@ -222,8 +219,8 @@ class Explanation:
         if e.blocks:
             blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
             sentences.append(f"Measured on {blocks} of one text, so it holds for other stretches of this text.")
-        told = self._only_here() or (self.word == "not decided" and e.seeds_needed.value is None)
-        if e.document_share > MUCH_FROM_DOCUMENTS and not told:
+        already_said = self._only_here() or (self.word == "not decided" and e.seeds_needed.value is None)
+        if e.document_share > MUCH_FROM_DOCUMENTS and not already_said:
             sentences.append(
                 f"{100 * e.document_share:.0f} % of the variance comes from the {self._units}: more text would help most."
             )
@@ -236,7 +233,7 @@ class Explanation:
         return [*sentences, *self.remarks]
 
     def details(self) -> list[str]:
-        """What every verdict is told with, where somebody asks for it."""
+        """The statistics behind the verdict, shown on request."""
         e, n = self.evidence, self.evidence.seeds
         sentences = []
         if self._next_look and self.word != "not decided" and e.any_look is not None:
@@ -260,7 +257,7 @@ class Explanation:
             pairs = "" if e.correlation is None else f"; correlation of baseline and change over seeds: {e.correlation:.2f}"
             sentences.append(f"The baseline's own seeds differ by a standard deviation of {number(e.noise_floor)}{pairs}.")
         sentences.append(
-            f"0 of {n} runs failed; with so few, a share of failing runs of up to {100 * failures_not_excluded(0, n):.0f} % "
+            f"0 of {n} runs failed; with so few, a share of failing runs of up to {100 * failure_rate_bound(0, n):.0f} % "
             "cannot be excluded."
         )
         return sentences

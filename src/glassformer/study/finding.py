@@ -1,6 +1,6 @@
-"""A recipe with what is varied, a plan, or a study that was begun -> the plan, and how its recipes are resolved.
+"""The arguments of ``compare`` (a recipe with changes, a plan, or a study's folder) -> the plan and its recipe resolver.
 
-Reads files and names; runs nothing and decides no folder.
+Reads files and names only; runs nothing, and does not choose the study's folder.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ def find_plan(
     set: Mapping[str, Any],
     **given: Any,
 ) -> tuple[StudyPlan, Resolve, list[str]]:
-    """The plan that the words ask for, how its recipes are resolved, and notes about changes that were left out."""
+    """The plan, the function that resolves its recipes, and notes to print."""
     read = _written_plan(source)
     if read is None:
         assert not isinstance(source, StudyPlan)
         _refuse_unknown(source)
         if not vary:
             raise UsageError(
-                f"{_called(source)} is a recipe, and nothing is varied; give --vary, for example "
+                f"{_display_name(source)} is a recipe, and nothing is varied; give --vary, for example "
                 "model.positions=sinusoidal,alibi."
             )
         base = _base_of(source, set)
-        resolve = _resolving(base, {})
+        resolve = _resolver(base, {})
         plan, notes = plan_from_flags(base, vary, resolve, cross=cross, set=dict(set), **given)
         plan = _with_metric(plan.with_fresh_tuning(), resolve)
-        return plan, resolve, [*notes, *_taken(source, plan, resolve)]
+        return plan, resolve, [*notes, *_name_clash_notes(source, plan, resolve)]
     if vary or cross:
-        raise UsageError(f"{_called(source)} is a plan, which says what is varied; give --vary with a recipe.")
+        raise UsageError(f"{_display_name(source)} is a plan, which says what is varied; give --vary with a recipe.")
     if not {"looks", "max_seeds"} & given.keys() and given.get("seeds", read.all_looks[0]) != read.all_looks[0]:
-        given = {**given, "looks": [], "max_seeds": None}  # another number than the plan's first look: all of them at once
-    if given.get("metric", read.metric) != read.metric:  # what was written down about the other metric is not about this one
+        given = {**given, "looks": [], "max_seeds": None}  # other than the plan's first look: a single look
+    if given.get("metric", read.metric) != read.metric:  # margin and direction belong to the plan's metric
         given = {"margin": None, "measured": None, **given}
-    # A study that is begun anew plans all its changes; one that is gone on with has its own marks in its folder.
+    # In a new study all changes are planned; a resumed one has its exploratory marks in its folder.
     changes = [change.model_copy(update={"exploratory": False}).to_dict() for change in read.changes]
     plan = StudyPlan.parse({**read.to_dict(), **given, "set": {**read.set, **set}, "changes": changes})
     if plan.first_seed != read.first_seed or plan.tune is None or plan.tune.first_seed is None:
         plan = plan.with_fresh_tuning()
-    resolve = _resolving(plan.base, {})
+    resolve = _resolver(plan.base, {})
     plan, notes = without_repeats(plan, resolve)
-    return _with_metric(plan, resolve), resolve, [*notes, *_taken(source, plan, resolve)]
+    return _with_metric(plan, resolve), resolve, [*notes, *_name_clash_notes(source, plan, resolve)]
 
 
-def _taken(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> list[str]:
-    """Which was taken, in a sentence for each name that a folder here has and a recipe or plan of the package too."""
+def _name_clash_notes(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> list[str]:
+    """A sentence for each name that is both a folder here and a built-in recipe or plan, saying which is used."""
     places = (resolve(plan.settings(variant)).get("init_from") for variant in plan.variants)
     notes = [run_taken(place) for place in dict.fromkeys(places) if place is not None]
     if isinstance(source, str) and Path(source).is_dir() and (kind := _built_in(source)) is not None:
@@ -75,12 +75,12 @@ def _taken(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> lis
 
 
 def _built_in(name: str) -> str | None:
-    """What the package has by this name."""
+    """Whether the package has a recipe or a plan of this name."""
     return "recipe" if name in built_in_recipes() else "plan" if name in built_in_studies() else None
 
 
 def _refuse_unknown(source: Source) -> None:
-    """A name that is neither a recipe nor a plan: the nearest of both."""
+    """Raises for a name that is neither a recipe nor a plan, suggesting the nearest of both."""
     if not isinstance(source, str) or Path(source).exists():
         return
     known = {**built_in_recipes(), **built_in_studies()}
@@ -92,7 +92,7 @@ def _refuse_unknown(source: Source) -> None:
 
 
 def _with_metric(plan: StudyPlan, resolve: Resolve) -> StudyPlan:
-    """The plan with a copy of its metric, which must be one that the base recipe's objective can be judged by."""
+    """The plan with a copy of its metric, which the base recipe's objective must support."""
     objective = Recipe.parse(resolve(plan.set)).objective
     found = plan.with_metric(objective.metrics)
     refuse_metric(found.judged, objective, "the base recipe")
@@ -120,15 +120,15 @@ def _written_plan(source: Source | StudyPlan) -> StudyPlan | None:
     values = _yaml(path)
     if not isinstance(values, Mapping):
         return None
-    if {"fingerprint", "plan"} <= {*values}:  # the plan of a study that was begun: to be run anew, or to be gone on with
+    if {"fingerprint", "plan"} <= {*values}:  # the plan.yaml of a study
         return StudyDirectory(path.parent).plan()
     if not _is_plan(values):
         return None
-    return StudyPlan.parse({**values, "base": _beside(values.get("base"), path)})
+    return StudyPlan.parse({**values, "base": _load_base(values.get("base"), path)})
 
 
 def _is_plan(values: Mapping[str, Any]) -> bool:
-    """A recipe has neither changes nor a base; a plan may leave the changes out where it searches a grid."""
+    """A recipe has neither changes nor a base; a plan without changes has ``tune``."""
     return "changes" in values or {"base", "tune"} <= {*values}
 
 
@@ -139,8 +139,8 @@ def _yaml(path: Path) -> Any:
         raise ConfigError(f"{path} is not UTF-8 text ({error}).") from error
 
 
-def _beside(base: Any, plan_file: Path) -> Any:
-    """A base given as a file is looked for beside the plan, and taken into it, so that the plan stands alone."""
+def _load_base(base: Any, plan_file: Path) -> Any:
+    """A base file is looked up relative to the plan and inlined, so that the plan is self-contained."""
     if not isinstance(base, str):
         return base
     beside = plan_file.parent / base
@@ -148,7 +148,7 @@ def _beside(base: Any, plan_file: Path) -> Any:
 
 
 def _base_of(source: Source, set: Mapping[str, Any] | None = None) -> str | dict[str, Any]:
-    """A built-in recipe by its name; anything else by its values, so that the study does not depend on where a file lies."""
+    """A built-in recipe by name; anything else by value, so that the study does not depend on a file path."""
     built_in = built_in_recipes()
     if isinstance(source, str) and source in built_in and not Path(source).is_file():
         return source
@@ -158,7 +158,7 @@ def _base_of(source: Source, set: Mapping[str, Any] | None = None) -> str | dict
     return {key: value for key, value in values.items() if key != "result"}
 
 
-def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolve:
+def _resolver(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolve:
     values = recipe_values(built_in_recipes().get(base, base) if isinstance(base, str) else base)
 
     def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,12 +167,12 @@ def _resolving(base: str | Mapping[str, Any], more: Mapping[str, Any]) -> Resolv
     return resolve
 
 
-def _called(source: Source | StudyPlan) -> str:
+def _display_name(source: Source | StudyPlan) -> str:
     return str(source) if isinstance(source, str | Path) else "This"
 
 
 def several_bases(source: str | Path) -> list[dict[str, Any]] | None:
-    """The plans that a plan file with ``bases`` stands for; None for any other source."""
+    """The plans in a plan file with ``bases``, one per base; None for any other source."""
     path = Path(source)
     path = built_in_studies().get(str(source), path) if not path.is_file() else path
     values = _yaml(path) if path.is_file() and path.suffix in (".yaml", ".yml") else None
@@ -181,4 +181,4 @@ def several_bases(source: str | Path) -> list[dict[str, Any]] | None:
     if "base" in values:
         raise ConfigError(f"{path}: base and bases both say what is changed; leave one of the two out.")
     rest = {key: value for key, value in values.items() if key != "bases"}
-    return [{**rest, "base": _beside(base, path)} for base in values["bases"]]
+    return [{**rest, "base": _load_base(base, path)} for base in values["bases"]]

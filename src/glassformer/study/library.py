@@ -1,4 +1,4 @@
-"""The plans that come with the package: where they are, and what each is about. Imports no torch."""
+"""The built-in study plans: their files and descriptions. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Equal sizes: the feed-forward's inner width that gives a change as many parameters, or FLOPs, as the baseline.
+"""Matched model sizes: the feed-forward width that gives a change as many parameters, or FLOPs, as the baseline.
 
-The feed-forward is adapted because every model has one, because its cost grows in proportion to its inner width, and
-because a change of the mixer, the positions or the merge then stays what it is.
+The feed-forward is adapted because every model has one, its cost is linear in its inner width, and changes of the mixer, the
+positions or the merge are not affected.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from glassformer.recipe import Recipe, changed
 
 KEY = "model.feedforward.inner"
 WIDEST = 1 << 20
-FAR = 0.01  # a difference of more than one per cent is said to be left
+FAR = 0.01  # relative difference above which the narrowest feed-forward is not a match
 
 
 @dataclass(frozen=True)
 class Match:
-    """The setting found, and the sentence that says how."""
+    """The setting, and a sentence about it."""
 
     settings: dict[str, Any]
     sentence: str
@@ -40,7 +40,7 @@ def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int) -> int
 
 
 def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) -> Match:
-    """Adapts ``recipe`` to ``wanted`` parameters or FLOPs; refused where no inner width comes near."""
+    """Adapts ``recipe`` to ``wanted`` parameters or FLOPs; raises where no inner width comes close."""
     batch = recipe.training.batch_size
 
     def size(inner: int) -> int:

@@ -1,7 +1,4 @@
-"""A study -> what must be known to read its table: text that overlaps, runs that ended early, unlike machines.
-
-What a trial found out about its data, and what it really cost, belongs beside the verdict. Decides nothing; imports no torch.
-"""
+"""A study -> notes beside its table: train/validation overlap, early stopping, tuning, differing machines. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy as np
 
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.plugins import plugin_sums
+from glassformer.foundation.plugins import plugin_checksums
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.plan import BASE, VALIDATION_SPLIT
 from glassformer.study.store import MACHINE
@@ -23,40 +20,40 @@ if TYPE_CHECKING:
 
 TRAINED_ON = "is trained on"
 OVERLAP = "also occur in train"
-"""How a note about documents that stand in the training text too is told from others."""
+"""Identifies a note about documents that also occur in the training text."""
 
 
 def notes_of(study: Study) -> list[str]:
-    """Every note, once."""
+    """All notes, without duplicates."""
     book = study.book.variants
     notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
     notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
-    told = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
-    if not any(TRAINED_ON in note for note in told):  # values that an earlier version kept do not have it
-        told = [*_unlike_tokens(study), *told]
-    return list(dict.fromkeys([*notes, *told, *_few_tuning_seeds(study), *_chosen_on_what_decides(study)]))
+    of_trials = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
+    if not any(TRAINED_ON in note for note in of_trials):  # values.json of an earlier version does not have it
+        of_trials = [*_token_differences(study), *of_trials]
+    return list(dict.fromkeys([*notes, *of_trials, *_few_tuning_seeds(study), *_tuned_on_test_split(study)]))
 
 
 def notes_of_trials(study: Study) -> list[str]:
-    """Those that only the trials' own folders can tell."""
+    """The notes that need the trials' folders."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
-    told = [*data_notes(study), *early_ends(study), *_below_bigram(study), *_unlike(study)]
-    return [*_unlike_tokens(study), *reasons, *told]
+    others = [*data_notes(study), *early_ends(study), *_not_above_bigram(study), *_environment_differences(study)]
+    return [*_token_differences(study), *reasons, *others]
 
 
-def _unlike_tokens(study: Study) -> list[str]:
-    """Variants that are trained on another number of tokens than the baseline, or go on from another training."""
+def _token_differences(study: Study) -> list[str]:
+    """Variants trained on another number of tokens than the baseline, or started from another parent."""
     book = study.book.variants
-    own = {name: f"{facts.tokens:,} tokens{_after(study, name)}" for name, facts in book.items()}
+    own = {name: f"{facts.tokens:,} tokens{_pretraining_note(study, name)}" for name, facts in book.items()}
     return [
-        f"{name} {TRAINED_ON} {told} and the baseline on {own[BASE]}."
-        for name, told in own.items()
-        if BASE in own and told != own[BASE]
+        f"{name} {TRAINED_ON} {amount} and the baseline on {own[BASE]}."
+        for name, amount in own.items()
+        if BASE in own and amount != own[BASE]
     ]
 
 
-def _after(study: Study, variant: str) -> str:
-    """What the weights that a variant starts from were trained on, by the record of its first finished trial."""
+def _pretraining_note(study: Study, variant: str) -> str:
+    """How long the parents of a variant were trained, from the record of its first finished trial."""
     done = study.finished(variant) if variant in study.results else []
     if not done:
         return " (training before it not counted)" if study.plan.settings(variant).get("init_from") else ""
@@ -73,7 +70,7 @@ def _after(study: Study, variant: str) -> str:
 
 
 def _tokens_of(ancestor: dict[str, Any], beside: Path | None) -> int | None:
-    """How many tokens a run had read when another started from it: as recorded, or by its recipe where that is still there."""
+    """How many tokens a parent was trained on: as recorded, or computed from its recipe if that still exists."""
     if ancestor.get("tokens") is not None:
         return int(ancestor["tokens"])
     for place in (beside, Path(str(ancestor.get("run")))):
@@ -85,34 +82,34 @@ def _tokens_of(ancestor: dict[str, Any], beside: Path | None) -> int | None:
 
 
 def _confirmation(study: Study) -> list[str]:
-    """What a confirmation is about, and whether it holds."""
+    """Whether a confirmation study confirmed its change."""
     if study.plan.confirms is None:
         return []
-    told = []
+    notes = []
     for one in study.verdicts:
         word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
-        told.append(f"{one.variant} of {study.plan.confirms} is {word}, on fresh seeds and on the {study.plan.split} text.")
-    return told
+        notes.append(f"{one.variant} of {study.plan.confirms} is {word}, on fresh seeds and on the {study.plan.split} text.")
+    return notes
 
 
 def remarks_of(study: Study) -> tuple[str, ...]:
-    """What every sentence has to say: text that flatters, and runs of different lengths."""
+    """Caveats for every verdict: train/evaluation overlap, and runs of different lengths."""
     if study.kept is not None:
         return study.kept.remarks
     overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note and _judged_on(study, note)]
-    told = [f"{note}: figures on it are flattered." for note in overlap]
+    remarks = [f"{note}: figures on it are too optimistic." for note in overlap]
     if early_ends(study):
-        told.append("Runs ended at different steps (patience), so costs differ too; the table has what was really spent.")
-    return tuple(told)
+        remarks.append("Runs ended at different steps (patience), so costs differ too; the table has what was really spent.")
+    return tuple(remarks)
 
 
 def _judged_on(study: Study, note: str) -> bool:
-    """Whether a note may be about the text of the verdicts: one about validation is not, where another text decides."""
+    """Whether a note may concern the split of the verdicts; one about validation does not, if they use another split."""
     return study.plan.split == VALIDATION_SPLIT or f" of {VALIDATION_SPLIT} " not in note
 
 
 def data_notes(study: Study) -> list[str]:
-    """What the trials found out about their text: repeated and overlapping documents, unknown tokens."""
+    """The trials' notes about their data: duplicate and overlapping documents, unknown tokens."""
     found: list[str] = []
     for name in study.plan.variants:
         done = study.finished(name)
@@ -127,7 +124,7 @@ def steps_of(study: Study, variant: str) -> list[int]:
 
 
 def share_spent(study: Study, variant: str) -> float:
-    """The mean part of the planned steps that the runs of a variant took: 1 unless patience ended some."""
+    """The mean fraction of the planned steps that a variant's runs took: 1 without early stopping."""
     if study.kept is not None:
         return study.kept.spent.get(variant, 1.0)
     facts, steps = study.book.variants.get(variant), steps_of(study, variant)
@@ -145,7 +142,7 @@ def early_ends(study: Study) -> list[str]:
         return []
     return [
         f"Runs ended early (patience), at different steps: {'; '.join(parts)}. FLOPs and seconds are what was really spent, "
-        "and the text that decided when to stop is the text they are compared on."
+        "and early stopping used the text they are compared on."
     ]
 
 
@@ -154,19 +151,19 @@ def _few_tuning_seeds(study: Study) -> list[str]:
     if tune is None or tune.seeds >= 4:
         return []
     seeds = "1 seed" if tune.seeds == 1 else f"{tune.seeds} seeds"
-    return [f"Tuned on {seeds} only: the choice is mostly luck, which widens the intervals; 4 or more are better."]
+    return [f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; 4 or more are better."]
 
 
-def _chosen_on_what_decides(study: Study) -> list[str]:
-    """For studies of versions that tuned on the text of the verdicts: theirs do not say where they chose."""
-    told = " ".join(note for facts in study.book.variants.values() for note in facts.notes)
+def _tuned_on_test_split(study: Study) -> list[str]:
+    """For studies of older versions, which tuned on the split of the verdicts."""
+    notes = " ".join(note for facts in study.book.variants.values() for note in facts.notes)
     tuned = any(facts.tuned for facts in study.book.variants.values())
-    if not tuned or study.plan.split == VALIDATION_SPLIT or f" on {VALIDATION_SPLIT})" in told:
+    if not tuned or study.plan.split == VALIDATION_SPLIT or f" on {VALIDATION_SPLIT})" in notes:
         return []
-    return [f"Settings were chosen on the {study.plan.split} text itself, so figures on it are a little flattered."]
+    return [f"Settings were chosen on the {study.plan.split} text itself, so figures on it are a little too optimistic."]
 
 
-def _below_bigram(study: Study) -> list[str]:
+def _not_above_bigram(study: Study) -> list[str]:
     below, metric = [], study.metric.name
     for name in study.plan.variants:
         pairs = []
@@ -182,15 +179,15 @@ def _below_bigram(study: Study) -> list[str]:
     return [f"Not better than the bigram baseline: {', '.join(below)}. Such short training says little; raise training.steps."]
 
 
-def _unlike(study: Study) -> list[str]:
-    """Trials made by other builds or on other machines do not differ by seed alone."""
+def _environment_differences(study: Study) -> list[str]:
+    """A note if trials differ in build, machine or plugins, and so not by seed alone."""
     seen: dict[str, dict[str, Any]] = {}
     for rows in study.results.values():
         for one in rows:
             if one.status == "finished":
                 environment = _environment(study, one.trial)
-                sums = ", ".join(digest[:8] for digest in plugin_sums(environment.get("plugins", ())))
-                seen[one.trial.label] = {**{key: environment.get(key) for key in MACHINE}, "the code of plugins": sums}
+                plugins = ", ".join(digest[:8] for digest in plugin_checksums(environment.get("plugins", ())))
+                seen[one.trial.label] = {**{key: environment.get(key) for key in MACHINE}, "the code of plugins": plugins}
     first = next(iter(seen.items()), None)
     for label, environment in seen.items():
         differing = diff(first[1], environment) if first else {}

@@ -1,7 +1,7 @@
-"""A trial that starts from a recipe -> its parent in its folder, trained once for all trials that start from the same one.
+"""Trials whose ``init_from`` is a recipe: trains the parent once, and shares it between trials through the trial store.
 
-Points of a grid, and variants that differ only in how they go on, share a parent seed by seed. It is kept among the trials
-(``study/store.py``) under a name of its own: a parent has not been evaluated as a trial is.
+Points of a grid, and variants that differ only in fine-tuning, share a parent for each seed. In the store (``study/store.py``)
+it has a key of its own, since a parent is not evaluated like a trial.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from glassformer.study.store import Origin, TrialStore, machine_of
 def provide_parent(
     recipe: Recipe, directory: RunDirectory, *, plugins: Sequence[Path | str] = (), allow_leaks: bool = False
 ) -> None:
-    """Takes the parent of a recipe into RUN/parent, or trains it there and keeps it; others that want it wait meanwhile.
+    """Copies the parent from the store to RUN/parent, or trains it there and stores it; other processes wait meanwhile.
 
-    Nothing to do where the parent is a run already, or was begun in this folder (it goes on there).
+    Does nothing if the parent is a run, or was already started in this folder (then it is resumed).
     """
     if recipe.init_from is None or is_run(recipe.init_from) or directory.parent.exists():
         return
@@ -36,12 +36,12 @@ def provide_parent(
     origin, store = _origin(wanted), TrialStore()
     if origin is None:
         return
-    place = store.place(origin, wanted.seed)
+    place = store.path(origin, wanted.seed)
     place.parent.mkdir(parents=True, exist_ok=True)
-    # not the lock of the store itself, which is taken when the parent is kept
+    # not the lock of the store itself, which ``store.save`` takes
     with locked(place.with_name(f".training-{place.name}"), wait=True):
         with suppress(RunError):  # a damaged one was removed
-            if store.take(origin, wanted.seed, directory.parent):
+            if store.copy_to(origin, wanted.seed, directory.parent):
                 return
         run = train(
             wanted,
@@ -53,11 +53,11 @@ def provide_parent(
             watch=SILENT,
         )
         if run.tainted is None:
-            store.keep(origin, wanted.seed, directory.parent)
+            store.save(origin, wanted.seed, directory.parent)
 
 
 def _origin(wanted: Recipe) -> Origin | None:
-    """What makes the parent, told apart from a trial of the same recipe. None where it starts from a recipe itself."""
+    """The parent's cache key, distinct from that of a trial of the same recipe. None where its own parent is a recipe."""
     runtime = choose_runtime(device=wanted.training.device, precision=wanted.training.precision, threads=1)
     origin = Origin.of(
         wanted.to_dict(),

@@ -1,8 +1,7 @@
 """A study's plan: base recipe, single named changes, seeds, looks, margin and metric -> the trials to run.
 
-Everything a verdict depends on is here and is written down before the first run. A plan comes from YAML, or from ``--vary``
-texts. What a recipe makes of a change is asked of the caller (``Resolve``), so reading a plan loads no model and no torch.
-Knows no executor.
+Everything a verdict depends on is here and is written down before the first run. A plan comes from YAML or from ``--vary``
+arguments. The caller resolves recipes (``Resolve``), so reading a plan imports neither model code nor torch.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from glassformer.study.verdict import DEFAULT_MARGIN, Rules
 BASE = "base"
 VALIDATION_SPLIT = "validation"
 USUAL_SEEDS = 8
-MOST_CHANGES = 200  # a product of many values is a mistake long before it is a study
+MOST_CHANGES = 200  # more is a mistake: a product of too many values
 LONGEST_FOLDER = 60
-FIRST_TUNING_SEED = 1_000_000  # far from any seed a study compares with, so that nothing is tuned on what decides
+FIRST_TUNING_SEED = 1_000_000  # disjoint from the seeds that are compared, so that tuning never sees them
 TUNING_SEEDS_APART = 1_000  # for each seed that a study begins later: no two studies share a tuning seed
-# What tells people about a recipe, and what the study itself sets, makes no two recipes different.
+# Keys ignored when recipes are compared: descriptions, and the seed, which the study sets.
 NOT_COMPARED = ("about", "result", "seed")
-LOOKS_ON = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
-"""What only says when a run is saved and looked at, and what with. Without patience all of ``evaluation`` is of that kind."""
+MONITORING_KEYS = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
+"""Keys for saving and monitoring, which do not affect the weights. Without patience, all of ``evaluation`` is."""
 
 Resolve = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Dotted changes -> the plain values of the base recipe with them; refuses keys and values that do not exist."""
+"""Dotted changes -> the base recipe's values with them; raises for keys and values that do not exist."""
 
 
 class Change(Config):
@@ -47,11 +46,11 @@ class Change(Config):
     name: str = Field(min_length=1)
     set: dict[str, Any] = Field(min_length=1)
     tune: dict[str, list[Any] | Range] = Field(default_factory=dict)
-    """Values to choose from instead of the plan's ``tune.grid``: another range, never more tries."""
+    """A grid of its own instead of the plan's ``tune.grid``: other values, but equally many points."""
     exploratory: bool = False
 
     @model_validator(mode="after")
-    def _leaves_the_seed_alone(self) -> Self:
+    def _validate_change(self) -> Self:
         if "seed" in self.set:
             raise ConfigError(f"changes: {self.name!r} sets seed, but the study gives every variant the same seeds; remove it.")
         if self.name == BASE:
@@ -60,16 +59,16 @@ class Change(Config):
 
 
 def _each_change(values: Any) -> Any:
-    """Changes read one by one, so that a message names the place inside the list."""
+    """Parses the changes one by one, so that an error names the position in the list."""
     if not isinstance(values, list | tuple):
         return values
     return [value if isinstance(value, Change) else Change.parse(value, at=f"changes.{i}") for i, value in enumerate(values)]
 
 
 class Tuning(Config):
-    """What every variant, the baseline too, may choose its settings from, on seeds of its own.
+    """The search space of every variant, the baseline too; tuned on separate seeds.
 
-    A grid is tried whole; with ``tries``, so many points of it are drawn at random, and a key may have a range of values.
+    Without ``tries`` it is a grid search; with it, a random search of so many points, and a key may have a range of values.
     """
 
     added_later: ClassVar[frozenset[str]] = frozenset({"tries", "first_seed"})
@@ -77,12 +76,12 @@ class Tuning(Config):
     grid: dict[str, list[Any] | Range] = Field(min_length=1)
     tries: int | None = Field(default=None, ge=2)
     seeds: int = Field(default=4, ge=1)
-    """With fewer than 4 the choice is mostly luck, which the interval then has to hold."""
+    """With fewer than 4 the choice is mostly noise, which widens the interval."""
     first_seed: int | None = Field(default=None, ge=FIRST_TUNING_SEED)
     """The first of these seeds, 1000000 unless given. Written by ``compare`` where the study's own seeds do not begin at 0."""
 
     @model_validator(mode="after")
-    def _has_choices(self) -> Self:
+    def _validate_grid(self) -> Self:
         if "seed" in self.grid:
             raise ConfigError("tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.")
         if number_of_points(self.grid, self.tries) < 2:
@@ -101,22 +100,22 @@ class StudyPlan(Config):
     set: dict[str, Any] = Field(default_factory=dict)
     """Dotted keys set in every variant, the baseline too."""
     changes: Annotated[list[Change], BeforeValidator(_each_change)] = Field(default_factory=list)
-    """At least one, unless there is ``tune``: then the baseline's best setting is searched for, and measured."""
+    """At least one, unless there is ``tune``: then only the baseline is tuned, and measured at its best setting."""
     seeds: int | None = None
     """8 when neither looks nor max_seeds are given."""
     looks: Annotated[tuple[int, ...], Strict(False)] = ()
     max_seeds: int | None = None
     first_seed: int = Field(default=0, ge=0)
-    """A second attempt takes fresh seeds: begin it where the first one ended."""
+    """A second study needs fresh seeds: start after the last one of the first."""
     metric: str | None = None
     """The objective's first metric unless given."""
     measured: dict[str, Any] | None = None
-    """What is known of the metric (unit, direction, usual margin): copied from the objective, so that the study can be read
-    without it. Written by ``compare``, not by hand."""
+    """The metric's unit, direction and default margin: copied from the objective, so that the study can be read without it.
+    Written by ``compare``, not by the user."""
     split: str = VALIDATION_SPLIT
-    """What variants are judged on. A test split is opened by every trial, and that is recorded."""
+    """The split that variants are judged on. Each trial that reads the test split records it."""
     margin: float | None = Field(default=None, gt=0)
-    """The difference that counts as nothing; the metric's own unless given."""
+    """The smallest difference that matters; the metric's default unless given."""
     planned_effect: float | None = Field(default=None, gt=0)
     alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     allow_leaks: bool = False
@@ -124,15 +123,15 @@ class StudyPlan(Config):
     """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
     tune: Tuning | None = None
     design: Literal["paired", "bank"] = "paired"
-    """Seed against seed; or every change against kept runs of the baseline, those with the seeds in ``bank``."""
+    """Paired by seed; or each change against stored runs of the baseline, those with the seeds in ``bank``."""
     bank: Annotated[tuple[int, ...], Strict(False)] = ()
     confirms: str | None = None
-    """The study whose winner this one runs once more, on text that study never saw."""
+    """The study whose winner this one tests again, on held-out text."""
     budget_hours: float | None = Field(default=None, gt=0)
-    """The most hours of training, all trials added up. No seed is added that would go beyond it."""
+    """Maximum hours of training, summed over all trials. No look is started that would exceed it."""
 
     @model_validator(mode="after")
-    def _can_be_judged(self) -> Self:
+    def _validate_plan(self) -> Self:
         names = [change.name for change in self.changes]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -143,8 +142,8 @@ class StudyPlan(Config):
         Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
         if self.design == "bank" and len(self.bank) < 2:
             raise ConfigError(
-                f"design=bank sets changes against kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 of "
-                "their seeds; leave design out and ask for it with --baseline bank."
+                f"design=bank compares changes with kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 "
+                "of their seeds; leave design out and use --baseline bank."
             )
         self._check_tuning()
         return self
@@ -185,7 +184,7 @@ class StudyPlan(Config):
 
     @property
     def all_looks(self) -> tuple[int, ...]:
-        """The numbers of seeds at which the study is judged: one when nothing but ``seeds`` is given."""
+        """The numbers of seeds at which the study is judged: a single one when only ``seeds`` is given."""
         if self.looks:
             return self.looks
         if self.max_seeds is None:
@@ -213,38 +212,38 @@ class StudyPlan(Config):
 
     @property
     def judged(self) -> Metric:
-        """The metric that is compared; plans of versions that copied none name one of those they knew."""
+        """The metric that is compared; plans of older versions have its name only."""
         if self.measured is not None:
             return Metric.from_dict(self.measured)
         return Metric.named(self.metric or LOSS.name)
 
     @property
     def same_within(self) -> float:
-        """The margin of the plan, or the metric's usual one."""
+        """The margin of the plan, or the metric's default."""
         return self.margin or self.judged.margin or DEFAULT_MARGIN
 
     def with_metric(self, metrics: Sequence[Metric]) -> StudyPlan:
-        """The plan with what is known of its metric, and with its margin written down."""
+        """The plan with a copy of its metric, and with its margin filled in."""
         metric = metrics[0] if self.metric is None else Metric.named(self.metric, metrics)
         margin = self.margin or metric.margin or DEFAULT_MARGIN
         return self.model_copy(update={"metric": metric.name, "measured": metric.to_dict(), "margin": margin})
 
     def settings(self, variant: str) -> dict[str, Any]:
-        """The dotted keys that make a variant of the base recipe, its seed apart."""
+        """The dotted keys that turn the base recipe into a variant, without the seed."""
         own = next((change.set for change in self.changes if change.name == variant), {})
         return {**self.set, **own}
 
     def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
         """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.
 
-        Against a bank the baseline has the bank's seeds, all of them at every look.
+        With a bank the baseline has the bank's seeds, all of them at every look.
 
-        ``adapted``: by variant, what matching and tuning set beside the plan's own settings.
+        ``adapted``: by variant, the settings from matching and tuning.
         """
         folders, more = folder_names(self.variants), adapted or {}
-        asked = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
+        pairs = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
         if self.design == "bank":
-            asked = [*((seed, BASE) for seed in self.bank), *(one for one in asked if one[1] != BASE)]
+            pairs = [*((seed, BASE) for seed in self.bank), *(one for one in pairs if one[1] != BASE)]
         return [
             Trial(
                 variant,
@@ -252,11 +251,11 @@ class StudyPlan(Config):
                 {**self.settings(variant), **more.get(variant, {}), "seed": seed},
                 f"{folders[variant]}/seed-{seed}",
             )
-            for seed, variant in asked
+            for seed, variant in pairs
         ]
 
     def checks_trained(self, trial: Trial) -> bool:
-        """Whether the model of this trial is checked again after training: that of each variant's first seed is."""
+        """Whether this trial's model is checked again after training: true for each variant's first seed."""
         first = self.bank[0] if self.bank and trial.variant == BASE else self.first_seed
         return trial.area == "trials" and trial.seed == first
 
@@ -276,7 +275,7 @@ class StudyPlan(Config):
         return self.model_copy(update={"tune": self.tune.model_copy(update={"first_seed": first})})
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:
-        """The settings a variant may choose from."""
+        """The points of a variant's search space."""
         if self.tune is None:
             return []
         grid = next((change.tune for change in self.changes if change.name == variant and change.tune), self.tune.grid)
@@ -302,16 +301,16 @@ class StudyPlan(Config):
         ]
 
     def split_of(self, trial: Trial) -> str:
-        """What a trial is measured on: settings are chosen on validation, never on the text that decides."""
+        """The split a trial is evaluated on: tuning always uses validation, never the split of the verdicts."""
         return VALIDATION_SPLIT if trial.area == "tuning" else self.split
 
     def foresight(self) -> str:
-        """What the study can see, told before the first run."""
+        """The power of the study, in a sentence printed before the first run."""
         looks, count = self.all_looks, len(self.planned)
         if looks[-1] < FEWEST_SEEDS:
             return f"With {looks[-1]} seeds nothing will be decided (that takes {FEWEST_SEEDS}); the noise will be measured."
         if not count:
-            return "Nothing is compared: the best settings of the search are trained anew, and their result gets an interval."
+            return "Nothing is compared: the best setting found is trained on new seeds, for a result with an interval."
         size = detectable(looks[-1], count, self.alpha)
         # looking early costs some power: 75 to 78 % instead of 80, in simulated studies of 1, 3 and 5 changes
         power, seeds = ("80 %", "") if len(looks) == 1 else ("75 %", "up to ")
@@ -349,7 +348,7 @@ def plan_from_flags(
     cross: bool = False,
     **more: Any,
 ) -> tuple[StudyPlan, list[str]]:
-    """``--vary key=a,b`` texts (or a mapping of values) -> a plan and the notes to print about what was left out."""
+    """``--vary key=a,b`` arguments (or a mapping of values) -> a plan, and notes about changes that were left out."""
     values = dict(vary) if isinstance(vary, Mapping) else parse_vary(vary)
     if not values:
         raise ConfigError("Nothing is varied; give at least one --vary, for example --vary model.positions=sinusoidal,alibi.")
@@ -363,7 +362,7 @@ def plan_from_flags(
         raise ConfigError(
             f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once."
         )
-    changes = [{"name": " ".join(f"{key}={_shown(value)}" for key, value in one.items()), "set": one} for one in combinations]
+    changes = [{"name": _change_name(one), "set": one} for one in combinations]
     unique = list({change["name"]: change for change in changes}.values())
     plain_base = base if isinstance(base, str) else dict(base)
     return without_repeats(StudyPlan.parse({"base": plain_base, "changes": unique, **more}), resolve)
@@ -384,14 +383,14 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
-    """The plan without changes that are the baseline itself, or each other, and a note about each.
+    """The plan without changes that equal the baseline or each other, and a note about each.
 
-    What is compared are resolved recipes, so a value that is the default is seen to be the baseline's.
+    Resolved recipes are compared, so a change to a default value is recognised as the baseline.
     """
-    seen = {compared(resolve(plan.set)): "the baseline"}
+    seen = {recipe_fingerprint(resolve(plan.set)): "the baseline"}
     kept, notes = [], []
     for change in plan.changes:
-        same_as = seen.setdefault(compared(resolve({**plan.set, **change.set})), change.name)
+        same_as = seen.setdefault(recipe_fingerprint(resolve({**plan.set, **change.set})), change.name)
         if same_as == change.name:
             kept.append(change)
         else:
@@ -401,21 +400,21 @@ def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[
     return plan.model_copy(update={"changes": kept}), notes
 
 
-def compared(recipe: Mapping[str, Any]) -> str:
-    """A fingerprint of what a recipe does, whatever it is called and whichever seed it has."""
+def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
+    """A fingerprint of a recipe without its description and its seed."""
     return fingerprint({key: value for key, value in recipe.items() if key not in NOT_COMPARED})
 
 
-def asked(recipe: Mapping[str, Any]) -> str:
-    """A fingerprint of what a recipe trains: two that differ only in when they save and look give the same bits."""
-    looked = [] if (recipe.get("evaluation") or {}).get("patience") else ["evaluation."]
-    idle = (*LOOKS_ON, *looked)
+def training_fingerprint(recipe: Mapping[str, Any]) -> str:
+    """A fingerprint of what a recipe trains: recipes that differ only in saving and monitoring give the same weights."""
+    has_patience = bool((recipe.get("evaluation") or {}).get("patience"))
+    ignored = MONITORING_KEYS if has_patience else (*MONITORING_KEYS, "evaluation.")
     plain = {key: value for key, value in recipe.items() if key not in NOT_COMPARED}
-    return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(idle)})
+    return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(ignored)})
 
 
 def folder_names(variants: Sequence[str]) -> dict[str, str]:
-    """A folder for each variant that any file system takes; it depends on the variant's own name only."""
+    """A folder name for each variant that is valid on any file system; it depends on the variant's name only."""
     return {name: _folder(name) for name in variants}
 
 
@@ -423,14 +422,18 @@ def _folder(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.") or "change"
     if plain == name and len(name) <= LONGEST_FOLDER and name == name.lower():
         return name
-    # shortened, or equal to another one on a file system that ignores case: the name's own sum keeps it apart
+    # shortened, or ambiguous on a case-insensitive file system: a checksum makes it unique
     return f"{plain[:LONGEST_FOLDER].rstrip('-.')}-{sha256_of_text(name)[:8]}"
 
 
-def _shown(value: Any) -> str:
-    """A value as a part of a name: ``alibi``, ``64``, ``{kind: alibi}``."""
+def _change_name(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{key}={_format_value(value)}" for key, value in settings.items())
+
+
+def _format_value(value: Any) -> str:
+    """A value as part of a name: ``alibi``, ``64``, ``{kind: alibi}``."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_shown(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_format_value(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_shown(part) for part in value) + "]"
+        return "[" + ", ".join(_format_value(part) for part in value) + "]"
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""How many seeds: what a study of n seeds can see, told before the first run, and how many an undecided one would need.
+"""Power analysis: the difference that n seeds detect, and how many seeds an undecided study would need.
 
 The unit of a difference is the standard deviation over seeds of the paired differences. Imports no torch.
 """
@@ -21,7 +21,7 @@ FEWEST_SEEDS = 6  # below this no verdict is given: with 5 seeds even 5 of 5 has
 
 
 def _power(shift: float, critical: float, df: int) -> float:
-    """P(|t| >= critical) when the mean lies ``shift`` standard errors off: given the estimated sd, the mean is normal."""
+    """P(|t| >= critical) for a true mean of ``shift`` standard errors, integrated over the estimated sd."""
     spread, weight = _spreads(df)
     found = normal_cdf(shift - critical * spread) + normal_cdf(-shift - critical * spread)
     return float(found @ weight)
@@ -29,7 +29,7 @@ def _power(shift: float, critical: float, df: int) -> float:
 
 @lru_cache(maxsize=64)
 def _spreads(df: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of an estimated sd over the true one, sqrt(chi-square / df), for integration."""
+    """Quadrature nodes and weights for the ratio of estimated to true sd, sqrt(chi-square / df)."""
     nodes, weights = np.polynomial.legendre.leggauss(200)
     top = 1.0 + 9.0 / math.sqrt(2.0 * df)
     spread = 0.5 * top * (nodes + 1.0)
@@ -39,7 +39,7 @@ def _spreads(df: int) -> tuple[Floats, Floats]:
 
 
 def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The difference, in sd of the paired differences, that ``seeds`` seeds find with the given power."""
+    """The difference, in sd of the paired differences, that ``seeds`` seeds detect with the given power."""
     critical = float(t_upper(alpha / (2 * changes), seeds - 1))
     low, high = 0.0, critical + 10.0  # in standard errors
     while _power(high, critical, seeds - 1) < power:
@@ -52,7 +52,7 @@ def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float 
 
 @dataclass(frozen=True)
 class SeedsNeeded:
-    """About how many seeds would decide, with the range that comes from knowing the noise from few seeds only."""
+    """About how many seeds would decide, with a range, since the noise is estimated from few seeds."""
 
     value: int | None
     low: int | None = None
@@ -74,10 +74,10 @@ MORE_TUNING = "more tuning seeds are needed; no number of other seeds is enough"
 
 
 def seeds_needed(effects: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> SeedsNeeded:
-    """Seeds that would find ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
+    """Seeds that detect ``difference`` (the margin or the planned effect, never the observed one) with power 80 %.
 
-    The seeds' variance is known from few seeds only. The number is large enough that, over all that it may be, the power
-    averages 80 %; the range multiplies the variance by the two ends of its own 80 % interval.
+    The variance over seeds is itself an estimate. The number gives an average power of 80 % over its uncertainty; the range
+    uses the two ends of its 80 % interval.
     """
     n = effects.seeds
     if n < 2:
@@ -96,7 +96,7 @@ def seeds_needed(effects: TwoWayEffects, difference: float, changes: int = 1, al
 
 
 def documents_wanted(effects: TwoWayEffects, difference: float, changes: int = 1, alpha: float = ALPHA) -> int | None:
-    """About how many documents would leave half of the permitted variance to the seeds; None where these are enough."""
+    """About how many documents would leave half of the permitted variance to the seeds; None where there are enough."""
     z = normal_quantile(1.0 - alpha / (2 * changes))
     permitted = 0.5 * difference**2 / (z + normal_quantile(POWER)) ** 2
     have = float(effects.document_variance)
@@ -105,7 +105,7 @@ def documents_wanted(effects: TwoWayEffects, difference: float, changes: int = 1
 
 @lru_cache(maxsize=256)
 def _for_unknown_noise(df: int, z: float) -> float:
-    """How much more than the estimated variance to plan for, so that the power averages 80 % over what the noise may be."""
+    """The factor on the estimated variance that gives an average power of 80 % over the uncertainty of the noise."""
     spread, weight = _spreads(df)
     low, high = 0.0, 1.0
     while float(normal_cdf(high * spread - z) @ weight) < POWER:

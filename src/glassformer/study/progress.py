@@ -1,4 +1,4 @@
-"""How far a study has come: trials and steps done, time left, cost; from an executor's events and the trials' own files."""
+"""Progress of a running study: trials and steps done, time left, cost; from executor events and the trials' metrics files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAIL = 4096  # bytes at the end of a metrics file: a few records
 
 @dataclass(frozen=True)
 class VariantProgress:
-    """One variant: trials done, failed and planned so far, how far the running ones are (0 to 1), the mean of the metric."""
+    """One variant: trials done, failed and planned so far, progress of running ones (0 to 1), the mean of the metric."""
 
     name: str
     done: int
@@ -32,7 +32,7 @@ class VariantProgress:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """The study at one moment. ``left`` is None until there is something to judge by."""
+    """A snapshot of the study. ``passed`` and ``left`` are seconds; ``left`` is None until it can be estimated."""
 
     rows: tuple[VariantProgress, ...]
     done: int
@@ -40,12 +40,12 @@ class StudyProgress:
     passed: float
     left: float | None
     busy: float
-    """Hours of computing so far, all trials of this session added up."""
+    """Compute hours so far, summed over the trials of this session."""
 
 
 @runtime_checkable
 class StudyWatcher(Protocol):
-    """A watcher that also wants to see the whole table now and then."""
+    """A watcher that also shows the table of all variants."""
 
     def say(self, sentence: str) -> None: ...
 
@@ -57,7 +57,7 @@ class StudyWatcher(Protocol):
 @final
 @dataclass
 class ProgressTracker:
-    """Counts work (FLOPs of the steps taken) against the clock. ``mean`` gives a variant's metric so far."""
+    """Estimates the remaining time from work done (FLOPs) per second. ``mean`` returns a variant's metric so far."""
 
     watch: Watcher
     facts: Mapping[str, Facts]
@@ -75,25 +75,25 @@ class ProgressTracker:
         self._means: dict[str, float | None] = {}
 
     def begin(self, trials: Sequence[Trial], done: Mapping[str, bool]) -> None:
-        """More trials are wanted; ``done`` are those that are already there, and whether they are usable."""
+        """Adds trials; ``done``: those already finished, and whether they are usable."""
         known = {trial.label for trial in self.trials}
         self.trials += [trial for trial in trials if trial.label not in known]
         self.ended.update(done)
         self._work_before = self._work() if not self.busy else self._work_before
-        self.tell()
+        self.report()
 
     def start(self, trial: Trial) -> None:
         self.running[trial.label] = trial
-        self.tell()
+        self.report()
 
     def end(self, trial: Trial, *, usable: bool, seconds: float) -> None:
         self.running.pop(trial.label, None)
         self.ended[trial.label] = usable
         self.busy += seconds
         self._means.pop(trial.variant, None)
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         progress = self.current()
         if isinstance(self.watch, StudyWatcher):
             self.watch.study_progress(progress)
@@ -116,7 +116,7 @@ class ProgressTracker:
         return VariantProgress(name, len(ended), ended.count(False), len(own), running, self._means[name], self.facts.get(name))
 
     def _left(self, shares: Mapping[str, float], passed: float) -> float | None:
-        """At the rate of this session's work. Trials that an earlier session did are no evidence of the rate."""
+        """Seconds left at the rate of this session; trials of earlier sessions do not count."""
         all_work = sum(self._size(trial) for trial in self.trials)
         done = self._work() + sum(shares[label] * self._size(trial) for label, trial in self.running.items())
         fresh = done - self._work_before
@@ -146,6 +146,6 @@ def last_step(folder: Path) -> int:
     for line in reversed(lines):
         try:
             return int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):  # the first line of the piece, or the one being written, may be cut
+        except (ValueError, KeyError, TypeError):  # the first or the last line may be incomplete
             continue
     return 0

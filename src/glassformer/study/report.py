@@ -1,6 +1,6 @@
-"""A study -> its page and its Markdown: verdicts, differences, curves, cost against quality, settings, how to run it again.
+"""A study -> its HTML page and Markdown: verdicts, differences, curves, cost against quality, settings, command to rerun it.
 
-Says what was found and what would change it. Draws from the trials' own records; imports no torch.
+Reads the study's and the trials' files; imports no torch.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from glassformer.study.study import Study
 from glassformer.study.wording import LEAK_FOUND, STEP_FOUND, number
 
 COSTS = {"flops": "FLOPs of one run", "parameters": "parameters", "seconds": "seconds of one run"}
-"""What may be set against quality; the first in which the variants differ is drawn."""
+"""Candidates for the cost axis; the first in which the variants differ is plotted."""
 
 
 def write_report(study: Study, out: Path | str | None = None) -> Path:
-    """Writes the page, and without another place for it the Markdown beside it; gives the page's place."""
+    """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
     file = Path(out) if out is not None else study.directory.report_file
     write_atomically(file, render(study_page(study)))
     if out is None:
@@ -55,7 +55,7 @@ def write_report(study: Study, out: Path | str | None = None) -> Path:
 def study_page(study: Study) -> Page:
     plan = study.plan
     about = [Paragraph(plan.about)] if plan.about else []
-    parts = (_verdicts, _differences, _cost, _curves, _settings, _again)
+    parts = (_verdicts, _differences, _cost, _curves, _settings, _how_to_rerun)
     seeds = max(len(study.seed_values(name)) for name in plan.variants)
     return Page(
         title=f"Study {study.folder.resolve().name}",
@@ -82,26 +82,26 @@ def _verdicts(study: Study) -> list[Block]:
     return [
         Heading("Verdicts"),
         Verdicts(items),
-        *_behind(study),
-        *_what_would_change_it(study),
+        *_details(study),
+        *_sensitivity(study),
         *(Paragraph(note) for note in study.notes),
     ]
 
 
-def _behind(study: Study) -> list[Block]:
-    """Sign flips, this set alone, the noise: for whoever wants to know why."""
+def _details(study: Study) -> list[Block]:
+    """The statistics behind each verdict, folded: sign flips, this set alone, the noise."""
     rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
     return [Fold("What stands behind each verdict", [Table(["change", "details"], rows)])] if rows else []
 
 
-def _what_would_change_it(study: Study) -> list[Block]:
-    """For each change, from its own evidence: seeds, documents, single seeds, the margin."""
-    rows: list[list[Cell]] = [[one.variant, one.verdict, what_would_change(study, one.variant)] for one in study.verdicts]
+def _sensitivity(study: Study) -> list[Block]:
+    """For each change, how its verdict depends on seeds, documents and the margin."""
+    rows: list[list[Cell]] = [[one.variant, one.verdict, sensitivity(study, one.variant)] for one in study.verdicts]
     return [Table(["change", "verdict", "what would change it"], rows)]
 
 
-def what_would_change(study: Study, variant: str) -> str:
-    """One or two sentences for one change."""
+def sensitivity(study: Study, variant: str) -> str:
+    """What would change the verdict of one change, in one or two sentences."""
     verdict = study.verdict(variant)
     evidence = verdict.evidence
     if verdict.verdict == "invalid":
@@ -153,7 +153,7 @@ def _cost(study: Study) -> list[Block]:
 
 
 def cost_points(study: Study, key: str) -> list[CostPoint]:
-    """Every variant that has both, at what it cost by ``key``."""
+    """Cost (column ``key`` of the table) and quality of every variant that has both."""
     points = []
     for row in study.table:
         reached = row[study.metric.name]
@@ -163,7 +163,7 @@ def cost_points(study: Study, key: str) -> list[CostPoint]:
 
 
 def _taint(study: Study) -> str | None:
-    """Figures of runs that leak stand in the table when they were asked for; then the table says so."""
+    """The warning over the table if it shows leaking runs (``allow_leaks``)."""
     shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
     leaking = [name for name, facts in shown.items() if not facts.step_differs]
     sentences = [f"{name}: {STEP_FOUND}." for name in shown if name not in leaking]
@@ -174,7 +174,7 @@ def _taint(study: Study) -> str | None:
 
 
 def _sound_rows(study: Study) -> frozenset[int]:
-    """Places in the table of variants that no check found a leak in."""
+    """Row numbers of variants without a leak."""
     variants = study.book.variants
     return frozenset(
         place
@@ -201,7 +201,7 @@ def _curves(study: Study) -> list[Block]:
 
 
 def variant_curve(study: Study, name: str) -> Curve | None:
-    """The validation losses of all finished seeds, at the steps that all of them have."""
+    """The validation losses of all finished seeds, at the steps they share."""
     runs = []
     for result in study.finished(name):
         records = MetricsLog(RunDirectory(study.directory.trial(result.trial)).metrics_file).read()
@@ -214,12 +214,12 @@ def variant_curve(study: Study, name: str) -> Curve | None:
 
 
 def _settings(study: Study) -> list[Block]:
-    """The keys in which the variants differ, as their runs' own recipes say."""
+    """The keys in which the variants' recipes differ."""
     recipes = {name: _recipe_of(study, name) for name in study.plan.variants}
     known = {name: flatten(recipe) for name, recipe in recipes.items() if recipe is not None}
     keys = dict.fromkeys(key for flat in known.values() for key in flat if key.split(".")[0] not in ("about", "result", "seed"))
     differing = [key for key in keys if len({repr(flat.get(key)) for flat in known.values()}) > 1]
-    rows: list[list[Cell]] = [[name, *(_shown(flat.get(key)) for key in differing)] for name, flat in known.items()]
+    rows: list[list[Cell]] = [[name, *(_as_cell(flat.get(key)) for key in differing)] for name, flat in known.items()]
     facts: dict[str, Cell] = {
         "metric": f"{study.metric.name}, {study.metric.unit}",
         "margin": study.plan.same_within,
@@ -239,11 +239,11 @@ def _recipe_of(study: Study, name: str) -> Mapping[str, Any] | None:
     return RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else None
 
 
-def _shown(value: Any) -> Cell:
+def _as_cell(value: Any) -> Cell:
     return value if isinstance(value, str | int | float) or value is None else str(value)
 
 
-def _again(study: Study) -> list[Block]:
+def _how_to_rerun(study: Study) -> list[Block]:
     environment = _environment(study)
     words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
     command = shlex.join(words)

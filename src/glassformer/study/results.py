@@ -1,6 +1,6 @@
-"""Trial folders -> what each trial gave, as the statistics want it: values by document, weights, problems. Imports no torch.
+"""Trial folders -> trial results: metric values by document, weights, problems. Imports no torch.
 
-Reads what a run wrote, checks that it belongs to the plan and is whole, and decides nothing about variants.
+Verifies that a run belongs to the plan and is complete; decides nothing about variants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Status = Literal["finished", "diverged", "failed", "pending"]
 
 @dataclass(frozen=True)
 class TrialResult:
-    """One trial as its folder tells it. ``units`` (by metric) and the rest are None unless it is finished."""
+    """One trial as read from its folder. ``units`` (by metric) and the fields after it are None unless it is finished."""
 
     trial: Trial
     status: Status
@@ -41,7 +41,7 @@ class TrialResult:
 
     @property
     def done(self) -> bool:
-        """Nothing is left to do: measured, or diverged, which it would do again."""
+        """Evaluated, or diverged, which it would do again."""
         return self.status in ("finished", "diverged")
 
 
@@ -92,7 +92,7 @@ def _read(
     if status != "finished" or file is None or not file.is_file():
         return TrialResult(trial, "pending")
     evaluation = Evaluation.from_dict(read_json(file))
-    _whole(evaluation, file)
+    _verify_consistent(evaluation, file)
     rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return TrialResult(
         trial,
@@ -105,8 +105,8 @@ def _read(
     )
 
 
-def _whole(evaluation: Evaluation, file: Path) -> None:
-    """The figures and the sums they came from stand in one file: changed digits show as a contradiction."""
+def _verify_consistent(evaluation: Evaluation, file: Path) -> None:
+    """Raises if the metrics do not follow from the sums by unit in the same file, which detects edits."""
     if not evaluation.units:
         raise RunError(f"{file.name} holds no sums by unit.")
     for name, units in evaluation.units.items():
@@ -116,13 +116,13 @@ def _whole(evaluation: Evaluation, file: Path) -> None:
 
 
 def only_differs(run: RunDirectory) -> bool:
-    """Whether all that its checks found before training is a fast path that differs from the plain one."""
+    """Whether the only finding of the checks before training is a fast path that differs from the eager one."""
     findings = (run.read_environment().get("checks") or {}).get("findings", ())
     return {finding["law"] for finding in findings} == {"path"}
 
 
 def problem_of(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], metric: Metric) -> Problem | None:
-    """What makes a measured trial unusable. Who once was above the trivial baselines and ended below them collapsed."""
+    """Why an evaluated trial cannot be used, or None. Collapsed: it was above the trivial baselines before the end."""
     if evaluation.tainted is not None:
         return Problem.LEAK
     named = (evaluation.baselines[name] for name in evaluation.trivial if name in evaluation.baselines)
@@ -142,7 +142,7 @@ def problem_of(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], met
 
 
 def units_of(units: Mapping[str, Units], metric: Metric) -> Units:
-    """One metric of a trial; one that was not measured on this text is a sentence."""
+    """One metric of a trial; raises if it was not computed."""
     if metric.name not in units:
         raise ConfigError(
             f"metric={metric.name} has no value for every unit of this set (a tokenizer may not say how many bytes a token "
@@ -156,17 +156,17 @@ def metric_of(units: Mapping[str, Units], metric: Metric) -> float:
     return units_of(units, metric).value
 
 
-def gathered(
+def gather_trials(
     results: Mapping[str, Sequence[TrialResult]],
     metric: Metric,
     *,
     leaks: Mapping[str, int],
     exploratory: Sequence[str] = (),
 ) -> tuple[dict[str, Trials], Floats]:
-    """Every variant's trials, up to the first that is still to come, and the documents' weights.
+    """Every variant's trials up to the first pending one, and the documents' weights.
 
-    ``results``: by variant, in the order of the seeds. ``leaks``: variants that were not trained because a check found a
-    leak, and for how many seeds they count.
+    ``results``: by variant, in the order of the seeds. ``leaks``: variants not trained because of a leak, with the number of
+    seeds to count for them.
     """
     results = _without_first_token(results, metric)
     weights = _weights(results, metric)
@@ -184,9 +184,9 @@ def gathered(
 
 
 def _without_first_token(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Mapping[str, Sequence[TrialResult]]:
-    """Tokenizers cut the text differently, so the first token, which nobody predicts, is more of the text for some.
+    """The first token is never predicted, and its size depends on the tokenizer.
 
-    Where trials differ in the size of their first document alone, that document is left out for all: the same bytes for all.
+    Where trials differ only in the size of the first document, it is left out for all, so that all count the same bytes.
     """
     sizes = [units_of(result.units, metric).weights for rows in results.values() for result in rows if result.units is not None]
     same_number = len({len(one) for one in sizes}) == 1
@@ -215,7 +215,7 @@ def _row(result: TrialResult, metric: Metric, documents: int) -> Floats:
 
 
 def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Floats:
-    """The same for every trial, or else they were not measured on the same text."""
+    """The documents' weights, which must be equal for all trials."""
     first: tuple[TrialResult, Floats] | None = None
     for rows in results.values():
         for result in rows:

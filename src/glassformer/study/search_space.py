@@ -1,4 +1,4 @@
-"""What tuning may choose from -> its points: every combination of a grid, or some drawn at random from lists and ranges."""
+"""A search space -> its points: all combinations of a grid, or a random sample from lists and ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Range(Config):
     scale: Literal["log", "linear"] = "log"
 
     def draw(self, generator: np.random.Generator) -> int | float:
-        """Three digits: nobody tells 0.000123 from 0.00012345."""
+        """A random value, rounded to three significant digits."""
         ends = (math.log(self.low), math.log(self.high)) if self.scale == "log" else (self.low, self.high)
         drawn = float(generator.uniform(*ends))
         value = min(max(float(f"{math.exp(drawn) if self.scale == 'log' else drawn:.3g}"), self.low), self.high)
@@ -33,7 +33,7 @@ Space = Mapping[str, list[Any] | Range]
 
 
 def number_of_points(space: Space, tries: int | None = None) -> int:
-    """How many settings are tried; refuses a space that cannot give them."""
+    """How many settings are tried; raises if the space has fewer, or a bad range."""
     ranges = {key: values for key, values in space.items() if isinstance(values, Range)}
     for key, one in ranges.items():
         if not one.low < one.high:
@@ -51,7 +51,7 @@ def number_of_points(space: Space, tries: int | None = None) -> int:
 
 
 def points_of(space: Space, tries: int | None = None) -> list[dict[str, Any]]:
-    """The settings to try: all combinations in order, or ``tries`` different ones at random, the same ones every time."""
+    """The settings to try: all combinations in order, or ``tries`` distinct random ones, seeded by the space itself."""
     if tries is None:
         lists = [values for values in space.values() if not isinstance(values, Range)]
         return [dict(zip(space, chosen)) for chosen in itertools.product(*lists)]

@@ -1,9 +1,8 @@
-"""Planned looks (interim analyses) -> how small p must be at each, so that looking early makes no more false findings.
+"""Planned looks (interim analyses) -> the p threshold at each, so that early looks do not inflate the false positive rate.
 
-Error is spent as seeds come in: alpha (n/N)^2 for better or worse, alpha n/N for "same". How far out each boundary lies is
-found on simulated t processes; the usual looks have theirs written down here (``python -m glassformer.study.sequential``
-finds them again), others are simulated once per process, always from the same random numbers. A study without looks is one
-look, and needs none of it.
+Alpha spending: alpha (n/N)^2 for better or worse, alpha n/N for "same". Boundaries are simulated on t processes; those of the
+default looks are tabulated here (``python -m glassformer.study.sequential`` recomputes them), others are simulated once per
+process with fixed random numbers. A study without looks has one look, and needs no simulation.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ALPHA = 0.05
 USUAL_LOOKS = (6, 8, 12, 16)
 FEWEST_LEVELS = 5  # boundaries for 1 to 5 changes left; more when more are planned
 PATHS = 2_000_000
-FEWEST_BEYOND = 20  # simulated studies beyond a boundary: with fewer it is a matter of luck
+FEWEST_BEYOND = 20  # simulated studies beyond a boundary: with fewer its estimate is too noisy
 
 # Two-sided nominal p at the usual looks for alpha = .05, by the number of changes left. Standard error at most .00002.
 USUAL_THRESHOLDS: dict[int, tuple[float, ...]] = {
@@ -39,7 +38,7 @@ USUAL_SAME: tuple[float, ...] = (0.01875, 0.013544, 0.019792, 0.024892)
 
 @dataclass(frozen=True)
 class Looks:
-    """When a study is looked at (numbers of seeds, rising; the last is ``max_seeds``) and how small p must be there."""
+    """The planned looks (rising numbers of seeds; the last is ``max_seeds``) and their p thresholds."""
 
     seeds: tuple[int, ...]
     alpha: float = ALPHA
@@ -59,13 +58,13 @@ class Looks:
             )
 
     def _least_alpha(self) -> float:
-        """What leaves every look enough of the simulated studies to place its boundary by."""
+        """The smallest alpha for which every look has enough simulated studies beyond its boundary."""
         shares = [(n / self.seeds[-1]) ** 2 for n in self.seeds]
         spent = min((b - a for a, b in pairwise(shares)), default=math.inf)
         return FEWEST_BEYOND * max(self.changes, FEWEST_LEVELS) / (PATHS * spent)
 
     def threshold(self, look: int, left: int) -> float:
-        """The p at or below which a change is significant at this look, with ``left`` planned changes that were not before."""
+        """The p at or below which a change is significant at this look, with ``left`` planned changes not significant yet."""
         first = self.alpha / left * (self.seeds[0] / self.seeds[-1]) ** 2
         return first if look == 0 else self._thresholds[left - 1][look]
 
@@ -76,9 +75,9 @@ class Looks:
         return boundaries(self.seeds, self.alpha, sides=1)[look]
 
     def level(self, p: npt.ArrayLike, look: int) -> Floats:
-        """p made comparable with alpha: the overall alpha (for one change) at which ``p`` would just be significant here.
+        """p adjusted for the looks: the overall alpha (for one change) at which ``p`` would just be significant here.
 
-        Exact at alpha, alpha/2, alpha/3 ... (so the decision is exact), interpolated between, in proportion beyond.
+        Exact at alpha, alpha/2, alpha/3 ... (so the decision is exact), interpolated between, extrapolated beyond.
         """
         p_ = np.asarray(p, dtype=np.float64)
         if look == 0:
@@ -103,9 +102,9 @@ class Looks:
 
 @lru_cache(maxsize=256)
 def boundaries(looks: tuple[int, ...], alpha: float, *, sides: int, paths: int = PATHS, stream: int = 0) -> tuple[float, ...]:
-    """Nominal p per look, two-sided with quadratic or one-sided with linear spending, from ``paths`` simulated studies."""
+    """Nominal p per look, two-sided with quadratic or one-sided with linear alpha spending, from ``paths`` simulations."""
     share = [(n / looks[-1]) ** sides for n in looks]
-    nominal = [alpha * share[0]]  # nothing was spent before the first look, so no simulation is needed for it
+    nominal = [alpha * share[0]]  # the first look needs no simulation
     if len(looks) == 1:
         return tuple(nominal)
     alive = np.ones(paths, dtype=bool)
@@ -121,9 +120,9 @@ def boundaries(looks: tuple[int, ...], alpha: float, *, sides: int, paths: int =
 
 @lru_cache(maxsize=2)
 def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floats, ...]:
-    """The t statistic at each look of ``paths`` studies without a difference, the same studies at every look.
+    """The t statistic at each look of ``paths`` studies under the null hypothesis.
 
-    New seeds enter by their sum and their scatter about it, which are all that t depends on.
+    New seeds are drawn as their sum and their sum of squares, the sufficient statistics of t.
     """
     rng = np.random.default_rng([stream, *looks])
     total, squares, before, process = np.zeros(paths), np.zeros(paths), 0, []
@@ -140,7 +139,7 @@ def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floa
 
 
 def _usual_boundaries(streams: int = 40) -> None:
-    """Prints what the tables above hold: means over independent simulations, with their standard errors."""
+    """Prints the tables above: means over independent simulations, with standard errors."""
     rows = [(left, 2) for left in range(1, FEWEST_LEVELS + 1)] + [(1, 1)]
     found = np.array(
         [[boundaries(USUAL_LOOKS, ALPHA / left, sides=sides, stream=s) for left, sides in rows] for s in range(streams)]

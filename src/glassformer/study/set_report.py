@@ -1,6 +1,6 @@
-"""The same changes on several sets -> one page: the verdicts over all, each set beside the others, and what each set says.
+"""The same changes on several data sets -> one page: overall verdicts, a table by set, and the verdicts of each study.
 
-The pages of the single studies stay in their own folders, and this one names them. Imports no torch.
+The studies keep their own pages, which this one refers to. Imports no torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OVER_ALL = "over all sets"
 
 
 def write_report(sets: SetStudy, out: Path | str | None = None) -> Path:
-    """Writes the page, and without another place for it the Markdown beside it; gives the page's place."""
+    """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
     directory = StudyDirectory(sets.folder)
     file = Path(out) if out is not None else directory.report_file
     write_atomically(file, render(sets_page(sets)))
@@ -50,7 +50,7 @@ def sets_page(sets: SetStudy) -> Page:
     return Page(
         title=f"Study {sets.folder.resolve().name}",
         subtitle=f"{changes} on {len(sets.studies)} sets, {sets.metric.name} by set and over all",
-        sections=[*_overall(sets), *_differences(sets), *_table(sets), *_each_set(sets), *_again(sets)],
+        sections=[*_overall(sets), *_differences(sets), *_table(sets), *_each_set(sets), *_how_to_rerun(sets)],
         footer="Made by Glassformer. How a verdict is made: docs/statistics.md.",
     )
 
@@ -58,14 +58,14 @@ def sets_page(sets: SetStudy) -> Page:
 def _overall(sets: SetStudy) -> list[Block]:
     items = [Verdict(one.variant, one.verdict, one.sentence.removeprefix(one.variant).lstrip()) for one in sets.verdicts]
     about = (
-        "The sets are taken as a sample of sets: the interval over all is about the next one (random effects, as many degrees "
-        "of freedom as sets less one). What a change does may turn round from set to set."
+        "The sets are treated as a random sample of sets, so the overall interval generalises to new ones (random effects, as "
+        "many degrees of freedom as sets less one). The sign of a difference may vary between sets."
     )
     return [Heading("Verdicts over all sets"), Verdicts(items), Paragraph(about)]
 
 
 def _rows(sets: SetStudy, change: Overall) -> list[IntervalRow]:
-    """One line per set, every seed a dot, and below them the line over all."""
+    """One row per set, with a dot per seed, and a last row over all sets."""
     rows = []
     for name, study in sets.studies.items():
         one = study.verdict(change.variant)
@@ -99,18 +99,18 @@ def _table(sets: SetStudy) -> list[Block]:
         for name, study in sets.studies.items():
             one = study.verdict(change.variant)
             p = one.evidence.p_corrected if one.evidence else None
-            rows.append([change.variant, name, one.verdict, one.seeds_run, _shown(one.difference), p])
-        rows.append([change.variant, OVER_ALL, change.verdict, None, _shown(change.difference), change.p_corrected])
+            rows.append([change.variant, name, one.verdict, one.seeds_run, _as_cell(one.difference), p])
+        rows.append([change.variant, OVER_ALL, change.verdict, None, _as_cell(change.difference), change.p_corrected])
     note = "p is corrected over the changes, on each set and over all. The line over all counts sets, not seeds."
     return [Heading("Set by set"), Table(header, rows, note=note)]
 
 
-def _shown(estimate: Cell) -> Cell:
+def _as_cell(estimate: Cell) -> Cell:
     return None if getattr(estimate, "value", None) is None else estimate
 
 
 def _each_set(sets: SetStudy) -> list[Block]:
-    """What the single studies say, closed until asked for."""
+    """The verdicts of each study, folded."""
     folds = []
     for name, study in sets.studies.items():
         items = []
@@ -128,7 +128,7 @@ def _each_set(sets: SetStudy) -> list[Block]:
     return [Heading("What each set says"), *folds]
 
 
-def _again(sets: SetStudy) -> list[Block]:
+def _how_to_rerun(sets: SetStudy) -> list[Block]:
     commands = [
         shlex.join(["glassformer", "compare", str(study.directory.plan_file), "--out", f"{study.folder}-again"])
         for study in sets.studies.values()

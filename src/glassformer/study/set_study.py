@@ -1,6 +1,6 @@
-"""The studies of the same changes on several sets -> one object with the verdicts over all, kept in their common folder.
+"""Studies of the same changes on several data sets -> one object with the overall verdicts.
 
-Each set has an ordinary study in a folder of its own; ``sets.json`` beside them says which they are. Imports no torch.
+Each set has an ordinary study in its own folder; ``sets.json`` beside them lists them. Imports no torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SetStudy:
 
     @classmethod
     def begin(cls, folder: Path, names: list[str]) -> None:
-        """Writes down which studies the folder will hold, before the first run; those of another beginning are refused."""
+        """Writes the list of studies before the first run; raises if the folder holds another list."""
         file = folder / SETS_FILE
         if not file.is_file():
             folder.mkdir(parents=True, exist_ok=True)
@@ -91,11 +91,11 @@ class SetStudy:
         }
 
     def write(self) -> None:
-        """Keeps the results beside the studies."""
+        """Writes the results to ``sets.json``."""
         write_json(self.folder / SETS_FILE, {"schema": self.SCHEMA, "names": list(self.studies), **self.to_dict()})
 
     def report(self, out: Path | str | None = None) -> Path:
-        """Writes the self-contained page (and, in the common folder, Markdown with its pictures); gives its place."""
+        """Writes the self-contained page (and, in the common folder, Markdown with figures); returns its path."""
         from glassformer.study.set_report import write_report
 
         return write_report(self, out)

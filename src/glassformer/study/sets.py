@@ -1,8 +1,7 @@
-"""The same changes on several data sets -> a verdict on each, and one over all of them by random effects.
+"""Meta-analysis: verdicts of the same changes on several data sets -> one verdict over all, by random effects.
 
-What a change does differs from text to text: positions that win on one set lose on the next. So the sets are taken as a sample
-of sets, and the interval over all is about the next one (Hartung and Knapp's, with as many degrees of freedom as sets less
-one). Two sets say little. Decides nothing about single sets; imports no torch.
+Effects differ between data sets. So the sets are treated as a random sample of sets, and the overall interval generalises to
+new ones (Hartung-Knapp, with as many degrees of freedom as sets less one). Imports no torch.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from glassformer.study.statistics import holm
 from glassformer.study.verdict import Verdict, Word
 from glassformer.study.wording import EXPLORATORY, interval_text, number, p_value
 
-LEAST_VARIANCE = 1e-6  # of the largest among the sets
-ROUNDING = 1e-30  # the variance that is left where no set differs at all
-FEWEST_SETS = 3  # two sets leave one degree of freedom: nothing but a huge effect could show
+LEAST_VARIANCE = 1e-6  # relative to the largest variance among the sets
+ROUNDING = 1e-30  # the least variance, where no set differs at all
+FEWEST_SETS = 3  # two sets leave one degree of freedom: only a huge effect would be significant
 
 
 @dataclass(frozen=True)
 class Combined:
-    """The mean over sets. Fields are arrays over the leading axes of what was combined."""
+    """The mean over sets. Fields are arrays over the leading axes of the input."""
 
     mean: Floats
     variance: Floats
@@ -48,10 +47,10 @@ class Combined:
 
 
 def combine(means: npt.ArrayLike, variances: npt.ArrayLike) -> Combined:
-    """``means[..., set]`` with their variances: random effects, the variance never below that of equal truths."""
+    """``means[..., set]`` with their variances: random effects, the variance never below that of fixed effects."""
     y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
     sets = y.shape[-1]
-    # a set on which nothing differs has no variance: it counts for much, and not for everything
+    # a set without any difference has variance 0; the floor keeps it from getting all the weight
     v = np.maximum(np.maximum(v, LEAST_VARIANCE * v.max(axis=-1, keepdims=True)), ROUNDING)
     weights = 1.0 / v
     fixed = (weights * y).sum(-1) / weights.sum(-1)
@@ -95,9 +94,9 @@ def over_sets(
     alpha: float = 0.05,
     earlier: Mapping[str, Sequence[Earlier]] | None = None,
 ) -> list[Overall]:
-    """``verdicts``: by set, one per change, the same changes on each. ``earlier``: by change, what came before on each set.
+    """``verdicts``: by set, one per change, the same changes on each. ``earlier``: by change, the earlier studies on each set.
 
-    Corrected by Holm over the planned changes, and for one that was added later over all; then for the studies before.
+    p is corrected by Holm over the planned changes (for exploratory ones over all), then for earlier studies.
     """
     names = [one.variant for one in next(iter(verdicts.values()))]
     rows = {name: {where: next(one for one in own if one.variant == name) for where, own in verdicts.items()} for name in names}
@@ -106,7 +105,7 @@ def over_sets(
     planned = [name for name in names if not _exploratory(rows[name])]
     corrected = dict(zip(names, holm(list(p.values())))) | dict(zip(planned, holm([p[name] for name in planned])))
     claims = {name: _claim(metric, one) for name, one in found.items()}
-    before = {name: _Before.of((earlier or {}).get(name, ()), claims[name]) for name in names}
+    before = {name: _EarlierStudies.of((earlier or {}).get(name, ()), claims[name]) for name in names}
     return [
         _overall(name, rows[name], found[name], float(corrected[name]), metric, margin, alpha, before[name]) for name in names
     ]
@@ -121,15 +120,15 @@ def _exploratory(row: Mapping[str, Verdict]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Before:
-    """The set on which a change was tried most often decides what its p counts for; the smallest margin stands."""
+class _EarlierStudies:
+    """The strictest correction for earlier studies among the sets, and the smallest margin."""
 
     share: float = 1.0
     share_of_same: float = 1.0
     margin: float | None = None
 
     @classmethod
-    def of(cls, earlier: Sequence[Earlier], claim: str | None) -> _Before:
+    def of(cls, earlier: Sequence[Earlier], claim: str | None) -> _EarlierStudies:
         return cls(
             min((one.share(claim=claim) for one in earlier), default=1.0),
             min((one.share(claim="same") for one in earlier), default=1.0),
@@ -156,7 +155,7 @@ def _overall(
     metric: Metric,
     margin: float,
     alpha: float,
-    before: _Before,
+    before: _EarlierStudies,
 ) -> Overall:
     by_set = {where: one.verdict for where, one in row.items()}
     listed = "; ".join(f"{where}: {word}" for where, word in by_set.items())
@@ -174,12 +173,12 @@ def _overall(
         word = "same"
     elif corrected <= alpha:
         word = "better" if metric.better(mean) else "worse"
-    turned = {"better", "worse"} <= set(by_set.values())
+    sign_varies = {"better", "worse"} <= set(by_set.values())
     rest = (
         f"{metric.name} {'lower' if mean < 0 else 'higher'} by {number(abs(mean), half)} "
         f"({interval_text(difference)}), p {p_value(corrected)} ({listed})."
     )
-    why = " It turns round from set to set." if turned else ""
+    why = " Its sign varies between sets." if sign_varies else ""
     why += f" It was studied before, so p counts {1.0 / before.share:.0f} times." if before.share < 1.0 else ""
     few = f" {found.sets} sets say little; {FEWEST_SETS} or more are needed." if found.sets < FEWEST_SETS else ""
     marked = f"{EXPLORATORY} " if _exploratory(row) else ""

@@ -1,7 +1,4 @@
-"""p values over changes, tests that need no normal noise, runs that lie far off: what stands beside the analysis of a study.
-
-Decides nothing; imports no torch and no scipy.
-"""
+"""Holm's correction, the sign-flip test, outliers (Grubbs), correlation of paired seeds. Imports no torch and no scipy."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ import numpy.typing as npt
 
 from glassformer.foundation.distributions import Floats, t_two_sided
 
-EXACT_FLIPS = 40  # 2^(40/2) sums of half the seeds fit into memory; beyond, sign flips are drawn
-FAR_OFF_LEVEL = 0.05  # a run is named far off in one of twenty studies whose noise is normal
+EXACT_FLIPS = 40  # the 2^(40/2) sums over half the seeds fit into memory; with more seeds, sign flips are sampled
+OUTLIER_LEVEL = 0.05  # under normal noise one study in twenty reports an outlier
 
 
 def holm(p: npt.ArrayLike) -> Floats:
-    """Holm's corrected p values over the last axis: the family-wise level at which each would just be found."""
+    """Holm's corrected p values over the last axis: the family-wise level at which each would just be significant."""
     p_ = np.asarray(p, dtype=np.float64)
     count = p_.shape[-1]
     order = np.argsort(p_, axis=-1, kind="stable")
@@ -31,7 +28,7 @@ def holm(p: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class SignFlip:
-    """The exact test that needs no normal noise, and the smallest p it could give with this many seeds."""
+    """The p of the sign-flip (permutation) test, which assumes no normal noise, and the smallest p so many seeds can give."""
 
     p: float
     floor: float
@@ -41,7 +38,7 @@ def sign_flip(seed_means: npt.ArrayLike) -> SignFlip:
     """Two-sided p: the share of the 2^n ways to flip the seeds' signs that give a mean at least as far from zero."""
     values = np.asarray(seed_means, dtype=np.float64)
     n = len(values)
-    seen = abs(values.sum()) - 1e-12 * np.abs(values).sum()  # a flip that gives the same sum must count, rounding or not
+    seen = abs(values.sum()) - 1e-12 * np.abs(values).sum()  # tolerance: a flip with the same sum must count despite rounding
     if n > EXACT_FLIPS:
         draws, rng = 200_000, np.random.default_rng(n)
         sums = np.abs((2.0 * rng.integers(0, 2, (draws, n), dtype=np.int8) - 1.0) @ values)
@@ -61,8 +58,8 @@ def _signed_sums(values: Floats) -> Floats:
     return sums
 
 
-def far_off(values: npt.ArrayLike) -> list[int]:
-    """Positions of runs that lie too far from the others for normal noise: Grubbs' test, again without the one found."""
+def outliers(values: npt.ArrayLike) -> list[int]:
+    """Positions of outliers under normal noise, by Grubbs' test, repeated without those found."""
     values_ = np.asarray(values, dtype=np.float64)
     left, found = list(range(len(values_))), []
     while len(left) > 3:
@@ -72,14 +69,14 @@ def far_off(values: npt.ArrayLike) -> list[int]:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(distance == 0.0, 0.0, distance / (spread * math.sqrt(1.0 + 1.0 / (len(left) - 1))))
         worst = int(np.argmax(t))
-        if float(t_two_sided(t[worst], len(left) - 2)) * len(left) > FAR_OFF_LEVEL:
+        if float(t_two_sided(t[worst], len(left) - 2)) * len(left) > OUTLIER_LEVEL:
             break
         found.append(left.pop(worst))
     return sorted(found)
 
 
 def correlation_of(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
-    """How far two rows of paired seeds go together: what pairing gains. None with fewer than 3 seeds or without spread."""
+    """Correlation over paired seeds, which is what pairing gains. None with fewer than 3 seeds or without variance."""
     a, b = (row - row.mean() for row in (np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)))
     size = math.sqrt(float(a @ a) * float(b @ b))
     return None if len(a) < 3 or size == 0.0 else float(a @ b) / size

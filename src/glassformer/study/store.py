@@ -1,8 +1,8 @@
-"""Finished trials kept by what made them -> no trial is trained twice, whichever study asks for it.
+"""The trial store: a cache of finished trials, so that no study trains the same trial twice.
 
-A trial is a function of its recipe with its seed, the data, the plugins, the parent's weights, the code and the machine: the
-same of all that gives the same bits, so a kept one stands for a new one. Kept in the cache folder under ``trials/``; files
-are copied (large ones linked), and their sums are checked when they are taken. It can be emptied at any time.
+The key is everything a trial depends on: recipe, seed, data, plugins, parent weights, code and machine; equal keys give
+bit-identical runs. Entries are in the cache folder under ``trials/``; files are copied (large ones hard-linked), and their
+sha256 checksums are verified on reuse. It can be emptied at any time.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import plugin_sums
+from glassformer.foundation.plugins import plugin_checksums
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.plan import compared
+from glassformer.study.plan import recipe_fingerprint
 
 AREA = "trials"
 MANIFEST = "kept.json"
 SCHEMA = 1
-COPIED = 50_000_000  # bytes up to which a file is copied
+COPIED = 50_000_000  # bytes up to which a file is copied, not hard-linked
 MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
-"""What two trials must share, beside the code, to give the same bits."""
+"""Fields of the environment that two trials must share, besides the code, to be bit-identical."""
 
 
 def machine_of(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def machine_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Origin:
-    """What makes a trial, its seed apart: two origins that are equal give the same run for the same seed."""
+    """The cache key of a trial without its seed: equal origins give the same run for the same seed."""
 
     recipe: str
     data: str
@@ -55,29 +55,30 @@ class Origin:
         plugins: Sequence[Mapping[str, Any]],
         machine: Mapping[str, Any],
     ) -> Origin | None:
-        """None where a parent cannot be told by its weights, so that nothing kept could stand for it."""
-        parent = parent_sum(recipe.get("init_from"))
+        """None where the weights of the parent are not known yet, so that there is no key."""
+        parent = parent_checksum(recipe.get("init_from"))
         if parent is None or not machine:
             return None
-        return cls(compared(recipe), data, tuple(plugin_sums(plugins)), parent, fingerprint([code_sha256(), dict(machine)]))
+        build = fingerprint([code_sha256(), dict(machine)])
+        return cls(recipe_fingerprint(recipe), data, tuple(plugin_checksums(plugins)), parent, build)
 
     @property
     def group(self) -> str:
         return fingerprint([self.recipe, self.data, list(self.plugins), self.parent, self.machine])[:40]
 
 
-def parent_sum(init_from: Any) -> str | None:
-    """A sum of the weights that a run starts from, empty without any; None where they cannot be told."""
+def parent_checksum(init_from: Any) -> str | None:
+    """A checksum of the weights that a run starts from; empty without a parent, None if they cannot be read."""
     if init_from is None:
         return ""
     run = RunDirectory(Path(str(init_from)))
     if not run.exists() or not run.steps():
         return None
-    return fingerprint(_sums(run.checkpoint(run.steps()[-1])))
+    return fingerprint(_checksums(run.checkpoint(run.steps()[-1])))
 
 
-def _sums(folder: Path) -> dict[str, str]:
-    """sha256 by file, locks and drafts left out."""
+def _checksums(folder: Path) -> dict[str, str]:
+    """sha256 by file, without hidden files (locks, drafts)."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     return {str(path.relative_to(folder)): _sha256(path) for path in files if path.name != MANIFEST}
 
@@ -89,79 +90,78 @@ def _sha256(file: Path) -> str:
 
 @final
 class TrialStore:
-    """The kept trials of this user on this machine."""
+    """The stored trials of this user on this machine."""
 
     @property
     def root(self) -> Path:
         return cache_folder() / AREA
 
-    def place(self, origin: Origin, seed: int) -> Path:
+    def path(self, origin: Origin, seed: int) -> Path:
         return self.root / f"{origin.group}-{seed}"
 
     def seeds(self, origin: Origin) -> list[int]:
-        """Of which seeds a trial of this origin is kept."""
+        """The seeds with a stored trial of this origin."""
         found = (path.name.rpartition("-")[2] for path in self.root.glob(f"{origin.group}-*") if (path / MANIFEST).is_file())
         return sorted(int(seed) for seed in found if seed.isdigit())
 
-    def keep(self, origin: Origin, seed: int, folder: Path, *, checked: bool = False) -> None:
-        """Keeps a trial that is done. Without room, or on a system that refuses, nothing is kept: no study needs it.
+    def save(self, origin: Origin, seed: int, folder: Path, *, checked: bool = False) -> None:
+        """Stores a finished trial. On a full disk or without permission nothing is stored: it is only a cache.
 
-        ``checked``: the trained model went through the checks, too, and passed.
+        ``checked``: the trained model passed the checks, too.
         """
 
         def make(draft: Path) -> None:
-            _linked(folder, draft)
-            facts = {"schema": SCHEMA, "files": _sums(draft), "seed": seed, "group": origin.group, "checked": checked}
+            _copy_or_link(folder, draft)
+            facts = {"schema": SCHEMA, "files": _checksums(draft), "seed": seed, "group": origin.group, "checked": checked}
             write_json(draft / MANIFEST, facts)
 
-        manifest = self.place(origin, seed) / MANIFEST
+        manifest = self.path(origin, seed) / MANIFEST
         try:
-            kept_folder(AREA, self.place(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
-            if checked and not (known := read_json(manifest)).get(
-                "checked"
-            ):  # kept before by a study that checked another seed
+            cached_folder(AREA, self.path(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
+            known = read_json(manifest) if checked else {}
+            if checked and not known.get("checked"):  # stored before by a study that checked another seed
                 write_json(manifest, {**known, "checked": True})
         except (OSError, GlassformerError):
             return
 
-    def holds(self, origin: Origin, seed: int) -> bool:
-        return (self.place(origin, seed) / MANIFEST).is_file()
+    def contains(self, origin: Origin, seed: int) -> bool:
+        return (self.path(origin, seed) / MANIFEST).is_file()
 
     def checked(self, origin: Origin) -> bool:
-        """Whether the trained model of some seed of this origin is known to have passed the checks."""
+        """Whether the trained model of some seed of this origin passed the checks."""
         return any(self._manifest(origin, seed).get("checked") is True for seed in self.seeds(origin))
 
     def _manifest(self, origin: Origin, seed: int) -> dict[str, Any]:
         try:
-            return dict(read_json(self.place(origin, seed) / MANIFEST))
+            return dict(read_json(self.path(origin, seed) / MANIFEST))
         except (RunError, TypeError, ValueError):
             return {}
 
-    def drop(self, origin: Origin) -> int:
-        """Removes all trials of an origin, because its model was found to leak; how many that were."""
+    def evict(self, origin: Origin) -> int:
+        """Removes all trials of an origin, because its model leaks; returns their number."""
         seeds = self.seeds(origin)
         for seed in seeds:
-            shutil.rmtree(self.place(origin, seed), ignore_errors=True)
+            shutil.rmtree(self.path(origin, seed), ignore_errors=True)
         return len(seeds)
 
-    def take(self, origin: Origin, seed: int, folder: Path) -> bool:
-        """Puts a kept trial into a study's folder; False where none is kept. One with wrong sums raises, and is removed."""
-        place = self.place(origin, seed)
-        if not self.holds(origin, seed) or folder.exists():
+    def copy_to(self, origin: Origin, seed: int, folder: Path) -> bool:
+        """Copies a stored trial to ``folder``; False if there is none. One with wrong checksums is removed, and raises."""
+        place = self.path(origin, seed)
+        if not self.contains(origin, seed) or folder.exists():
             return False
         wanted = self._manifest(origin, seed).get("files")
-        if not wanted or _sums(place) != wanted:
+        if not wanted or _checksums(place) != wanted:
             shutil.rmtree(place, ignore_errors=True)
             raise RunError(f"The kept trial {place} is damaged and was removed.")
         draft = folder.with_name(f".{folder.name}.taken")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        _linked(place, draft)
+        _copy_or_link(place, draft)
         os.rename(draft, folder)
         return True
 
     def entries(self) -> list[dict[str, Any]]:
-        """One plain row per kept trial: where it is, its seed, its size."""
+        """One row per stored trial: its folder, seed and size."""
         rows = []
         for manifest in sorted(self.root.glob(f"*/{MANIFEST}")):
             files = [path for path in manifest.parent.rglob("*") if path.is_file()]
@@ -170,15 +170,15 @@ class TrialStore:
         return rows
 
     def empty(self) -> int:
-        """Removes everything kept; how many trials that were. Studies keep their own copies."""
+        """Removes all stored trials and returns their number. Studies have their own copies."""
         count = len(self.entries())
         shutil.rmtree(self.root, ignore_errors=True)
         return count
 
 
-def _linked(source: Path, target: Path) -> None:
-    """Copies of the files of a finished run; large ones are linked where the file system can. Finished files are only replaced
-    whole, never written into by us; what others do to them, the sums tell."""
+def _copy_or_link(source: Path, target: Path) -> None:
+    """Copies the files of a finished run; large ones are hard-linked where the file system allows it. We never write into a
+    finished file, and the checksums detect if someone else did."""
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         if file.name == MANIFEST or file.name.startswith("."):
             continue

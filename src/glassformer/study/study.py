@@ -1,7 +1,6 @@
-"""The Study a user holds: its plan, what every trial gave, a verdict per change; read from its folder. Imports no torch.
+"""``Study``, the result of ``compare``: plan, trial results and verdicts, read from its folder. Imports no torch.
 
-Everything is worked out from the trials' own files, so a study that was interrupted, moved or made on a cluster says the
-same as one that was not.
+Everything is computed from the trials' files, so interrupting or moving a study, or running it on a cluster, changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from glassformer.evaluation.neighbours import STRETCHES
+from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.evaluation.results import text_table
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
@@ -32,9 +31,9 @@ from glassformer.study.evidence import Problem, Trials
 from glassformer.study.ledger import Attempt, Earlier, Ledger
 from glassformer.study.notes import notes_of, notes_of_trials, remarks_of, share_spent
 from glassformer.study.plan import BASE, StudyPlan
-from glassformer.study.results import TrialResult, gathered, metric_of, read_trial
-from glassformer.study.tuning import luck_of_choice
-from glassformer.study.values import KeptValues, read_values, write_values
+from glassformer.study.results import TrialResult, gather_trials, metric_of, read_trial
+from glassformer.study.tuning import tuning_variance
+from glassformer.study.values import StudyValues, read_values, write_values
 from glassformer.study.variants import Facts, VariantBook
 from glassformer.study.verdict import Verdict, decide
 from glassformer.study.wording import LEAK_FOUND, STEP_FOUND
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 @final
 class Study:
-    """One study by its folder. ``failures``: why trials gave nothing, where their own folders cannot tell."""
+    """One study in its folder. ``failures``: reasons of failed trials that left no folder."""
 
     def __init__(self, directory: StudyDirectory, failures: Mapping[tuple[str, int], str] | None = None) -> None:
         self.directory = directory
@@ -56,7 +55,7 @@ class Study:
         """The study in ``folder``, finished or not."""
         directory = StudyDirectory(Path(folder))
         study = cls(directory, _failures(directory))
-        study.plan  # noqa: B018  # a folder that is no study is refused here
+        study.plan  # noqa: B018  # raises if the folder is not a study
         return study
 
     @property
@@ -77,7 +76,7 @@ class Study:
 
     @cached_property
     def results(self) -> dict[str, list[TrialResult]]:
-        """By variant, in the order of the seeds, all that the plan may come to use."""
+        """All planned trials by variant, in the order of the seeds."""
         rows: dict[str, list[TrialResult]] = {name: [] for name in self.plan.variants}
         adapted = {name: facts.adapted for name, facts in self.book.variants.items()}
         for trial in self.plan.trials(adapted=adapted):
@@ -97,10 +96,10 @@ class Study:
             return dict(self.kept.trials), self.kept.weights
         leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
-        return gathered(self.results, self.metric, leaks=leaks, exploratory=exploratory)
+        return gather_trials(self.results, self.metric, leaks=leaks, exploratory=exploratory)
 
     def withheld(self, variant: str) -> bool:
-        """Whether no figure of a variant is given, because a check found a leak and nobody asked to see it all the same."""
+        """Whether a variant's results are hidden: a check found a leak, and ``allow_leaks`` is off."""
         facts = self.book.variants.get(variant)
         return facts is not None and facts.leak is not None and not self.plan.allow_leaks
 
@@ -108,7 +107,7 @@ class Study:
     def verdicts(self) -> list[Verdict]:
         """One per change, in the plan's order."""
         trials, weights = self._gathered
-        base, *changes = (self._told(trials[name]) for name in self.plan.variants)
+        base, *changes = (self._annotated(trials[name]) for name in self.plan.variants)
         rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=remarks_of(self))
         return decide(
             base,
@@ -120,44 +119,44 @@ class Study:
             base_labels=self.plan.bank,
         )
 
-    def _told(self, trials: Trials) -> Trials:
-        """With how it cheats, the luck of its tuning, and what other studies of it there were."""
+    def _annotated(self, trials: Trials) -> Trials:
+        """With the description of its leak, its tuning variance, and earlier studies of it."""
         facts = self.book.variants.get(trials.name)
         return replace(
             trials,
-            problems=_told_apart(trials.problems, facts),
+            problems=_separate_step_differences(trials.problems, facts),
             leak=facts.cheats.rstrip(".") if facts else "",
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
             leaks_in_step=facts is not None and facts.leaks_in_step,
-            luck=self._luck(trials.name),
+            tuning_variance=self._tuning_variance(trials.name),
             earlier=self.earlier.get(trials.name, Earlier()),
         )
 
     @cached_property
     def earlier(self) -> dict[str, Earlier]:
-        """By change, the other studies of it that the ledger knew when this one began."""
+        """By change, earlier studies of it, copied from the ledger when this one began."""
         return self.directory.read_earlier()
 
     def attempts(self) -> list[Attempt]:
-        """What this study adds to the ledger; nothing for what was not run or leaks: nobody saw a figure of it."""
+        """This study's entries in the ledger, without changes that were not run or that leak: nobody saw a result of them."""
         found = attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
         return [one for one in found if not self.withheld(one.name)]
 
-    def _luck(self, variant: str) -> float:
-        """The variance that the choice of its settings adds to a variant's mean; 0 without tuning."""
+    def _tuning_variance(self, variant: str) -> float:
+        """The variance that selecting its settings adds to a variant's mean; 0 without tuning."""
         if self.plan.tune is None:
             return 0.0
         written = self.kept
         if written is None and not self.directory.has_tuning() and self.directory.values_file.is_file():
-            written = read_values(self.directory.values_file)  # the runs that it was chosen by were removed
-        if written is not None and variant in written.trials and written.trials[variant].luck:
-            return written.trials[variant].luck
+            written = read_values(self.directory.values_file)  # the tuning trials were deleted
+        if written is not None and variant in written.trials and written.trials[variant].tuning_variance:
+            return written.trials[variant].tuning_variance
         own = [trial for trial in self.plan.tuning_trials(self._matched()) if trial.variant == variant]
         grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
         for trial in own:
             try:
                 found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split_of(trial))
-                if found.status == "pending":  # earlier versions chose on the text that decides
+                if found.status == "pending":  # earlier versions tuned on the split of the verdicts
                     found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
             except RunError:
                 continue
@@ -165,35 +164,38 @@ class Study:
                 grid[trial.point, self.plan.tuning_seeds.index(trial.seed)] = metric_of(found.units, self.metric)
         values = self.seed_values(variant)
         noise = float(values.var(ddof=1)) if len(values) > 1 else None
-        return luck_of_choice(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
+        return tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
 
     def _matched(self) -> dict[str, dict[str, Any]]:
         return {name: facts.matched for name, facts in self.book.variants.items()}
 
     @cached_property
-    def kept(self) -> KeptValues | None:
-        """What was kept of trials that were removed since; None while they are there."""
+    def kept(self) -> StudyValues | None:
+        """The stored values, if the trials were deleted; else None."""
         removed = self.directory.values_file.is_file() and not self.directory.has_trials()
         return read_values(self.directory.values_file) if removed else None
 
     @property
     def _blocks(self) -> bool:
-        """Whether the documents are stretches of one text."""
+        """Whether the documents are blocks of one text."""
         if self.kept is not None:
             return self.kept.blocks
         return any(
-            one.evaluation.unit in STRETCHES for rows in self.results.values() for one in rows if one.evaluation is not None
+            one.evaluation.unit in AUTOCORRELATED_UNITS
+            for rows in self.results.values()
+            for one in rows
+            if one.evaluation is not None
         )
 
     def _fresh_seeds(self) -> str:
-        """The command for a study of the same changes on seeds that this one did not use."""
+        """The command for a study of the same changes on fresh seeds."""
         first = self.plan.seed_numbers[-1] + 1
         name = re.sub(r"-seeds-\d+$", "", str(self.folder))
         words = ["glassformer", "compare", str(self.directory.plan_file), *self.plugin_words(), "--first-seed", str(first)]
         return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
 
     def plugin_words(self) -> list[str]:
-        """``--plugin FILE`` for each plugin of the study: a command without them would not know its variants."""
+        """``--plugin FILE`` for each plugin of the study."""
         return [word for plugin in self.book.plugins for word in ("--plugin", plugin["file"])]
 
     def verdict(self, variant: str) -> Verdict:
@@ -214,7 +216,7 @@ class Study:
         return [result for result in self.results[variant] if result.status == "finished"]
 
     def seed_values(self, variant: str) -> Floats:
-        """The metric of each finished trial, over the whole set; none for a variant whose trained model was found to leak."""
+        """The metric of each finished trial, over the whole set; empty for a variant whose results are withheld."""
         if self.withheld(variant):
             return np.array([])
         if self.kept is not None:
@@ -235,7 +237,7 @@ class Study:
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
-        """One plain row per variant, the baseline first: result beside cost."""
+        """One row per variant, the baseline first: result and cost."""
         words = {BASE: "", **{verdict.variant: verdict.verdict for verdict in self.verdicts}}
         rows = []
         for name in self.plan.variants:
@@ -247,7 +249,7 @@ class Study:
                     "verdict": words[name],
                     "seeds": len(self.finished(name)) if self.kept is None else len(self.seed_values(name)),
                     "failed": self._failed(name),
-                    self.metric.name: self._reached(name).to_dict(),
+                    self.metric.name: self._mean_with_interval(name).to_dict(),
                     "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
                     **_cost(facts, share_spent(self, name)),
                     "tokens_per_second": rate,
@@ -256,18 +258,18 @@ class Study:
             )
         return rows
 
-    def _reached(self, variant: str) -> Estimate:
+    def _mean_with_interval(self, variant: str) -> Estimate:
         if self.withheld(variant):
             return Estimate(None, reason=STEP_FOUND if self.book.variants[variant].step_differs else LEAK_FOUND)
         return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property
     def notes(self) -> list[str]:
-        """What must be known to read the table."""
+        """Caveats about the table."""
         return notes_of(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: verdicts, and what they rest on."""
+        """The JSON form: verdicts, table, notes, plan."""
         return {
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "study": str(self.folder),
@@ -281,17 +283,17 @@ class Study:
         }
 
     def write(self) -> None:
-        """Keeps the results beside the plan, for other tools."""
+        """Writes results.json and values.json, and updates the ledger."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.to_dict()})
         if self.kept is None:
-            write_values(self.directory.values_file, self._to_keep(), metric=self.metric.name)
+            write_values(self.directory.values_file, self._values_to_store(), metric=self.metric.name)
         Ledger.beside(self.folder).record(self.attempts())
 
-    def _to_keep(self) -> KeptValues:
-        """All that is read from the trials' folders."""
+    def _values_to_store(self) -> StudyValues:
+        """Everything that is otherwise read from the trials' folders."""
         trials, weights = self._gathered
-        return KeptValues(
-            {name: replace(one, luck=self._luck(name)) for name, one in trials.items()},
+        return StudyValues(
+            {name: replace(one, tuning_variance=self._tuning_variance(name)) for name, one in trials.items()},
             weights,
             self._blocks,
             {name: self.seed_values(name) for name in trials},
@@ -302,7 +304,7 @@ class Study:
         )
 
     def report(self, out: Path | str | None = None) -> Path:
-        """Writes the self-contained page (and, in the study's own folder, Markdown with its pictures); gives its place."""
+        """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""
         from glassformer.study.report import write_report
 
         return write_report(self, out)
@@ -311,7 +313,7 @@ class Study:
         return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
 
     def cells(self) -> list[list[Cell]]:
-        """The table for people: four significant digits, intervals in brackets."""
+        """The formatted table: four significant digits, intervals in brackets."""
         return [
             [
                 row["variant"],
@@ -332,7 +334,7 @@ class Study:
         return "\n".join([text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
 
     def sentences(self, *, details: bool = False) -> list[str]:
-        """The verdicts, a line each; with ``details`` what stands behind each of them below it."""
+        """The verdicts, a line each; with ``details``, their details below."""
         lines = []
         for one in self.verdicts:
             lines += [f"[{one.verdict}] {one.sentence}", *(f"    {detail}" for detail in one.details if details)]
@@ -348,14 +350,14 @@ class Study:
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
         )
         items = "".join(
-            f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_folded(one.details)}</li>" for one in self.verdicts
+            f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_details_html(one.details)}</li>" for one in self.verdicts
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{notes}"
 
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:
-    """The mean over seeds with its 95 % interval: what another set of seeds would give on the same text."""
+    """The mean over seeds with its 95 % confidence interval, for other seeds on the same text."""
     n = len(values)
     if n == 0:
         return Estimate(None, reason="no trial has finished")
@@ -366,13 +368,13 @@ def over_seeds(values: Sequence[float] | Floats) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
-def _folded(details: Sequence[str]) -> str:
-    """What stands behind a sentence, for whoever opens it."""
+def _details_html(details: Sequence[str]) -> str:
+    """The details as a collapsible element."""
     return f"<details><summary>Details</summary>{escape(' '.join(details))}</details>" if details else ""
 
 
 def _cost(facts: Facts | None, spent: float) -> dict[str, Any]:
-    """``spent``: the part of the planned steps that was taken."""
+    """``spent``: the fraction of the planned steps that was run."""
     if facts is None:
         return dict.fromkeys(("parameters", "flops", "memory_bytes", "tokens"))
     return {
@@ -387,18 +389,18 @@ def _estimate(document: dict[str, Any]) -> Estimate | None:
     return None if document["value"] is None else Estimate.from_dict(document)
 
 
-def _told_apart(problems: Mapping[int, Problem], facts: Facts | None) -> dict[int, Problem]:
-    """A step that merely differs from the plain one is no leak; a trial's own files do not tell the two apart."""
+def _separate_step_differences(problems: Mapping[int, Problem], facts: Facts | None) -> dict[int, Problem]:
+    """Replaces LEAK by STEP_DIFFERS where the step only differs numerically; the trial's files do not distinguish them."""
     if facts is None or not facts.step_differs:
         return dict(problems)
     return {at: Problem.STEP_DIFFERS if what is Problem.LEAK else what for at, what in problems.items()}
 
 
 def _failures(directory: StudyDirectory) -> dict[tuple[str, int], str]:
-    """Failures of the last session that left no folder to tell of them."""
+    """Failures of the last session, from results.json."""
     if not directory.results_file.is_file():
         return {}
     try:
         return {(one["variant"], one["seed"]): one["reason"] for one in read_json(directory.results_file)["failures"]}
-    except (RunError, KeyError, TypeError):  # only a copy of what the trials say: it is written again
+    except (RunError, KeyError, TypeError):  # damaged: results.json is derived and will be rewritten
         return {}

@@ -1,7 +1,7 @@
-"""The runs of a tuning grid -> a variant's best point of it, and how much the luck in choosing it moves the variant's mean.
+"""Tuning runs -> a variant's best setting, and the variance that selecting it by noisy runs adds to the variant's mean.
 
-Another set of tuning seeds would have chosen another point. With few tuning seeds that is a larger part of a difference than
-the seeds it is measured with, and an interval that leaves it out is too short. Imports no torch.
+Other tuning seeds might have selected another setting. With few of them this is a larger part of the variance than the seeds
+of the comparison, and an interval without it is too narrow. Imports no torch.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from glassformer.study.plan import VALIDATION_SPLIT, StudyPlan
 from glassformer.study.results import TrialResult, metric_of
 
 LANDSCAPES, DRAWS = 64, 400
-PLAUSIBLE = 0.95
-"""Of the landscapes that fit the tuning runs, the share whose luck is no larger than the one that is counted."""
+QUANTILE = 0.95
+"""The quantile of the selection variance over the simulated landscapes that is used."""
 RATES = ("training.lr", "training.weight_decay", "training.clip", "training.label_smoothing")
-"""What can be tuned without changing the model, its memory, or how long its run is; and so can an optimizer's own numbers."""
+"""Keys that affect neither the model nor its memory nor the length of a run; the settings of an optimizer do not, either."""
 TRAINED_WITH, COMPUTED_WITH = ("training", "evaluation", "checkpoint"), ("training.precision", "training.device")
-"""Sections that leave a network before training as it is, and what of them a check depends on all the same."""
+"""Sections that leave an untrained network as it is, and which of their keys a check depends on all the same."""
 FEWEST_FOR_AN_EDGE = 3
-"""Values of a key from which on a grid has a middle, so that a choice at its end says something."""
+"""The fewest values of a key for which a choice at the edge of the grid is worth a note."""
 
 
-def luck_of_choice(values: Floats, *, lower_is_better: bool = True, noise: float | None = None) -> float:
-    """The variance over choices of the mean of the chosen point, from ``values[point, seed]``: as large as it may well be.
+def tuning_variance(values: Floats, *, lower_is_better: bool = True, noise: float | None = None) -> float:
+    """The selection variance: of the true mean of the selected point over repeated tunings, from ``values[point, seed]``.
 
-    What the points really give is known up to the noise in their means. So landscapes that fit are drawn, in each of them the
-    choice is made again and again, and the largest luck but for a few (``PLAUSIBLE``) counts. The luck of the landscape that
-    was seen would be too small just where it matters: a wrong choice comes from a tuning in which a worse point looked level.
-    ``noise``: the variance of one run, for a single tuning seed, which cannot tell it.
+    The true means are known up to the standard error of the observed ones. So true means ("landscapes") are drawn around
+    them, in each the selection is repeated with new noise, and an upper quantile of the resulting variances is returned. The
+    observed landscape alone would underestimate it: a wrong selection happens just where a worse point looked as good.
+    ``noise``: the variance of one run, needed with a single tuning seed, which cannot estimate it.
     """
     values = values[np.isfinite(values).all(axis=1)]
     points, seeds = values.shape
@@ -44,14 +44,14 @@ def luck_of_choice(values: Floats, *, lower_is_better: bool = True, noise: float
         return 0.0
     rng, error = np.random.default_rng(points * 1000 + seeds), np.sqrt(of_run / seeds)
     means = values.mean(axis=1) if lower_is_better else -values.mean(axis=1)
-    real = means + error * rng.standard_normal((LANDSCAPES, points))
-    drawn = real[:, None] + error * rng.standard_normal((DRAWS, points))
-    lucks = np.take_along_axis(real, drawn.argmin(axis=-1), axis=1).var(axis=1)
-    return float(np.quantile(lucks, PLAUSIBLE))
+    true_means = means + error * rng.standard_normal((LANDSCAPES, points))
+    observed = true_means[:, None] + error * rng.standard_normal((DRAWS, points))
+    variances = np.take_along_axis(true_means, observed.argmin(axis=-1), axis=1).var(axis=1)
+    return float(np.quantile(variances, QUANTILE))
 
 
 def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> tuple[dict[str, Any], str]:
-    """The point with the best mean; one with a failed trial cannot be chosen."""
+    """The point with the best mean, and a sentence about it; a point with a failed trial is never chosen."""
     means: dict[int, float] = {}
     for number in range(len(plan.tuning_points(name))):
         own = [one for one in results if one.trial.point == number]
@@ -66,19 +66,19 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
         )
     chosen = plan.judged.best(means)
     points = plan.tuning_points(name)
-    said = ", ".join(f"{key}={value}" for key, value in points[chosen].items())
+    setting = ", ".join(f"{key}={value}" for key, value in points[chosen].items())
     where = "" if plan.split == VALIDATION_SPLIT else f" on {VALIDATION_SPLIT}"
     which = f"the best of {len(points)} settings"
     if len(means) < len(points):
         which = (
             f"{'the only one' if len(means) == 1 else f'the best of {len(means)}'} that could be used of {len(points)} settings"
         )
-    told = f"{name} is tuned: {said}, {which} ({plan.judged.name} {means[chosen]:.4f}{where})."
-    return points[chosen], " ".join([told, *at_the_edge(points, chosen)])
+    note = f"{name} is tuned: {setting}, {which} ({plan.judged.name} {means[chosen]:.4f}{where})."
+    return points[chosen], " ".join([note, *grid_edge_notes(points, chosen)])
 
 
-def costs_otherwise(settings: Mapping[str, Any]) -> bool:
-    """Whether tuned settings may change what a run costs, or the model that is checked."""
+def affects_cost(settings: Mapping[str, Any]) -> bool:
+    """Whether tuned settings may change the cost of a run, or the model, so that it must be inspected again."""
     own = ("training.optimizer.", "training.schedule")
     return any(key not in RATES and (not key.startswith(own) or key.endswith(".kind")) for key in settings)
 
@@ -88,8 +88,8 @@ def makes_another_model(settings: Mapping[str, Any]) -> bool:
     return any(key.split(".")[0] not in TRAINED_WITH or key in COMPUTED_WITH for key in settings)
 
 
-def at_the_edge(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:
-    """A sentence for each chosen number that is the largest or smallest of three or more that were tried."""
+def grid_edge_notes(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:
+    """A sentence for each chosen number that is the largest or smallest of three or more tried."""
     found = []
     for key, value in points[chosen].items():
         tried = {point[key] for point in points if isinstance(point[key], int | float) and not isinstance(point[key], bool)}

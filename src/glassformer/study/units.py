@@ -1,6 +1,6 @@
-"""The documents of a set, or the blocks of its one text -> how much another choice of them would move a mean.
+"""The sampling variance of a weighted mean over documents, or over the blocks of one text.
 
-Documents are weighed by their tokens. Blocks are neighbours, and neighbours are alike. Imports no torch.
+Documents are weighted by their tokens. Adjacent blocks are autocorrelated. Imports no torch.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.evaluation.neighbours import block_variance, waves
+from glassformer.evaluation.long_run_variance import block_variance, num_cosines
 from glassformer.foundation.distributions import Floats
 
-SMALLEST = 1e-12  # what a document must differ by, beyond rounding, to say anything
+SMALLEST = 1e-12  # a smaller difference of a document is rounding error
 
 
 @dataclass(frozen=True)
 class Units:
-    """The documents, or the blocks of one text: their weights (sum 1) and how much the choice of them moves a mean."""
+    """The documents, or the blocks of one text, with their weights (sum 1), as a random sample."""
 
     weights: Floats
     blocks: bool
@@ -32,13 +32,13 @@ class Units:
     def df(self) -> float:
         if len(self.weights) < 2:
             return 0.0
-        return float(waves(len(self.weights))) if self.blocks else self.effective - 1.0
+        return float(num_cosines(len(self.weights))) if self.blocks else self.effective - 1.0
 
     def variance(self, spread: Floats) -> Floats:
-        """The variance of the weighted mean from ``spread[..., document]``, each document's distance from that mean.
+        """The variance of the weighted mean from ``spread[..., document]``, each document's deviation from that mean.
 
-        Documents: the jackknife, which leaves each out in turn; it stays honest where few hold most of the tokens. Blocks:
-        the slow waves along the text, because the mean moves with what lasts longer than a block.
+        Documents: the jackknife, valid also where few documents hold most of the tokens. Blocks: from the low-frequency
+        components along the text (``block_variance``), because adjacent blocks are autocorrelated.
         """
         m = len(self.weights)
         if m < 2:
@@ -47,14 +47,14 @@ class Units:
             return block_variance(self.weights * spread)
         return np.asarray((m - 1) / m * (spread**2 @ (self.weights / (1.0 - self.weights)) ** 2))
 
-    def rest(self, d: Floats, seed_means: Floats, spread: Floats) -> Floats:
-        """What the noise of single cells makes of the variance over documents."""
+    def residual_variance(self, d: Floats, seed_means: Floats, spread: Floats) -> Floats:
+        """The part of the variance over documents that comes from the residual (seed x document) noise."""
         n = d.shape[-2]
         cells = d - seed_means[..., None] - spread[..., None, :]
         return np.asarray(self.variance(cells).sum(axis=-1) / (n * (n - 1)))
 
-    def described(self, document_means: Floats) -> dict[str, Any]:
-        """What an analysis says of its documents."""
+    def summary(self, document_means: Floats) -> dict[str, Any]:
+        """The fields of ``TwoWayEffects`` about documents."""
         return {
             "documents": len(self.weights),
             "effective_documents": self.effective,

@@ -1,6 +1,6 @@
-"""The values a study was judged by, seed by document, in one file -> it can be judged again without its trials.
+"""``values.json``: a study's metric values by seed and document, enough to recompute its verdicts without the trials.
 
-Trials may be removed to save room, or a study sent without its weights: the verdicts, the table and the notes need only this.
+Trials may be deleted to save disk space, or a study shared without its weights: verdicts, table and notes need this file only.
 Imports no torch.
 """
 
@@ -22,11 +22,11 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class KeptValues:
-    """What the trials of a study gave. ``trials`` have the luck of their tuning; ``blocks``: documents are parts of one text.
+class StudyValues:
+    """The results of a study's trials. ``blocks``: documents are blocks of one text.
 
-    ``seed_values``: the metric of each finished run. ``spent``: the part of the planned steps that was taken. ``notes`` and
-    ``remarks``: what the trials' own folders told. Files of earlier versions have only the first three.
+    ``seed_values``: the metric of each finished run. ``spent``: the fraction of the planned steps that was run. ``notes`` and
+    ``remarks``: those made from the trials' folders. Files of earlier versions have only the first three fields.
     """
 
     trials: Mapping[str, Trials]
@@ -39,8 +39,8 @@ class KeptValues:
     remarks: tuple[str, ...] = ()
 
 
-def write_values(file: Path, kept: KeptValues, *, metric: str) -> None:
-    """``values[seed][document]`` of every variant, the documents' weights and what is wrong with single runs."""
+def write_values(file: Path, kept: StudyValues, *, metric: str) -> None:
+    """Writes ``values[seed][document]`` of every variant, the documents' weights, and problems of single runs."""
     document = {
         "schema": SCHEMA,
         "metric": metric,
@@ -51,7 +51,7 @@ def write_values(file: Path, kept: KeptValues, *, metric: str) -> None:
                 "values": [[None if np.isnan(value) else value for value in row] for row in one.values.tolist()],
                 "problems": {str(at): problem.value for at, problem in one.problems.items()},
                 "exploratory": one.exploratory,
-                "luck": one.luck,
+                "luck": one.tuning_variance,
                 "seed_values": kept.seed_values[name].tolist(),
                 "tokens_per_second": kept.tokens_per_second.get(name),
                 "spent": kept.spent.get(name, 1.0),
@@ -64,7 +64,7 @@ def write_values(file: Path, kept: KeptValues, *, metric: str) -> None:
     write_atomically(file, json.dumps(document, allow_nan=False))
 
 
-def read_values(file: Path) -> KeptValues:
+def read_values(file: Path) -> StudyValues:
     """The inverse of ``write_values``."""
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
@@ -80,12 +80,12 @@ def read_values(file: Path) -> KeptValues:
                 ).reshape(len(one["values"]), len(weights)),
                 {int(at): Problem(problem) for at, problem in one["problems"].items()},
                 one["exploratory"],
-                luck=float(one.get("luck", 0.0)),
+                tuning_variance=float(one.get("luck", 0.0)),
             )
             for name, one in variants.items()
         }
         seeds = {name: one.get("seed_values", _means(trials[name].values, weights)) for name, one in variants.items()}
-        return KeptValues(
+        return StudyValues(
             trials,
             weights,
             bool(document["blocks"]),
@@ -100,6 +100,6 @@ def read_values(file: Path) -> KeptValues:
 
 
 def _means(values: Floats, weights: Floats) -> Floats:
-    """The metric over the whole set of each run that has one."""
+    """The metric over the whole set, for each run without missing values."""
     whole = values[np.isfinite(values).all(axis=1)]
     return np.asarray(whole @ (weights / max(weights.sum(), 1e-300)))

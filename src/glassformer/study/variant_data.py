@@ -1,6 +1,6 @@
-"""A plan -> the data of every variant, and equal sizes where the plan asks for them; refuses what cannot be compared.
+"""A plan -> the prepared data of every variant, and matched model sizes; raises if variants cannot be compared.
 
-Prepares the tokens once, here, so that the processes that train find them in the cache.
+Data are prepared here, once, so that the worker processes find them in the cache.
 """
 
 from __future__ import annotations
@@ -24,35 +24,43 @@ from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
 from glassformer.study.counts import items_needed
 from glassformer.study.matching import match, size_of
-from glassformer.study.plan import BASE, NOT_COMPARED, VALIDATION_SPLIT, Resolve, StudyPlan, asked, compared
+from glassformer.study.plan import (
+    BASE,
+    NOT_COMPARED,
+    VALIDATION_SPLIT,
+    Resolve,
+    StudyPlan,
+    recipe_fingerprint,
+    training_fingerprint,
+)
 from glassformer.study.power import FEWEST_SEEDS
 from glassformer.study.sequential import Looks
-from glassformer.study.store import parent_sum
+from glassformer.study.store import parent_checksum
 from glassformer.study.two_way import BADLY_HURT
 from glassformer.study.variants import Facts
 
 
 def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT) -> dict[str, Facts]:
-    """What is known of each variant from its recipe and its data alone."""
+    """The facts about each variant that need only its recipe and its data."""
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
     for name, recipe in recipes.items():
         refuse_metric(plan.judged, recipe.objective, name)
     compared_recipes = {**recipes, **_grid_points(plan, resolve)}
-    data = _all_data(compared_recipes, watch)
-    _refuse_other_text(plan, data)
-    _refuse_other_targets(plan, compared_recipes, data)
-    parents = {init_from: parent_sum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
+    data = _prepare_all_data(compared_recipes, watch)
+    _require_same_text(plan, data)
+    _require_same_targets(plan, compared_recipes, data)
+    parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
     facts = {
         name: Facts(
-            recipe=compared(recipe.to_dict()),
+            recipe=recipe_fingerprint(recipe.to_dict()),
             data=str(data[name].record["sha256"]),
-            documents=_items(data[name], plan.split),
+            documents=_items_checksum(data[name], plan.split),
             parent=parents[recipe.init_from],
-            asked=asked(recipe.to_dict()),
+            asked=training_fingerprint(recipe.to_dict()),
         )
         for name, recipe in recipes.items()
     }
-    facts[BASE] = replace(facts[BASE], notes=tuple(_too_little_text(plan, recipes[BASE], data[BASE])))
+    facts[BASE] = replace(facts[BASE], notes=tuple(_sample_size_notes(plan, recipes[BASE], data[BASE])))
     if plan.match is not None:
         base = recipes[BASE]
         wanted = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
@@ -62,7 +70,11 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
                 resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
                 own = resolved.to_dict()
                 facts[name] = replace(
-                    facts[name], recipe=compared(own), asked=asked(own), matched=found.settings, notes=(found.sentence,)
+                    facts[name],
+                    recipe=recipe_fingerprint(own),
+                    asked=training_fingerprint(own),
+                    matched=found.settings,
+                    notes=(found.sentence,),
                 )
     return facts
 
@@ -74,7 +86,7 @@ def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str
 
 
 def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
-    """What tuning may make of each variant, by the words a message has for it."""
+    """The recipe of each variant at each point of its grid, by a label for messages."""
     return {
         f"{name} (setting {number + 1} of its grid)": Recipe.parse(resolve({**plan.settings(name), **point}))
         for name in plan.variants
@@ -82,28 +94,28 @@ def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
     }
 
 
-def _all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
+def _prepare_all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
     """Most variants share their data: each kind is prepared once."""
     kinds: dict[str, PreparedData] = {}
     result = {}
     for name, recipe in recipes.items():
         kind = fingerprint([recipe.data.to_dict(), recipe.tokenizer.to_dict(), recipe.init_from, recipe.objective.to_dict()])
         if kind not in kinds:
-            kinds[kind] = prepare_data(recipe, progress=_told(watch))
+            kinds[kind] = prepare_data(recipe, progress=_progress_callback(watch))
         result[name] = kinds[kind]
     return result
 
 
-def _told(watch: Watcher) -> Any:
-    def told(what: str, done: int, total: int | None) -> None:
+def _progress_callback(watch: Watcher) -> Any:
+    def report(what: str, done: int, total: int | None) -> None:
         if total:
             watch.progress(what, done, total)
 
-    return told
+    return report
 
 
 def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None:
-    """A metric that this objective does not give, or that is no weighted mean over units, is refused before training."""
+    """Raises, before training, if the objective does not compute the metric or it is not a weighted mean over units."""
     known = {one.name: one for one in objective.metrics if one.judged}
     if metric.name not in known:
         given = {one.name for one in objective.metrics}
@@ -111,8 +123,8 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
         raise ConfigError(f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.")
 
 
-def _items(data: PreparedData, split: str) -> str:
-    """A sum of what is measured on: the same for two variants exactly when their units can be paired."""
+def _items_checksum(data: PreparedData, split: str) -> str:
+    """A checksum of the evaluation items: equal for two variants exactly when their units can be paired."""
     items = data.split(split)
     if hasattr(items, "documents"):
         return hashlib.sha256(items.documents["hash"].tobytes()).hexdigest()
@@ -120,13 +132,13 @@ def _items(data: PreparedData, split: str) -> str:
 
 
 def _same_items(one: PreparedData, other: PreparedData, split: str) -> bool:
-    """The same units by their ids, and the same texts or questions with the same truth behind them."""
+    """Whether two variants have the same units: the same ids, texts or questions, and labels."""
     mine, theirs = (getattr(data.split(split), "fingerprint", None) for data in (one, other))
-    return _items(one, split) == _items(other, split) and mine == theirs
+    return _items_checksum(one, split) == _items_checksum(other, split) and mine == theirs
 
 
-def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
-    """Variants are compared unit by unit: the same items for all, and for nats per token the same tokens."""
+def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
+    """Raises unless all variants are evaluated on the same units and, for nats per token, on the same tokens."""
     base, split = data[BASE], plan.split
     if split.partition(":")[0] not in base.names:
         there = ", ".join(name for name in base.names if name != "train") or "none to compare on"
@@ -145,13 +157,13 @@ def _refuse_other_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
                 "give both the same data.validation."
             )
         if base.judged_on == "text" and plan.judged.name == BITS_PER_BYTE.name:
-            _refuse_other_bytes(name, own, base, split)
+            _require_same_bytes(name, own, base, split)
         if base.judged_on == "text":
-            _refuse_other_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
+            _require_same_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
 
 
-def _refuse_other_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
-    """Objectives that ask about part of a text must ask every variant about the same part of it."""
+def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
+    """Raises unless all variants predict the same tokens, where the objective predicts only part of a text."""
     settings = {}
     for name, recipe in recipes.items():
         tools = tools_for(recipe, data[name].tokenizer)
@@ -161,13 +173,13 @@ def _refuse_other_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
         if differing:
             key, (was, now) = next(iter(differing.items()))
             raise ConfigError(
-                f"{name} is asked about other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
-                f"paired; leave it the same in every variant."
+                f"{name} predicts other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
+                f"paired; keep it the same in every variant."
             )
 
 
-def _too_little_text(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
-    """What a set as small as this one cannot decide, however many seeds there are: known before the first run."""
+def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
+    """Notes, before the first run, on verdicts that so few units cannot support, however many seeds there are."""
     units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
     if plan.all_looks[-1] < FEWEST_SEEDS:
         return []  # nothing will be decided anyhow, which the plan says
@@ -186,8 +198,8 @@ def _too_little_text(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> lis
     ]
 
 
-def _refuse_other_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
-    """Bits per byte need the bytes of every token, and the same of them in each document but the first, which is left out."""
+def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
+    """Raises unless the bytes of every token are known and each document but the first has equally many in both variants."""
     sizes = {who: _bytes_by_document(data, split) for who, data in ((BASE, base), (name, own))}
     for who, found in sizes.items():
         if np.isnan(found).any():
@@ -208,7 +220,7 @@ def _bytes_by_document(data: PreparedData, split: str) -> np.ndarray:
     return DocumentLosses.collect(np.zeros(max(0, items.num_tokens - 1)), EvaluatedText.of(items, data.tokenizer)).bytes
 
 
-def _refuse_other_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: TokenSplit, same_size: bool) -> None:
+def _require_same_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: TokenSplit, same_size: bool) -> None:
     same = same_size and own.num_tokens == base.num_tokens and bool((own.starts == base.starts).all())
     if plan.judged.unit == LOSS.unit and not same:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What is known of each variant before it is trained: cost, checks, and what matching and tuning set. Imports no torch."""
+"""Facts about each variant before training: cost, check results, settings from matching and tuning. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from glassformer.checks.report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import plugin_sums
+from glassformer.foundation.plugins import plugin_checksums
 from glassformer.study.plan import Trial
 
 SCHEMA = 1
@@ -25,7 +25,7 @@ _LAWS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """One variant. ``recipe`` and ``data`` are fingerprints of what it trains with, ``documents`` of what it is measured on."""
+    """One variant. ``recipe`` and ``data`` are fingerprints of its training, ``documents`` of its evaluation data."""
 
     recipe: str
     data: str
@@ -37,25 +37,25 @@ class Facts:
     memory_bytes: int = 0
     device: str = "cpu"
     check: dict[str, Any] | None = None
-    """The report of the check, once it was made."""
+    """The check report; None before the check."""
     leak: str | None = None
-    """What the check found, or what a trial found in its step or its trained model; None when every law holds."""
+    """The leak found by the check, or by a trial in its step or its trained model; None when every law holds."""
     leaks_in_step: bool = False
-    """A trial found the leak before training, in its step as it runs: compiled, or captured as a CUDA graph."""
+    """A trial found the leak before training, in its compiled or CUDA-graph step."""
     step_differs: bool = False
-    """What the trial found is no leak: its compiled or captured step gives other numbers than the plain one."""
+    """Not a leak: the trial's compiled or captured step gives other numbers than the eager one."""
     matched: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     machine: dict[str, Any] = field(default_factory=dict)
-    """What it is trained with and on, as far as it can change a bit; empty where that is not known."""
+    """Software and hardware on which bit-identity depends; empty where not known."""
     parent: str = ""
-    """A sum of the weights it starts from; empty without any, where they cannot be told, and in books of older versions."""
+    """A checksum of the weights it starts from; empty without a parent, if unknown, and in files of older versions."""
     asked: str = ""
-    """A fingerprint of what its recipe trains, however often it saves and looks; empty in books of older versions."""
+    """``training_fingerprint`` of its recipe; empty in files of older versions."""
 
     def inspected(self, answer: Mapping[str, Any]) -> Facts:
-        """The same with what a worker found out about the variant: its size, its cost, its checks."""
+        """A copy with the results of the worker's inspection: size, cost, checks."""
         if "lost" in answer or answer["status"] != "finished":
             raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
         report = CheckReport.from_dict(answer["check"])
@@ -65,12 +65,12 @@ class Facts:
 
     @property
     def adapted(self) -> dict[str, Any]:
-        """The settings beside the plan's own."""
+        """The settings from matching and tuning."""
         return {**self.matched, **self.tuned}
 
     @property
     def cheats(self) -> str:
-        """How a variant that fails its check cheats, in a few words; a leak found in training in its own words."""
+        """A short description of the leak; one found during training in full."""
         findings = (self.check or {}).get("findings", ())
         if self.leak is None or not findings:
             return self.leak or ""
@@ -86,7 +86,7 @@ class Facts:
 
     @property
     def flops(self) -> int:
-        """Of the whole run."""
+        """FLOPs of the whole run."""
         return self.step_flops * self.steps
 
 
@@ -108,7 +108,7 @@ class VariantBook:
 
     @classmethod
     def read(cls, file: Path) -> VariantBook:
-        """The book on disk; an empty one where there is none. A damaged one is a sentence."""
+        """Reads the file; empty if there is none."""
         if not file.is_file():
             return cls({})
         document = read_json(file)
@@ -120,16 +120,16 @@ class VariantBook:
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.") from error
 
-    def refuse_other_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
-        """Plugins are code: another content means other models under the same names."""
-        if self.variants and plugin_sums(self.plugins) != plugin_sums(now):
+    def require_same_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
+        """Raises if a plugin changed since the study began: the same names could mean other models."""
+        if self.variants and plugin_checksums(self.plugins) != plugin_checksums(now):
             names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
             raise ConfigError(
                 f"{file}: the plugins are not those the study began with ({names}), or import other files of yours; give the "
                 "same files, unchanged, or begin a new study with another --out."
             )
 
-    def refuse_other_data(self, name: str, facts: Facts, file: Path) -> None:
+    def require_same_data(self, name: str, facts: Facts, file: Path) -> None:
         before = self.variants.get(name)
         if before is not None and before.data != facts.data:
             raise ConfigError(

@@ -10,9 +10,9 @@ The first row that holds decides (docs/statistics.md says why):
 6. otherwise: not decided
 
 A look is an interim analysis, at a planned number of seeds; a study of n seeds is a study with one look. With several, each
-change is judged at every look its seeds have reached and leaves once it is decided; what was decided is never taken back,
-whatever fails later. The answer depends on the trials alone, so a study that was interrupted ends with the same verdicts.
-Pairs are never dropped, and a change that fails still counts among the planned ones. Imports no torch.
+change is judged at every look its seeds have reached until it is decided; a decision is final, whatever fails later. The
+verdicts depend on the trials alone, so an interrupted study ends with the same ones. Pairs are never dropped, and a change
+that fails still counts in the correction for multiple comparisons. Imports no torch.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ DEFAULT_MARGIN = 0.01  # of a metric that states none
 
 @dataclass(frozen=True)
 class Rules:
-    """What the plan wrote down before the first run. ``looks`` has one entry, n, for a study without looks.
+    """The decision rule that the plan fixed before the first run. ``looks`` has one entry, n, for a study without looks.
 
-    ``by_pairs``: seed against seed; else every change against all runs of the baseline, by Welch's test. ``command``: how to
-    ask for a study on fresh seeds, with ``{seeds}`` where their number goes. ``remarks``: what every sentence has to say too.
+    ``by_pairs``: paired by seed; else each change against all runs of the baseline, by Welch's test. ``command``: the command
+    for a study on fresh seeds, with ``{seeds}`` for their number. ``remarks``: caveats appended to every sentence.
     """
 
     looks: tuple[int, ...]
@@ -64,7 +64,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One word about one change, why, and the evidence.
+    """The verdict on one change, its reason, and the evidence.
 
     ``headline`` is the shortest form; ``sentence`` adds the caveats; ``details`` is everything else, a sentence each.
     """
@@ -78,7 +78,7 @@ class Verdict:
     evidence: Evidence | None = None
     exploratory: bool = False
     decided_alone_by: Mapping[int, str] | None = None
-    """Leave one seed out: the seeds without which the verdict would be another, each with that other word."""
+    """Leave-one-out: the seeds without which the verdict would change, each with that other verdict."""
     failed_seeds: tuple[int, ...] = ()
     seeds_run: int = 0
     rates: Mapping[str, Rate] | None = None
@@ -88,7 +88,7 @@ class Verdict:
         return self.evidence.difference if self.evidence else Estimate(None, reason=self.reason)
 
     def around_name(self) -> tuple[str, str]:
-        """The sentence before and after the variant's name, for a place that shows the name in its own way."""
+        """The sentence before and after the variant's name, for a renderer that formats the name itself."""
         marked = self.sentence.startswith(f"{wording.EXPLORATORY} {self.variant} ")
         before = wording.EXPLORATORY if marked else ""
         return before, self.sentence.removeprefix(before).lstrip().removeprefix(self.variant).lstrip()
@@ -113,10 +113,10 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """Where one change stands after one look: its p, that over seeds alone, that of "by more than the margin", corrected.
+class _Judgement:
+    """One change at one look. Corrected p values: of a difference, over seeds alone, and of "by more than the margin".
 
-    ``steps`` is how many changes Holm still counted when it came to this one.
+    ``steps`` is the multiplier of Holm's method: the number of hypotheses left when it reached this change.
     """
 
     look: int
@@ -138,9 +138,9 @@ def decide(
     blocks: bool = False,
     base_labels: Sequence[int] = (),
 ) -> list[Verdict]:
-    """A verdict per change, in the order given. ``weights`` are the documents' tokens, ``labels`` the names of the seeds.
+    """A verdict per change, in the order given. ``weights`` are the documents' token counts, ``labels`` the seeds.
 
-    ``blocks``: the documents are consecutive stretches of one text. ``base_labels``: the baseline's seeds, if it has its own.
+    ``blocks``: the documents are consecutive blocks of one text. ``base_labels``: the baseline's seeds, if it has its own.
     """
     seeds = max([rules.looks[-1], base.seeds, *(change.seeds for change in changes)])
     analysis = Analysis(
@@ -152,74 +152,78 @@ def decide(
         rules.by_pairs,
         tuple(base_labels),
     )
-    planned = _walk(analysis, base, [change for change in changes if not change.exploratory], rules)
-    # A change thought of later is judged as one of all that were tried, and never makes it harder for the planned ones.
-    everything = _walk(analysis, base, changes, rules) if any(change.exploratory for change in changes) else planned
+    planned = _judge_all_looks(analysis, base, [change for change in changes if not change.exploratory], rules)
+    # An exploratory change is corrected over all changes tried; it never weakens the correction of the planned ones.
+    everything = _judge_all_looks(analysis, base, changes, rules) if any(change.exploratory for change in changes) else planned
     verdicts = []
     for change in changes:
         judged = (everything if change.exploratory else planned)[change.name]
         decided = judged is not None and judged.word != "not decided"
         if not decided and base.all_problems() and Problem.LEAK not in change.all_problems().values():
-            verdicts.append(_baseline_broke(analysis, base, change))
+            verdicts.append(_baseline_invalid(analysis, base, change))
         elif not decided and change.all_problems():
             verdicts.append(_invalid(analysis, base, change))
+        elif judged is None:
+            verdicts.append(_waiting(base, change, rules))
         else:
-            verdicts.append(_verdict(analysis, base, change, judged, rules, _counted(changes, change)))
+            verdicts.append(_verdict(analysis, base, change, judged, rules, _family_size(changes, change)))
     return verdicts
 
 
-def _counted(changes: Sequence[Trials], change: Trials) -> int:
-    """How many changes the correction of this one is over."""
+def _family_size(changes: Sequence[Trials], change: Trials) -> int:
+    """The number of changes over which this one is corrected."""
     return len(changes) if change.exploratory else sum(not other.exploratory for other in changes)
 
 
-def _walk(analysis: Analysis, base: Trials, changes: Sequence[Trials], rules: Rules) -> dict[str, _Judged | None]:
-    """Goes from look to look; each change keeps the last judgement it got, None where its seeds reached no look.
+def _judge_all_looks(analysis: Analysis, base: Trials, changes: Sequence[Trials], rules: Rules) -> dict[str, _Judgement | None]:
+    """Judges look after look; each change keeps its last judgement, None where its seeds reached no look.
 
-    Only changes that were significant lower the count of those left. One that is the same, or that failed, was not refuted:
-    handing its share of the error to the others would break the family-wise level.
+    Only significant changes lower the number of hypotheses left. One that is the same, or that failed, rejected no null
+    hypothesis: giving its share of alpha to the others would break the family-wise error rate.
     """
     looks = Looks(rules.looks, rules.alpha, max(1, len(changes)))
-    judged: dict[str, _Judged | None] = {change.name: None for change in changes}
-    going = list(changes)
+    judged: dict[str, _Judgement | None] = {change.name: None for change in changes}
+    undecided = list(changes)
     left = len(changes)
     for look, seeds in enumerate(looks.seeds):
-        ready = [change for change in going if _usable(base, change, seeds, rules.by_pairs)]
-        for change, now in zip(ready, _judge(analysis, base, ready, looks, look, left)):
+        ready = [change for change in undecided if _runs_complete(base, change, seeds, rules.by_pairs)]
+        for change, now in zip(ready, _judge_look(analysis, base, ready, looks, look, left)):
             judged[change.name] = now
             if now.word != "not decided":
-                going.remove(change)
+                undecided.remove(change)
             if now.p <= rules.alpha and seeds >= FEWEST_SEEDS:
                 left -= 1
     return judged
 
 
-def _usable(base: Trials, change: Trials, seeds: int, by_pairs: bool) -> bool:
-    """Whether this look's runs are all there, on both sides, and none of them failed."""
+def _runs_complete(base: Trials, change: Trials, seeds: int, by_pairs: bool) -> bool:
+    """Whether all runs of this look exist, of change and baseline, and none of them failed."""
     needed = seeds if by_pairs else base.seeds
     there = change.seeds >= seeds and base.seeds >= needed >= 2
     return there and not change.all_problems(seeds) and not base.all_problems(needed)
 
 
-def _judge(analysis: Analysis, base: Trials, ready: Sequence[Trials], looks: Looks, look: int, left: int) -> list[_Judged]:
-    """The changes that have reached this look. Every p is corrected over looks, then over changes, then over studies.
+def _judge_look(
+    analysis: Analysis, base: Trials, ready: Sequence[Trials], looks: Looks, look: int, left: int
+) -> list[_Judgement]:
+    """Judges the changes that have reached this look. Every p is corrected over looks, then changes, then studies.
 
-    ``left``: the changes that were not significant before this look. "By more than the margin" is a claim of its own, so it is
-    corrected over all changes: what was significant before may or may not have been beyond the margin.
+    ``left``: the number of changes not significant before this look. "By more than the margin" is a hypothesis of its own, so
+    it is corrected over all changes: one that was significant before need not have been beyond the margin.
     """
     if not ready:
         return []
     all_effects = [analysis.effects(base, change, looks.seeds[look]) for change in ready]
-    levels = _over_looks([float(analysis.p(effects)) for effects in all_effects], looks, look, left)
-    seed_levels = _over_looks([float(effects.p_seed) for effects in all_effects], looks, look, left)
-    beyond_levels = _over_looks([float(analysis.p_beyond(e)) for e in all_effects], looks, look, looks.changes)
+    levels = _correct_for_looks([float(analysis.p(effects)) for effects in all_effects], looks, look, left)
+    seed_levels = _correct_for_looks([float(effects.p_seed) for effects in all_effects], looks, look, left)
+    beyond_levels = _correct_for_looks([float(analysis.p_beyond(e)) for e in all_effects], looks, look, looks.changes)
     claims = [_direction(analysis, float(effects.mean)) for effects in all_effects]
-    p = _over_studies(holm(levels), ready, claims)
-    p_seed = _over_studies(holm(seed_levels), ready, claims)
-    p_beyond = _over_studies(holm(beyond_levels), ready, [None] * len(ready))
+    p = _correct_for_studies(holm(levels), ready, claims)
+    p_seed = _correct_for_studies(holm(seed_levels), ready, claims)
+    p_beyond = _correct_for_studies(holm(beyond_levels), ready, [None] * len(ready))
     steps = left - np.argsort(np.argsort(levels, kind="stable"), kind="stable")
     return [
-        _Judged(
+        _Judgement(
             look=look,
             effects=effects,
             p=p[n],
@@ -232,8 +236,8 @@ def _judge(analysis: Analysis, base: Trials, ready: Sequence[Trials], looks: Loo
     ]
 
 
-def _over_looks(p: Sequence[float], looks: Looks, look: int, count: int) -> npt.NDArray[np.float64]:
-    """p at this look as levels that Holm's method compares with alpha; 1 for changes that are planned but have no p here."""
+def _correct_for_looks(p: Sequence[float], looks: Looks, look: int, count: int) -> npt.NDArray[np.float64]:
+    """p at this look as levels that Holm's method compares with alpha; 1 for planned changes without a p here."""
     return np.concatenate([looks.level(p, look), np.ones(count - len(p))])
 
 
@@ -241,19 +245,19 @@ def _direction(analysis: Analysis, mean: float) -> Literal["better", "worse"]:
     return "better" if analysis.metric.better(mean) else "worse"
 
 
-def _over_studies(p: npt.ArrayLike, changes: Sequence[Trials], claims: Sequence[str | None]) -> list[float]:
-    """p of each change, corrected for the studies before; what one of them claimed already may be claimed again."""
+def _correct_for_studies(p: npt.ArrayLike, changes: Sequence[Trials], claims: Sequence[str | None]) -> list[float]:
+    """p of each change, corrected for earlier studies; a claim that one of them made already needs no correction."""
     rows = zip(changes, np.asarray(p), claims)
     return [change.earlier.corrected(float(one), claim=claim) for change, one, claim in rows]
 
 
 def _same_level(looks: Looks, look: int, change: Trials) -> float:
-    """The level of "same" at a look, for a change that other studies may have asked about before."""
+    """The significance level of "same" at a look, with the correction for earlier studies."""
     return looks.same_threshold(look) * change.earlier.share(claim="same")
 
 
 def _word(analysis: Analysis, change: Trials, effects: TwoWayEffects, looks: Looks, look: int, p: float) -> Word:
-    """Rows 2, 3, 4 and 6 (row 5 has the word of row 6). ``p`` is corrected."""
+    """Rows 2, 3, 4 and 6 (row 5 gives the same word as row 6). ``p`` is corrected."""
     if looks.seeds[look] < FEWEST_SEEDS:
         return "not decided"
     same = float(analysis.p_same(effects, change)) < _same_level(looks, look, change)
@@ -268,8 +272,8 @@ def _word_of(analysis: Analysis, mean: float, *, is_same: bool, is_significant: 
     return "not decided"
 
 
-def _alone(analysis: Analysis, base: Trials, change: Trials, judged: _Judged, looks: Looks) -> dict[int, str]:
-    """The seeds without which the word would be another, each with that word."""
+def _deciding_seeds(analysis: Analysis, base: Trials, change: Trials, judged: _Judgement, looks: Looks) -> dict[int, str]:
+    """Leave-one-out: the seeds without which the verdict would change, each with that other verdict."""
     effects = judged.effects
     nothing_differs = float(effects.mean) == float(effects.from_seeds) == float(effects.from_documents) == 0.0
     if effects.seeds < FEWEST_SEEDS or nothing_differs:
@@ -287,39 +291,50 @@ def _alone(analysis: Analysis, base: Trials, change: Trials, judged: _Judged, lo
     return {label: word for label, word in zip(analysis.labels, words) if word != judged.word}
 
 
-def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judged | None, rules: Rules, changes: int) -> Verdict:
-    looks = Looks(rules.looks, rules.alpha, max(1, changes))
-    if judged is None:
-        run = min(change.seeds, base.seeds) if rules.by_pairs else change.seeds
-        reason = wording.waiting(run, rules.looks)
-        headline = wording.headline(change.name, "not decided", reason)
-        return Verdict(
-            variant=change.name,
-            verdict="not decided",
-            reason=reason,
-            headline=headline,
-            sentence=headline,
-            exploratory=change.exploratory,
-            seeds_run=run,
-        )
-    effect, same_level = rules.planned_effect or rules.margin, _same_level(looks, judged.look, change)
-    evidence = replace(
+def _waiting(base: Trials, change: Trials, rules: Rules) -> Verdict:
+    """Too few seeds have run for the first look."""
+    run = min(change.seeds, base.seeds) if rules.by_pairs else change.seeds
+    reason = wording.waiting(run, rules.looks)
+    headline = wording.headline(change.name, "not decided", reason)
+    return Verdict(
+        variant=change.name,
+        verdict="not decided",
+        reason=reason,
+        headline=headline,
+        sentence=headline,
+        exploratory=change.exploratory,
+        seeds_run=run,
+    )
+
+
+def _evidence(
+    analysis: Analysis, base: Trials, change: Trials, judged: _Judgement, looks: Looks, effect: float, max_seeds: int
+) -> Evidence:
+    """Every number behind a judgement. ``effect``: the difference that the study should be able to find."""
+    alpha, changes = looks.alpha, looks.changes
+    return replace(
         gather(
             analysis,
             base,
             change,
             judged.effects,
-            same_level=same_level,
+            same_level=_same_level(looks, judged.look, change),
             any_look_level=looks.threshold(judged.look, 1) if len(looks.seeds) > 1 else None,
-            needed=seeds_needed(judged.effects, effect, changes, rules.alpha),
+            needed=seeds_needed(judged.effects, effect, changes, alpha),
         ),
-        seeds_next=seeds_needed(judged.effects, effect, changes, rules.alpha * change.earlier.next_share(rules.looks[-1])),
-        documents_wanted=documents_wanted(judged.effects, effect, changes, rules.alpha),
+        seeds_next=seeds_needed(judged.effects, effect, changes, alpha * change.earlier.next_share(max_seeds)),
+        documents_wanted=documents_wanted(judged.effects, effect, changes, alpha),
         p_corrected=judged.p,
         p_seed_corrected=judged.p_seed,
         p_beyond_corrected=judged.p_beyond,
     )
-    alone = _alone(analysis, base, change, judged, looks)
+
+
+def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judgement, rules: Rules, changes: int) -> Verdict:
+    looks = Looks(rules.looks, rules.alpha, max(1, changes))
+    effect = rules.planned_effect or rules.margin
+    evidence = _evidence(analysis, base, change, judged, looks, effect, rules.looks[-1])
+    alone = _deciding_seeds(analysis, base, change, judged, looks)
     claim = _direction(analysis, float(judged.effects.mean))
     explanation = Explanation(
         name=change.name,
@@ -333,7 +348,7 @@ def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judged |
         command=rules.command,
         remarks=(*change.earlier.remarks(rules.margin, claim=claim), *change.remarks, *rules.remarks),
         studies=1 if change.earlier.share(claim=claim) == 1.0 else len(change.earlier.others) + 1,
-        same_level=same_level,
+        same_level=_same_level(looks, judged.look, change),
     )
     return Verdict(
         variant=change.name,
@@ -349,8 +364,8 @@ def _verdict(analysis: Analysis, base: Trials, change: Trials, judged: _Judged |
     )
 
 
-def _baseline_broke(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
-    """Row 1, by the baseline: what was still open cannot be compared any more."""
+def _baseline_invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
+    """Row 1, because of the baseline: an undecided change has nothing to be compared with."""
     problems, labels = base.all_problems(), analysis.base_labels or analysis.labels
     reason = wording.problem(problems, labels, base.seeds, "the baseline")
     headline = wording.headline(change.name, "invalid", reason)
@@ -369,7 +384,7 @@ def _baseline_broke(analysis: Analysis, base: Trials, change: Trials) -> Verdict
 
 
 def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
-    """Row 1. Where every number is there (a leak trained all the same), what one would have believed is told too."""
+    """Row 1. If all values exist (a leaking variant that was trained anyway), the sentence adds the apparent difference."""
     problems = change.all_problems()
     seeds = min(base.seeds, change.seeds)
     complete = seeds > 1 and np.isfinite(change.values[:seeds]).all() and np.isfinite(base.values[:seeds]).all()
@@ -383,9 +398,7 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
     only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
     reason = "unstable" if unstable else wording.problem(problems, analysis.labels, change.seeds, "it")
     if only_leaks and change.leak:
-        when = wording.leak_found(in_step=change.leaks_in_step) if change.leaks_in_step or change.leaks_once_trained else ""
-        when = when or ("" if evidence is not None else "and was not trained")
-        headline = wording.cheats(change.name, change.leak, when)
+        headline = wording.cheats(change.name, change.leak, _when_leak_found(change, trained=evidence is not None))
     elif only_differs and change.leak:
         headline = wording.step_differs(change.name, change.leak)
     elif unstable:
@@ -407,3 +420,9 @@ def _invalid(analysis: Analysis, base: Trials, change: Trials) -> Verdict:
         seeds_run=seeds,
         rates=rates if unstable else None,
     )
+
+
+def _when_leak_found(change: Trials, *, trained: bool) -> str:
+    if change.leaks_in_step or change.leaks_once_trained:
+        return wording.leak_found(in_step=change.leaks_in_step)
+    return "" if trained else "and was not trained"

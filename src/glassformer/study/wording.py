@@ -1,6 +1,6 @@
-"""Evidence -> plain English: the reason, the short sentence of a verdict, its caveats, and the details behind it.
+"""Evidence -> English phrases: numbers, p values, intervals, problems of runs.
 
-Says better or worse, so that nobody needs the sign of a difference. Computes no statistics; decides nothing.
+Says better or worse, so that a reader needs no sign convention. Computes no statistics; decides nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PROBLEMS = {
     Problem.MISSING: "{it} has no result",
 }
 EXPLORATORY = "Exploratory, added after the plan:"
-"""What the sentence of a change that the plan did not have begins with."""
+"""How the sentence of a change that the plan did not have begins."""
 
 
 def number(value: float, half_width: float | None = None) -> str:
-    """As many decimals as the uncertainty leaves meaning: two digits of the half width, or four digits without one."""
+    """Rounded to two significant digits of the half width; to four significant digits without one."""
     scale = half_width if half_width and math.isfinite(half_width) else abs(value) / 100.0
     if scale == 0.0 or 0.0 < abs(value) < 1e-6 > scale:  # 8.1e-09 is read at a glance, 0.0000000081 is not
         return f"{value:.2g}"
@@ -38,7 +38,7 @@ def number(value: float, half_width: float | None = None) -> str:
 
 
 def p_value(p: float) -> str:
-    """``= 0.021``, with two digits; ``< 0.0001`` for what no normal noise could vouch for."""
+    """``= 0.021``, two digits; ``< 0.0001`` below that, where the normal approximation is not trustworthy."""
     return "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
 
 
@@ -55,7 +55,7 @@ def headline(name: str, word: str, rest: str) -> str:
 
 
 def problem(problems: Mapping[int, Problem], labels: Sequence[int], seeds: int, it: str) -> str:
-    """Every kind of problem with the seeds that have it."""
+    """Each kind of problem with its seeds."""
     parts = []
     for kind in Counter(problems.values()):
         at = [labels[position] for position, found in problems.items() if found is kind]
@@ -76,12 +76,12 @@ def step_differs(name: str, how: str) -> str:
 
 
 def leak_found(*, in_step: bool) -> str:
-    """Where a trial found a leak that the check of the fresh model had not: in its step, before training, or afterwards."""
+    """Where a leak was found that the check of the untrained model missed: in the compiled step, or after training."""
     return "in the step that trains it" if in_step else "once it is trained"
 
 
 def unstable(name: str, problems: Mapping[int, Problem], labels: Sequence[int], own: Rate, base: Rate) -> str:
-    """Both rates, each with what it leaves possible."""
+    """Both failure rates with their intervals."""
     return (
         f"{name} is invalid: it is unstable. {own} of its runs failed, of the baseline's {base} "
         f"(in brackets: exact 95 % intervals): {problem(problems, labels, own.runs, 'it')}."
@@ -94,7 +94,7 @@ def waiting(seeds: int, looks: Sequence[int]) -> str:
 
 
 def believed(evidence: Evidence) -> str:
-    """What a leaking variant would have been taken for."""
+    """The apparent difference of a leaking variant."""
     return f"Without the check one would have believed: {direction(evidence)} ({interval_text(evidence.difference)})."
 
 

@@ -73,7 +73,7 @@ def _to_dict(block: Block) -> dict[str, Any]:
 
 
 def _taint(reason: str | None) -> dict[str, Any] | None:
-    """The banner before what may not be trusted."""
+    """The warning banner of tainted content."""
     return _to_dict(Banner(reason, "taint")) if reason else None
 
 

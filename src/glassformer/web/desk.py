@@ -1,4 +1,4 @@
-"""What all routes of one server share: the folder, the table of runs, open curves, events, the worker, started processes."""
+"""The shared state of all routes: the folder, the table of runs, open curves, events, the worker, started processes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Desk:
     hub: Hub = field(default_factory=Hub)
     workshop: Workshop = field(default_factory=Workshop)
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    """Answers that took long, by name, each with what it rests on."""
+    """A cache of slow answers by name, each with a signature of its inputs."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     shown: threading.Event = field(default_factory=threading.Event)
-    """Set once somebody has seen the list."""
+    """Set once the list was requested."""
     _curves: OrderedDict[Path, Curves] = field(default_factory=OrderedDict)
 
     @classmethod
@@ -46,20 +46,20 @@ class Desk:
         return cls(place, RunTable(place.root), Processes(place.root))
 
     def curves(self, run: RunDirectory) -> Curves:
-        """The curves of a run as they stand now."""
+        """The current curves of a run."""
         with self.lock:
             curves = self._curves.pop(run.root, None) or Curves(run.metrics_file)
             self._curves[run.root] = curves
             while len(self._curves) > MOST_CURVES:
                 self._curves.popitem(last=False)
-        curves.update()  # outside the lock: the first look at a long run takes seconds, which nobody else waits for
+        curves.update()  # outside the lock: reading a long run for the first time takes seconds
         return curves
 
     def overview(self) -> dict[str, Any]:
-        """The table of runs; runs that links bring in from outside are not shown."""
+        """The table of runs, without runs that are linked from outside the folder."""
         with self.lock:
             table = self.table.to_dict()
-        kept, inside = [], dict[str, bool]()  # hundreds of runs lie in few folders: each is asked about once
+        kept, inside = [], dict[str, bool]()  # hundreds of runs are in few folders: each is tested once
         for row in table["runs"]:
             above, _, _ = row["folder"].rpartition("/")
             if above not in inside:

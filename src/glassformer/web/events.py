@@ -1,7 +1,4 @@
-"""Something that changes -> server-sent events to everybody who watches: one look for all of them, not one each.
-
-A topic is looked at only while somebody watches it. What is sent is written once and handed to all.
-"""
+"""Server-sent events: a topic is polled once for all its subscribers, and only while there are any."""
 
 from __future__ import annotations
 
@@ -16,19 +13,19 @@ from starlette.responses import StreamingResponse
 from glassformer.web.replies import dumped
 
 HEARTBEAT = 15.0
-"""Seconds after which a silent stream says that it lives."""
+"""Seconds between keep-alive messages."""
 REST = 10
-"""How many times as long as a look took nothing is looked at: watching a large folder takes a tenth of a core at most."""
+"""Pause between polls as a multiple of a poll's duration: polling a large folder takes at most a tenth of a core."""
 MOST_WAITING = 64
-"""Events that a slow reader may be behind; then it is told to read everything again."""
+"""The queue length of a slow subscriber; beyond it, it must reload everything."""
 
 Look = Callable[[], Any]
-"""Called in a thread, again and again: what is new, or None."""
+"""The polling function, called in a thread: returns what is new, or None."""
 
 
 @final
 class Topic:
-    """One thing that is watched by some readers. ``open`` makes the looking function, in a thread, before the first look."""
+    """A polled topic and its subscribers. ``open`` makes the polling function, in a thread, before the first poll."""
 
     def __init__(self, open: Callable[[], Look], pause: float) -> None:
         self.open, self.pause = open, pause
@@ -44,7 +41,7 @@ class Topic:
                     look = await run_in_threadpool(self.open)
                     began = time.monotonic()
                 news = await run_in_threadpool(look)
-            except Exception as error:  # a damaged or deleted run: said, and looked at again
+            except Exception as error:  # a damaged or deleted run: reported, and polled again
                 news = {"error": str(error)}
             if news is not None:
                 self.tell(news)
@@ -68,7 +65,7 @@ class Hub:
         self.topics: dict[str, Topic] = {}
 
     def stream(self, name: str, look: Callable[[], Look], *, pause: float = 0.5) -> StreamingResponse:
-        """The events of a topic from now on. ``look`` makes the looking function when the topic is opened."""
+        """The events of a topic from now on. ``look`` makes the polling function when the topic is opened."""
         return StreamingResponse(self._events(name, look, pause), media_type="text/event-stream")
 
     async def _events(self, name: str, look: Callable[[], Look], pause: float) -> AsyncIterator[str]:

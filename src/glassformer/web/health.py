@@ -1,4 +1,4 @@
-"""A run's own files -> sentences about its health: what ended it, what it does not beat, what may not be trusted. No torch."""
+"""Warnings about a run from its files: why it ended, baselines it does not beat, leaks. Imports no torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROBLEMS = {
 
 
 def health_of(run: RunDirectory, progress: dict[str, Any], curves: Curves) -> list[dict[str, str]]:
-    """``[{"tone", "text"}]``: what a person should know before reading any figure of the run."""
+    """``[{"tone", "text"}]``: warnings to show above the figures of the run."""
     found: list[dict[str, str]] = []
     status = progress["status"]
     if status in ENDINGS:
@@ -70,7 +70,7 @@ def _beats(evaluation: Evaluation, baseline: str, metric: Metric, own: float) ->
 
 
 def evaluation_of(run: RunDirectory) -> Evaluation | None:
-    """What was measured on the validation split at the last checkpoint, where that was done."""
+    """The saved evaluation of the last checkpoint on the validation split, if any."""
     steps = run.steps()
     file = run.evaluation_file("validation", steps[-1]) if steps else None
     if file is None or not file.is_file():

@@ -22,7 +22,7 @@ class NotFound(RunError):
 
 @final
 class Place:
-    """The folder that is shown. Everything outside it does not exist for the page."""
+    """The folder that is served. Nothing outside it is accessible."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -68,18 +68,18 @@ class Place:
                 yield from self._studies_below(folder / name, levels - 1)
 
     def name_of(self, folder: Path) -> str:
-        """What the page calls a folder: its path below the root; the root itself goes by its own name."""
+        """A folder's name on the page: its path relative to the root; the root has its own name."""
         return str(folder.relative_to(self.root)) if folder != self.root else self.root.name
 
     def holds(self, folder: Path) -> bool:
-        """Whether a folder lies inside by its own path: not outside, and not through a link, wherever that leads."""
+        """Whether a folder is inside the root, and not through a symbolic link."""
         if not folder.is_relative_to(self.root) or ".." in folder.parts:
             return False
         below = [folder, *folder.parents][: len(folder.parts) - len(self.root.parts)]
         return not any(one.is_symlink() for one in below)
 
     def new(self, name: str) -> Path:
-        """A folder for a run or study that is to begin."""
+        """A folder for a new run or study."""
         if NEW_NAME.fullmatch(name) is None:
             raise UsageError(f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores, as in my-run.")
         folder = self.root / name

@@ -1,7 +1,7 @@
-"""Work started from the page: ordinary ``glassformer`` processes that outlive the server, and are found again. No torch.
+"""Processes started from the page: ordinary ``glassformer`` commands that outlive the server and are found again. No torch.
 
-A record and a log for each lie in a hidden folder of the folder that is shown. A process is known by its number and the
-moment it began, so that another process that got the same number is never stopped.
+Each has a record and a log in a hidden folder of the served folder. A process is identified by pid and start time, so that
+another process with a recycled pid is never stopped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Processes:
         self.root, self.records = root, root / ".page"
 
     def start(self, name: str, kind: str, words: list[str]) -> dict[str, Any]:
-        """Starts ``glassformer WORDS`` in a session of its own. One name, one process at a time."""
+        """Starts ``glassformer WORDS`` in its own session. At most one process per name."""
         before = self.find(name)
         if before is not None and before["alive"]:
             raise RunError(f"{name} is being worked on already; wait for it, or stop it.")
@@ -58,11 +58,11 @@ class Processes:
             "command": ["glassformer", *words],
         }
         write_json(self._record(name), record)
-        threading.Thread(target=process.wait, daemon=True).start()  # a dead child must not look alive
+        threading.Thread(target=process.wait, daemon=True).start()  # reap zombies
         return self._shown(record)
 
     def list(self) -> list[dict[str, Any]]:
-        """Everything that was started here, with how it stands."""
+        """All processes started here, with their status."""
         found = []
         for file in sorted(self.records.glob("*.json")) if self.records.is_dir() else []:
             try:
@@ -75,14 +75,14 @@ class Processes:
         return next((one for one in self.list() if one["name"] == name), None)
 
     def stop(self, name: str) -> None:
-        """Asks it to end after the step it is at: the same as Ctrl-C and SIGTERM on the command line."""
+        """Requests a stop after the current step, like Ctrl-C or SIGTERM on the command line."""
         record = self.find(name)
         if record is None or not record["alive"]:
             raise RunError(f"{name} is not running.")
         os.kill(record["pid"], signal.SIGTERM)
 
     def wait(self, name: str, seconds: float = 60.0) -> None:
-        """Waits a little for a process that is ending; one that goes on is left to go on."""
+        """Waits briefly for a process that is ending."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and (self.find(name) or {}).get("alive"):
             time.sleep(0.05)
@@ -107,19 +107,19 @@ class Processes:
 
 
 def stop_run(run: RunDirectory) -> None:
-    """Asks the process that holds a run's lock to end after its step; nobody else ever gets a signal."""
+    """Signals the process that holds a run's lock to stop after its step; never any other process."""
     if not run.in_use():
         raise RunError("Its process is gone; there is nothing to stop.")
     pid, node = run.holder()
     if node != platform.node():
         raise RunError(f"It is being trained on {node or 'another machine'}; stop it there.")
-    if pid is None or not _is_ours(pid):  # a notebook, say, which a signal would end
+    if pid is None or not _is_ours(pid):  # for example a notebook, which the signal would kill
         raise RunError(f"It is being trained by process {pid}, which is no `glassformer` command; stop it there.")
     os.kill(pid, signal.SIGTERM)
 
 
 def began(pid: int) -> str | None:
-    """When a living process began, as the system counts; None when it is dead (or only not yet buried)."""
+    """The start time of a running process; None if it is dead or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _is_ours(pid: int) -> bool:
 
 
 def _ps(pid: int, what: str) -> str | None:
-    """What the system says of a process, where there is no /proc."""
+    """Process information from ``ps``, where there is no /proc."""
     done = subprocess.run(["ps", "-o", what, "-p", str(pid)], capture_output=True, text=True, check=False)
     text = done.stdout.strip()
     return None if done.returncode or not text or text.split()[-1].startswith("Z") else text

@@ -1,4 +1,4 @@
-"""A look -> blocks of a report: what each head is worth, where each position comes from, what another text brings back."""
+"""A look -> blocks of a report: head ablation effects, attention rollout, activation patching."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from glassformer.run import Run
 
 MOST_HEADS = 40
-"""Heads that the picture of effects shows; beyond, those that matter most."""
+"""The most heads in the figure of effects: those with the largest."""
 
 
 def effects(run: Run, look: Look, other: str) -> list[Block]:
-    """Every head taken out in turn; the interval is over the lines of ``other``, where there are two or more."""
+    """The effect of ablating each head; with an interval over the lines of ``other``, if there are two or more."""
     lines = [line for line in other.splitlines() if line.strip()]
     found = look.effects([look.ids, *(run.look(line).ids for line in lines)] if lines else None)
     layers, heads, _ = found.by_text.shape
@@ -33,7 +33,7 @@ def effects(run: Run, look: Look, other: str) -> list[Block]:
 
 
 def rollout(run: Run, look: Look, other: str) -> list[Block]:
-    """Where each position comes from after the last layer."""
+    """Attention rollout after the last layer."""
     weights = look.rollout()[-1]
     caption = (
         "Rollout: how much of each position (down) comes from each token (across) after the last layer; "
@@ -43,7 +43,7 @@ def rollout(run: Run, look: Look, other: str) -> list[Block]:
 
 
 def patching(run: Run, look: Look, other: str) -> list[Block]:
-    """The residual stream of another text put into this one, a layer and a position at a time."""
+    """Activation patching of the residual stream from another text, by layer and position."""
     if not other.strip():
         raise UsageError("Patching needs another text of as many tokens; type one.")
     source = run.look(other, model=look.network)

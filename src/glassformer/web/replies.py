@@ -26,7 +26,7 @@ def reply(document: Any, status: int = 200) -> Response:
 
 
 def dumped(document: Any) -> str:
-    """JSON text; a number that JSON does not have becomes null, a byte of a file's name that is no text a question mark."""
+    """JSON text; non-finite numbers become null, undecodable bytes of file names question marks."""
     try:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -43,7 +43,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def word(request: Request, name: str) -> str:
-    """One word of the address; a missing one is a sentence."""
+    """A query parameter; raises if it is missing."""
     value = request.query_params.get(name)
     if value is None:
         raise UsageError(f"{name} is missing in the address.")
@@ -51,7 +51,7 @@ def word(request: Request, name: str) -> str:
 
 
 def number(request: Request, name: str) -> float | None:
-    """A number of the address, where there is one."""
+    """A numeric query parameter, or None."""
     text = request.query_params.get(name)
     if text is None:
         return None
@@ -90,7 +90,7 @@ def text_of(values: dict[str, Any], name: str, default: str | None = None) -> st
 
 
 def error_reply(error: Exception) -> Response:
-    """What went wrong, in the words of the command line."""
+    """The error message, as on the command line."""
     if isinstance(error, NotFound):
         return reply({"error": str(error)}, 404)
     if isinstance(error, GlassformerError):
@@ -99,14 +99,14 @@ def error_reply(error: Exception) -> Response:
 
 
 def answered(handler: Handler) -> Handler:
-    """The handler, whose errors become answers: inside the guard, so that these carry its headers too."""
+    """Wraps a handler so that its errors become replies; inside the guard, so that these carry its headers, too."""
 
     async def safe(request: Request) -> Response:
         try:
             return await handler(request)
         except HTTPException:
             raise
-        except asyncio.CancelledError:  # the server is stopped while a job runs: no traceback for whoever pressed Ctrl-C
+        except asyncio.CancelledError:  # the server is stopped while a job runs: no traceback after Ctrl-C
             return reply({"error": "The server was stopped."}, 503)
         except Exception as error:
             return error_reply(error)

@@ -1,7 +1,6 @@
-"""The recipe's types -> a JSON schema that a form is drawn from: sections, slots with all their variants, plain settings.
+"""The recipe's types -> a JSON schema for forms: sections, slots with all their variants, plain settings.
 
-pydantic writes the schema of every config; here each slot becomes a choice between the schemas of its variants, as they are
-found, plugins included.
+pydantic generates the schema of every config; each slot becomes a choice between the schemas of its variants, plugins included.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def _of_slot(slot: Slot[Any], field: FieldInfo, depth: int) -> dict[str, Any]:
 
 
 def _slot_of(field: FieldInfo) -> Slot[Any] | None:
-    """The slot whose parser stands before a field."""
+    """The slot of a field, found by its parser."""
     for rule in field.metadata:
         owner = getattr(rule.func, "__self__", None) if isinstance(rule, BeforeValidator) else None
         if isinstance(owner, Slot):
@@ -67,10 +66,10 @@ def _slot_of(field: FieldInfo) -> Slot[Any] | None:
 
 
 def _without_references(config: type[Config]) -> dict[str, Any]:
-    """pydantic's schema of the plain fields; where it cannot write one, nothing is said but the name."""
+    """pydantic's schema of the plain fields; only the name where it cannot generate one."""
     try:
         document = config.model_json_schema(mode="validation")
-    except Exception:  # a type that JSON has no word for: the form shows a text field
+    except Exception:  # a type without a JSON schema: the form shows a text field
         return {}
     return {name: dict(value) for name, value in document.get("properties", {}).items() if "$ref" not in str(value)}
 

@@ -1,7 +1,7 @@
-"""Requests -> requests that may pass: the right Host, no foreign Origin, the token; and the headers of every answer.
+"""Access control of the server: Host, Origin and token of every request, and security headers of every response.
 
-Stands before the router, so no route can be forgotten. A page of another site that a browser has open can name this
-server, but it cannot give the token, and its Origin (or its Host, when a name was bent to this address) is refused.
+A middleware before the router, so that no route can be forgotten. A malicious page open in the browser can send requests to
+this server, but it has no token, and its Origin (or, with DNS rebinding, its Host) is refused.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ EVERYWHERE = ("", "0.0.0.0", "::")
 class Guard:
     """Lets a request through, or answers it. ``hosts``: what the Host header may say, with the port.
 
-    ``any_address``: the port of a server that listens everywhere, which may be called by any address, too. A name can be
-    bent to this machine by whoever owns it; an address cannot.
+    ``any_address``: the port of a server that listens on all interfaces, where any IP address is accepted, too. A name
+    can be rebound to this machine by its owner; an address cannot.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Guard:
         await (answer or self.app)(scope, receive, send_with_headers)
 
     def refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that may not pass; None for one that may."""
+        """The response to a refused request; None if it is allowed."""
         headers, method = Headers(scope=scope), scope["method"]
         host = headers.get("host", "").lower()
         if host not in self.hosts and not (self.any_address is not None and _is_address(host, self.any_address)):
@@ -89,7 +89,7 @@ class Guard:
         return self._no_token()
 
     def _welcome(self) -> Response:
-        """The token moves from the address, which people copy and log, into a cookie that no script can read."""
+        """Moves the token from the URL, which may be copied or logged, to an HttpOnly cookie."""
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
         return answer
@@ -126,7 +126,7 @@ def _is_address(host: str, port: int) -> bool:
 
 
 def allowed_hosts(host: str, port: int) -> list[str]:
-    """What a browser may call the server: this machine, and where it was asked to listen; everywhere: this machine's name."""
+    """Accepted Host headers: localhost, the listening address and, on all interfaces, this machine's name."""
     names = ["127.0.0.1", "localhost", "[::1]"]
     own = socket.gethostname()
     shown = [own, f"{own}.local"] if host in EVERYWHERE else [f"[{host}]" if ":" in host else host]

@@ -31,14 +31,14 @@ from glassformer.web.security import EVERYWHERE, Guard, allowed_hosts
 
 HERE = Path(__file__).parent
 UNSEEN = 60.0
-"""Seconds after which torch is imported although nobody has opened the page."""
+"""Seconds after which torch is imported even if the page was not opened."""
 AFTER_THE_LIST = 1.0
-"""Seconds between the first list and the import of torch: the browser's other first questions."""
+"""Seconds between the first list and the import of torch, for the browser's other first requests."""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
 def static_files() -> dict[str, Path]:
-    """Everything the browser may load, by name: ours, the drawing of looks, the style of all pages, uPlot from its package."""
+    """All static files by name: ours, the drawing code of looks, the common style, uPlot from its package."""
     files = {file.name: file for file in sorted((HERE / "static").iterdir()) if file.suffix in TYPES}
     files |= {f"lens/{file.name}": file for file in sorted((HERE.parent / "lens" / "static").iterdir())}
     files["page.css"] = HERE.parent / "figures" / "static" / "page.css"
@@ -87,7 +87,7 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
 
 
 def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[str], None]) -> None:
-    """Serves until it is stopped. ``tell`` gets the address, once the server listens."""
+    """Serves until stopped. ``tell`` is called with the address once the server listens."""
     import uvicorn
 
     if not folder.is_dir():
@@ -105,7 +105,7 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
 
 
 def _make_ready(desk: Desk) -> None:
-    """The list first: it is what everybody sees. torch comes once it was shown, since importing it holds up every answer."""
+    """Reads the list of runs first; imports torch after it was shown, since the import blocks every response."""
     with suppress(OSError, GlassformerError):
         desk.overview()
     desk.shown.wait(UNSEEN)
@@ -114,7 +114,7 @@ def _make_ready(desk: Desk) -> None:
 
 
 def _first_part(folder: Path) -> str:
-    """Where the page opens: at the study or the run, when the folder is one itself."""
+    """The part of the page to open: the study or the run, if the folder is one."""
     kinds = {"study": StudyDirectory(folder).exists(), "run": RunDirectory(folder).exists()}
     return next((f"#/{kind}/{quote(folder.resolve().name)}" for kind, holds in kinds.items() if holds), "")
 

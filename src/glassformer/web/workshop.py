@@ -1,6 +1,6 @@
-"""Work that takes torch: one thread for all of it, so that the page stays awake; runs that were opened are kept.
+"""A worker thread for everything that needs torch, so that the server stays responsive; opened runs are cached.
 
-torch is imported by the first job, not by the server: the list of runs is on the screen before.
+torch is imported by the first job, not by the server, so that the list of runs appears first.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_OPEN = 4
-"""Runs whose models are kept in memory."""
+"""The number of runs cached in memory."""
 
 
 class Gone(Exception):
-    """The reader left; the work for them ends."""
+    """The client disconnected; its job ends."""
 
 
 @final
 class Workshop:
-    """One worker thread. Only its jobs touch models."""
+    """One worker thread. Only its jobs use models."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="models")
         self._open: OrderedDict[Path, tuple[tuple[Any, ...], Run]] = OrderedDict()
 
     async def do(self, job: Callable[[], T]) -> T:
-        """The result of a job, in its turn."""
+        """Queues a job and returns its result."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def warm(self) -> None:
-        """Imports what the jobs need, beside whatever the user does first."""
+        """Imports what the jobs need, in the background."""
         self._thread.submit(_import_all)
 
     def run(self, directory: RunDirectory) -> Run:
-        """The run, opened once; a run whose checkpoints changed is opened again. To be called by jobs only."""
+        """The run, cached until its checkpoints change. To be called by jobs only."""
         from glassformer.run import load
 
         now = (directory.steps()[-1:], directory.recipe_file.stat().st_mtime_ns)
@@ -56,7 +56,7 @@ class Workshop:
         return known[1]
 
     async def stream(self, job: Callable[[Callable[[Any], None]], None]) -> AsyncIterator[Any]:
-        """What a job hands on, as it comes. The job ends with the reader: its next word raises ``Gone``."""
+        """Streams what a job emits. If the client disconnects, the job's next output raises ``Gone``."""
         loop, words, left = asyncio.get_running_loop(), asyncio.Queue[Any](), [False]
 
         def hand_on(word: Any) -> None:

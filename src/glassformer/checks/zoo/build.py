@@ -1,8 +1,7 @@
-"""A class of transformers -> a tiny model of it: its config found from the class, every size made small, weights random.
+"""A transformers class -> a tiny model of it with random weights, from its config class with every size reduced.
 
-Sizes are changed by name, where the config has a setting of that name. Kinds of layers are kept: one of each kind that the
-class's own config lists. Windows are made shorter than the context, so that they are met. A short list has what no rule
-gives (``EXCEPTIONS``).
+Sizes are set by name, if the config has that setting. Layer types are kept: one of each that the default config lists.
+Attention windows are made shorter than the context, so that they take effect. ``EXCEPTIONS`` has what no rule covers.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ SIZES: dict[str, Any] = {
 LATENT = {"num_key_value_heads": HEADS, "head_dim": SIZES["qk_rope_head_dim"]}
 ENCODER = {"is_decoder": False, "causal": False, "attn_type": "bi"}
 DECODER = {"is_decoder": True, "causal": True, "attn_type": "uni"}
-"""Encoders that can be decoders have to be told."""
+"""Makes encoders that can be decoders causal."""
 TWO_KINDS = ["sliding_attention", "full_attention"]
 EXCEPTIONS: dict[str, dict[str, Any]] = {
     "BambaConfig": {"attn_layer_indices": [1]},
@@ -108,7 +107,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 2}},
     "Gemma4UnifiedAssistantConfig": {"backbone_hidden_size": WIDTH, "num_centroids": 8, "centroid_intermediate_top_k": 4},
 }  # fmt: skip
-"""What no rule gives, by the name of the config's class."""
+"""Settings that no rule covers, by config class."""
 
 
 def causal_classes() -> list[str]:
@@ -145,7 +144,7 @@ def tiny_model(name: str, *, seed: int = 0) -> nn.Module:
     model: nn.Module = cls(config)
     with torch.no_grad():
         generator = torch.Generator().manual_seed(seed)
-        for parameter in model.parameters():  # what starts at zero or one would hide what it lets through
+        for parameter in model.parameters():  # parameters that start at zero or one would hide a leak
             if parameter.is_floating_point():
                 parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator).to(parameter))
     return model.to(torch.float32).eval()
@@ -159,7 +158,7 @@ def tiny_config(config_class: Any) -> Any:
     for setting in known:
         if setting in SIZES and _replaceable(_value(default, setting), SIZES[setting]):
             changes[setting] = SIZES[setting]
-    if "qk_rope_head_dim" in known:  # attention through a small latent: no shared keys, and rotation of a part of each
+    if "qk_rope_head_dim" in known:  # multi-head latent attention: no grouped keys, partial rotary positions
         changes.update({key: value for key, value in LATENT.items() if key in known})
     changes.update(_layers(default, known))
     for part in getattr(config_class, "sub_configs", None) or {}:
@@ -183,7 +182,7 @@ def _settings(config_class: Any, default: Any) -> list[str]:
 def _value(config: Any, setting: str) -> Any:
     try:
         return getattr(config, setting, None)
-    except Exception:  # a config may refuse a setting that its layers have each for themselves
+    except Exception:  # a config may refuse a setting that its layers define individually
         return 0
 
 
@@ -192,7 +191,7 @@ def _replaceable(value: Any, small: Any) -> bool:
 
 
 def _layers(default: Any, known: list[str]) -> dict[str, Any]:
-    """One layer of each kind that the default lists, in its order; two where it lists one kind or none."""
+    """One layer of each type in the default's list, in order; two if it has one type or none."""
     for name in ("layer_types", "layers_block_type"):
         kinds = _value(default, name)
         if isinstance(kinds, list | tuple) and kinds and all(isinstance(kind, str) for kind in kinds):

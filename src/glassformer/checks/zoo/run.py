@@ -1,8 +1,8 @@
-"""Names of classes -> the laws on a tiny model of each, every one in a process of its own with a time limit.
+"""Checks a tiny model of each class, each in its own process with a time limit.
 
-What crashes, hangs or cannot be built is an entry with its reason, never an exception. The limit is on seconds of one core,
-so that a busy machine changes no entry. Every entry also says whether the model was afterwards what it was before: same
-scores bit by bit, same dtype, same tensors, same mode.
+A crash, a timeout or a failed build is an entry with a reason, never an exception. The limit is CPU time, so that a busy
+machine changes no entry. Every entry also says whether the check left the model unchanged: bit-identical logits, same dtype,
+same tensors, same mode.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
-from glassformer.checks.verdicts import in_short
+from glassformer.checks.verdicts import short_error
 from glassformer.checks.zoo.build import CONTEXT, tiny_model
 
 LIMIT_SECONDS = 60.0
-"""Of one core, for building a class and checking it."""
+"""CPU seconds for building a class and checking it."""
 PATIENCE = 20.0
-"""How many times the limit the clock on the wall may show: for what waits and does not compute, and for busy machines."""
+"""The limit on wall-clock time as a multiple of the CPU limit, for processes that hang and for busy machines."""
 ON_THE_WALL = "on the wall"
 
 
@@ -53,7 +53,7 @@ def run_zoo(
 ) -> list[dict[str, Any]]:
     """One entry for each class, in the order of the names. ``keep`` gets each as soon as it is there, ``known`` has those that
     need not be made again."""
-    import transformers  # in the parent, so that its children need not import it again
+    import transformers  # imported in the parent, so that forked children need not
 
     transformers.logging.set_verbosity_error()
     order, running = list(names), list[_Job]()
@@ -65,7 +65,7 @@ def run_zoo(
             running.append(_start(context, waiting.pop(0), limit))
         time.sleep(0.02)
         for job in list(running):
-            entry = _answer(job, limit)
+            entry = _poll(job, limit)
             if entry is not None:
                 running.remove(job)
                 entries[job.name] = entry
@@ -82,8 +82,8 @@ def _start(context: Any, name: str, limit: float) -> _Job:
     return _Job(name, process, answers, time.monotonic())
 
 
-def _answer(job: _Job, limit: float) -> dict[str, Any] | None:
-    """What the process says; a reason where it ended or ran too long; None while it works."""
+def _poll(job: _Job, limit: float) -> dict[str, Any] | None:
+    """The process's result; a reason if it died or timed out; None while it runs."""
     try:
         if job.answers.poll():
             entry: dict[str, Any] = job.answers.recv()
@@ -119,18 +119,21 @@ def examine(name: str) -> dict[str, Any]:
     """The entry of one class."""
     try:
         model = tiny_model(name)
-    except Exception as error:  # a stranger's class may raise anything
-        return {"class": name, "built": False, "error": in_short(error)}
+    except Exception as error:  # a third-party class may raise anything
+        return {"class": name, "built": False, "error": short_error(error)}
     twin = copy.deepcopy(model)
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         report = check_model(model, context=CONTEXT)
     except Exception as error:
-        return {"class": name, "built": True, "error": in_short(error)}
+        return {"class": name, "built": True, "error": short_error(error)}
     seconds = {"seconds": round(time.perf_counter() - wall, 2), "cpu_seconds": round(time.process_time() - cpu, 2)}
     plain = report.to_dict()
     findings = [
-        {**{key: finding[key] for key in ("law", "where", "from_position", "to_position", "size")}, "example": _brief(finding)}
+        {
+            **{key: finding[key] for key in ("law", "where", "from_position", "to_position", "size")},
+            "example": _without_tokens(finding),
+        }
         for finding in plain["findings"]
     ]
     return {
@@ -144,13 +147,13 @@ def examine(name: str) -> dict[str, Any]:
     }
 
 
-def _brief(finding: dict[str, Any]) -> dict[str, Any]:
-    """Of the example what is no list of tokens."""
+def _without_tokens(finding: dict[str, Any]) -> dict[str, Any]:
+    """The example without its token lists."""
     return {key: value for key, value in finding["example"].items() if not isinstance(value, list) or key == "pieces"}
 
 
 def same_model(first: nn.Module, second: nn.Module) -> bool:
-    """Whether both hold the same tensors of the same dtype in the same mode, and give the same scores bit by bit."""
+    """Whether both have the same tensors, dtypes and modes, and bit-identical logits."""
     if [m.training for m in first.modules()] != [m.training for m in second.modules()]:
         return False
     mine, yours = (dict(_tensors(model)) for model in (first, second))
@@ -163,7 +166,7 @@ def same_model(first: nn.Module, second: nn.Module) -> bool:
         try:
             with torch.no_grad():
                 output = model(input_ids=ids_BT)
-        except Exception:  # of what does not run there are no scores to compare
+        except Exception:  # a model that does not run has no logits to compare
             return True
         scores.append(output.logits if hasattr(output, "logits") else output[0])
     return _equal(*scores)

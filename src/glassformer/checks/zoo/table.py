@@ -18,11 +18,11 @@ LAWS = ("causality", "batch", "state", "padding", "cache")
 SIGNS = {"passed": "holds", "broken": "BROKEN", "cannot tell": "?"}
 HEADINGS = ("class", *LAWS, "s", "remark")
 KEPT = "zoo.jsonl"
-"""Entries as they came, so that a zoo that was broken off goes on where it stood."""
+"""Entries in order of completion, so that an interrupted zoo can resume."""
 
 
 def document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is written as JSON: versions, a summary, every entry."""
+    """The JSON form: versions, a summary, all entries."""
     import torch
     import transformers
 
@@ -95,7 +95,7 @@ def sentence(found: dict[str, Any]) -> str:
 
 
 def _missing(found: dict[str, Any]) -> str:
-    """What a table of some classes only has to say."""
+    """A remark if only some classes were tested."""
     mapped, tried = found.get("mapped", 0), found["summary"]["classes"]
     return f" (there are {mapped}; {mapped - tried} were not tried)" if mapped > tried else ""
 
@@ -110,7 +110,7 @@ def markdown(found: dict[str, Any]) -> str:
 
 
 def page(found: dict[str, Any]) -> str:
-    """One file, no scripts, nothing fetched."""
+    """A self-contained HTML page without scripts."""
     head = "".join(f"<th>{escape(name)}</th>" for name in HEADINGS)
     body = "".join(
         "<tr>" + "".join(f"<td class='{_css(cell)}'>{escape(cell)}</td>" for cell in row) + "</tr>\n"
@@ -129,8 +129,7 @@ def _css(cell: str) -> str:
 
 
 def kept(folder: Path) -> dict[str, dict[str, Any]]:
-    """The entries that a broken-off run of the same code and libraries left in the folder, by class; not those of classes
-    that only a busy machine kept from being done."""
+    """The entries of an interrupted run of the same code and libraries, by class; without wall-clock timeouts."""
     file, found = folder / KEPT, dict[str, dict[str, Any]]()
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         with suppress(ValueError, KeyError):  # a line that was cut off
@@ -141,7 +140,7 @@ def kept(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def keep(entry: dict[str, Any], folder: Path) -> None:
-    """Adds a line to what ``kept`` reads."""
+    """Appends an entry for ``kept``."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / KEPT).open("a", encoding="utf-8") as stream:
         stream.write(json.dumps({"build": _build(), "entry": entry}) + "\n")
@@ -155,7 +154,7 @@ def _build() -> list[str]:
 
 
 def write(entries: Sequence[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """``zoo.json`` and ``zoo.html`` in the folder; gives the document."""
+    """Writes ``zoo.json`` and ``zoo.html``; returns the document."""
     found = document(entries)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "zoo.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

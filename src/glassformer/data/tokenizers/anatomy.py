@@ -1,7 +1,6 @@
-"""What is inside a tokenizer: its merges in order, its longest and rarest tokens, and how one word is merged.
+"""Inspects a tokenizer: its merges in order, its longest and rarest tokens, and how one word is merged.
 
-Gives plain values (for JSON, tables and pictures) and draws nothing. Works for every kind; where a kind has no merges,
-their list is empty.
+Returns plain values (for JSON, tables and figures). Works for every kind; without merges their list is empty.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Usage:
 
 
 def describe(tokenizer: Tokenizer, usage: Usage | None = None, *, top: int = 10) -> dict[str, Any]:
-    """The facts as one JSON document. What depends on a text is None without one."""
+    """All facts as one JSON document. Those that depend on a text are None without one."""
     lengths = tokenizer.byte_lengths()
     fixed = lengths[np.isfinite(lengths) & (lengths > 0)]
     marks = {name: getattr(tokenizer, f"{name}_id") for name in ("start", "stop", "unknown", "pad")}

@@ -22,14 +22,14 @@ Progress = Callable[[int], None]
 
 
 MASK = "<mask>"
-"""The mark that stands for a hidden token."""
+"""The mask token."""
 
 
 class Tokenizer(ABC):
     """Text to ids and back. Immutable once made; equal files encode equally."""
 
     kind: ClassVar[str]
-    revision: ClassVar[int] = 1  # raised when a kind encodes the same text differently, so that kept tokens are made anew
+    revision: ClassVar[int] = 1  # incremented when a kind encodes the same text differently, which invalidates cached tokens
     start_id: int | None = None
     stop_id: int | None = None
     unknown_id: int | None = None
@@ -44,7 +44,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of ``text`` alone: no start or stop marks."""
+        """The ids of ``text`` without start or stop tokens."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
@@ -56,11 +56,11 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_text(self, token_id: int) -> str:
-        """How one token is shown to a person."""
+        """One token for display."""
 
     @abstractmethod
     def byte_lengths(self) -> np.ndarray:
-        """float64 [size]: the UTF-8 bytes each id stands for; NaN where that is not fixed (UNK), 0 for marks."""
+        """float64 [size]: UTF-8 bytes per id; NaN where not fixed (UNK), 0 for special tokens."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Tokenizer(ABC):
     def from_settings(cls, settings: dict[str, Any]) -> Tokenizer: ...
 
     def encode_document(self, text: str) -> list[int]:
-        """The ids of one whole document, with the start and stop marks where the kind has them."""
+        """The ids of one whole document, with start and stop tokens where the kind has them."""
         ids = self.encode(text)
         before = [] if self.start_id is None else [self.start_id]
         after = [] if self.stop_id is None else [self.stop_id]
@@ -120,10 +120,10 @@ class Tokenizer(ABC):
 
 
 class TokenizerConfig(VariantConfig):
-    """How a tokenizer comes to be. ``train`` reads the training texts once, or twice when the kind needs it."""
+    """How a tokenizer is made. ``train`` reads the training texts once or twice."""
 
-    learns: ClassVar[bool] = True  # False: does not depend on the texts, so there is nothing to keep
-    revision: ClassVar[int] = 1  # raised when the same texts give another tokenizer
+    learns: ClassVar[bool] = True  # False: does not depend on the texts, so there is nothing to cache
+    revision: ClassVar[int] = 1  # incremented when the same texts give another tokenizer
 
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> Tokenizer:
         """A tokenizer for ``texts()`` (a function, so that a kind may read them again)."""

@@ -41,13 +41,13 @@ class BPETokenizer(FastTokenizer):
         self._known_characters = 0
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Each different chunk goes to the library once and is remembered; most of a text has been seen before."""
+        """Each distinct chunk is encoded by the library once and cached; most of a text is repeated."""
         if any(name in text for name in self.pairs.special for text in texts):  # it may hold white space, and so cross chunks
             return self.encode_by_library(texts)
         chunked = [chunks(text) for text in texts]
         if self._known_characters > _REMEMBERED_CHARACTERS:
             self._known, self._known_characters = {}, 0
-        known = self._known  # by its own name: another thread may begin a new memory meanwhile
+        known = self._known  # a local name: another thread may replace the cache meanwhile
         new = list(set(chain.from_iterable(chunked)) - known.keys())
         known.update(zip(new, self.encode_by_library(new)))
         self._known_characters += sum(map(len, new))
@@ -58,7 +58,7 @@ class BPETokenizer(FastTokenizer):
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
-        """The very bytes that were encoded; at char level with single spaces between words."""
+        """The bytes that were encoded; at char level with single spaces between words."""
         self.check_ids(ids)
         return self.pairs.level.join([self._bytes[token_id] for token_id in ids])
 
@@ -129,7 +129,7 @@ class BPETokenizerConfig(TokenizerConfig):
         progress: Progress | None = None,
         merged: Callable[[int, int], None] | None = None,
     ) -> BPETokenizer:
-        """``merged`` is told (tokens so far, vocab) while the merges are learned."""
+        """``merged`` gets (tokens so far, vocab) while the merges are learned."""
         level = LEVELS[self.level]
         unknown = None if level.complete else UNKNOWN
         special = self.special if unknown is None else [unknown, *(name for name in self.special if name != unknown)]

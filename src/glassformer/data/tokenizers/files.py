@@ -25,7 +25,7 @@ def load_tokenizer(file: Path | str) -> Tokenizer:
     """The tokenizer of a file, or of the ``tokenizer.json`` in a folder (a run's, or a model's of Hugging Face; GPT-2's merges
     where there is none).
 
-    A damaged or foreign file is a sentence that says what is wrong with it.
+    Raises for a damaged or foreign file, naming the fault.
     """
     file = Path(file)
     if file.is_dir():

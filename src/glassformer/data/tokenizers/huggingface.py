@@ -1,7 +1,7 @@
-"""Tokenizers that a Hugging Face tokenizer.json describes: encoded by the ``tokenizers`` library, whatever their kind.
+"""Tokenizers from a Hugging Face tokenizer.json, encoded by the ``tokenizers`` library.
 
-Takes the file's document (plain JSON values) and keeps it, so that saving gives back what was read. What the file says
-about cutting, padding and random merges is not followed: a text has one list of ids. Reads no file: ``files`` does.
+Takes the file's document (plain JSON values) and keeps it, so that it is saved unchanged. Truncation, padding and dropout of
+merges are disabled: a text has one list of ids. Reads no file: ``files`` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import write_json
 
 MAX_SIZE = 1 << 24
-"""An id beyond this is damage: a model would need a row of weights for each id below it."""
+"""A larger id is taken as damage: a model would need a row of weights for each id below it."""
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "start": ("<s>", "<bos>", "[CLS]", "<|startoftext|>", "<|begin_of_text|>"),
@@ -35,7 +35,7 @@ _BATCH_CHARACTERS = 1 << 20  # the library's own records take a few hundred byte
 
 
 class FastTokenizer(Tokenizer, ABC):
-    """What every tokenizer.json shares: the library's encoding, and roles of special tokens by their names."""
+    """Base of all tokenizer.json kinds: the library's encoding, and the roles of special tokens by name."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = dict(document)

@@ -1,7 +1,7 @@
-"""A tokenizer with special tokens after all its own ids: what objectives put between texts (a mask, the end of an answer).
+"""A tokenizer with additional special tokens ("marks") for objectives: a mask, the end of an answer.
 
-No text is ever encoded as a mark, whatever it says: marks are put in by number. Wraps any other kind; its file holds that
-kind's settings and the marks, so tokenizers without marks are read and written as before.
+Text is never encoded as a mark: marks are inserted by id. Wraps any other kind; its file holds that kind's settings and the
+marks.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MarkedTokenizer(Tokenizer):
         return self.inner.encode_batch(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text, with the names of the marks where they stand."""
+        """The text, with marks by name."""
         self.check_ids(ids)
         parts = []
         for is_mark, run in groupby(ids, key=lambda token_id: token_id >= self.inner.size):

@@ -89,7 +89,7 @@ class WordTokenizer(Tokenizer):
         return self._texts[token_id]
 
     def byte_lengths(self) -> np.ndarray:
-        """Of the words alone: the white space between them is nobody's."""
+        """Of the words only: white space between them belongs to no token."""
         lengths = np.zeros(self.size)
         lengths[self.size - len(self._words) :] = [len(word.encode("utf-8", "surrogatepass")) for word in self._words]
         lengths[self.unknown_id] = np.nan
@@ -123,7 +123,7 @@ class WordTokenizer(Tokenizer):
 
 @final
 class _Runs(dict[str, tuple[int, ...]]):
-    """Run of characters -> ids, cut on first sight; forgets everything when it grows too large."""
+    """A cache: run of characters -> ids; emptied when it grows too large."""
 
     def __init__(self, tokenizer: WordTokenizer) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class _WordCounts:
             self.fold()
 
     def fold(self) -> None:
-        """Cuts each different run once and adds its words as often as it was seen."""
+        """Splits each distinct run once and adds its words as often as it occurred."""
         for run, count in self._runs.items():
             for word in cut_run(run):
                 if len(word) <= LONGEST_WORD:

@@ -1,1 +1,1 @@
-"""Tuning: which numbers of a pretrained encoder are trained, and what is added to it. One file per way; see ``base``."""
+"""Tuning methods: which weights of a pretrained encoder are trained, and what is added. One file each; see ``base``."""

@@ -1,7 +1,7 @@
-"""The interface of tuning: an encoder -> what is trained of it, what is added to it, and how it then reads.
+"""The interface of tuning methods: which weights of an encoder are trained, what is added, and the forward pass.
 
-A way of tuning is one file: a config that counts its trainable numbers by formula, above the reader it builds. The head on
-top is trained in every way and is counted apart.
+A method is one file: a config with a formula for its trainable parameters, above the ``Reader`` it builds. The head is
+trained in every method and counted separately.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_WORD, EXCHANGED, SCANNED = 3, 6, 4096
 
 @dataclass(frozen=True)
 class EncoderSizes:
-    """What a formula needs to know of an encoder."""
+    """The sizes of an encoder, for the formulas."""
 
     name: str
     width: int
@@ -38,21 +38,21 @@ class EncoderSizes:
 
 
 class Reader(nn.Module):
-    """How the encoder reads with what was added. ``virtual``: vectors that stand before the text in what it gives.
+    """The encoder's forward pass with the added parameters. ``virtual``: output vectors before those of the text.
 
-    ``whole_mask``: the encoder takes a mask [B, 1, T, S] as it is (``takes_whole_mask``). From one of [B, S] transformers makes
-    the same, but first asks whether anything is hidden: the processor waits for the GPU, and the step is no CUDA graph.
+    ``whole_mask``: the encoder accepts a mask [B, 1, T, S] (``takes_whole_mask``). From one of [B, S] transformers makes the
+    same, but first tests whether anything is masked, which synchronises with the GPU and prevents a CUDA graph.
     """
 
     virtual: int = 0
     whole_mask: bool = False
 
     def forward(self, encoder: nn.Module, ids_BT: Tensor, seen_BT: Tensor, types_BT: Tensor | None) -> Tensor:
-        """The last layer's vectors, [B, virtual + T, D]."""
+        """The last hidden states, [B, virtual + T, D]."""
         return self.read(encoder, seen_BT, input_ids=ids_BT, token_type_ids=types_BT)
 
     def read(self, encoder: nn.Module, seen_BS: Tensor, **inputs: Any) -> Tensor:
-        """The encoder's vectors of ids or vectors; ``seen_BS``: 1 where a key is seen, 0 where it is padding."""
+        """The encoder's hidden states for ids or embeddings; ``seen_BS``: 1 for visible keys, 0 for padding."""
         rows = inputs["input_ids"] if "input_ids" in inputs else inputs["inputs_embeds"]
         fused = getattr(getattr(encoder, "config", None), "_attn_implementation", None) == "sdpa"  # others add the mask
         mask = whole_mask(seen_BS, rows.shape[1]) if self.whole_mask and fused else seen_BS
@@ -60,30 +60,30 @@ class Reader(nn.Module):
 
 
 class TuningConfig(VariantConfig):
-    """A way to tune. The encoder comes with all its weights trainable; ``apply`` freezes what stays as it is."""
+    """A tuning method. The encoder comes with all its weights trainable; ``apply`` freezes some."""
 
     frozen: ClassVar[bool] = True
-    """Whether the encoder's own weights stay as they are, so that a checkpoint needs to keep only what was added."""
+    """Whether the encoder's own weights are frozen, so that a checkpoint contains only what was added."""
 
     def places(self) -> int:
-        """Places of the longest row that what is added takes up."""
+        """Positions that the added vectors occupy."""
         return 0
 
     def trainable(self, sizes: EncoderSizes) -> int:
-        """Numbers that are trained, without the head."""
+        """The number of trainable parameters, without the head."""
         raise NotImplementedError
 
     def objection(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
-        """Why this encoder cannot be tuned in this way, as a sentence; None: it can."""
+        """Why this encoder does not support this method, as a sentence, or None."""
         return None
 
     def apply(self, encoder: nn.Module, sizes: EncoderSizes, generator: torch.Generator) -> Reader:
-        """Freezes, adds and gives the reader; random starts come from ``generator`` alone."""
+        """Freezes weights, adds parameters and returns the reader; initialisation uses ``generator`` only."""
         raise NotImplementedError
 
 
 def read_plainly(encoder: nn.Module, **inputs: Any) -> Tensor:
-    """The encoder's own forward pass; what is None or unknown to it is left out."""
+    """The encoder's own forward pass; drops arguments that are None or unsupported."""
     known = accepted(encoder)
     output = encoder(**{name: value for name, value in inputs.items() if value is not None and name in known})
     vectors: Tensor = output.last_hidden_state
@@ -91,14 +91,14 @@ def read_plainly(encoder: nn.Module, **inputs: Any) -> Tensor:
 
 
 def whole_mask(seen_BS: Tensor, queries: int) -> Tensor:
-    """[B, 1, T, S], true where a query sees a key: what fused attention takes."""
+    """[B, 1, T, S], true where a query may attend to a key, for fused attention."""
     return seen_BS.bool()[:, None, None, :].expand(-1, 1, queries, -1)
 
 
 @torch.no_grad()
 def takes_whole_mask(encoder: nn.Module) -> bool:
-    """Whether a mask [B, 1, T, S] means to the encoder what one of [B, S] does, found by trying: not every class of
-    transformers takes one, and some read the other mask in more places than attention."""
+    """Whether the encoder treats a mask [B, 1, T, S] like one of [B, S], tested on an example: not every transformers class
+    accepts one, and some use the other mask outside attention, too."""
     training, place = encoder.training, next(encoder.parameters()).device
     ids_BT = torch.tensor([[3, 4, 5, 6], [6, 5, 4, 3]], device=place)  # ids that any vocabulary has
     seen_BT = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]], device=place)
@@ -116,9 +116,9 @@ def takes_whole_mask(encoder: nn.Module) -> bool:
 
 @torch.no_grad()
 def sees_ahead(encoder: nn.Module) -> bool:
-    """Whether the first vector depends on the last token, found by trying: config.json does not always say it.
+    """Whether the first vector depends on the last token, tested on examples: config.json does not always say.
 
-    Several tokens take the last place, only such as have different vectors: unused ones are often all zeros.
+    Several tokens take the last place, only such as have different embeddings: unused ones are often all zeros.
     """
     training, place = encoder.training, next(encoder.parameters()).device
 
@@ -146,7 +146,7 @@ def _unlike_tokens(table_VD: Tensor) -> list[int]:
 
 
 def takes_segments(encoder: nn.Module) -> bool:
-    """Whether the encoder tells the first of two texts from the second: RoBERTa has a table with one row for both, and
+    """Whether the encoder distinguishes two segments: RoBERTa has a table with one row for both, and
     DistilBERT none at all, whatever their tokenizers say."""
     return "token_type_ids" in accepted(encoder) and getattr(encoder.config, "type_vocab_size", 2) > 1
 
@@ -199,7 +199,7 @@ def reused_parameters(encoder: nn.Module) -> int:
 
 
 def _skipped_positions(encoder: nn.Module) -> int:
-    """RoBERTa's and MPNet's positions begin after the id of padding, which their table has a row for."""
+    """Unused rows of the position table: RoBERTa's and MPNet's positions begin after the id of padding."""
     tables = (module for name, module in encoder.named_modules() if name.endswith("position_embeddings"))
     return next(
         (table.padding_idx + 1 for table in tables if isinstance(table, nn.Embedding) and table.padding_idx is not None), 0

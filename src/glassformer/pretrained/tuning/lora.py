@@ -55,12 +55,12 @@ class LoraConfig(TuningConfig):
 
 @final
 class LoraLinear(nn.Module):
-    """A frozen linear map with what is learned beside it."""
+    """A frozen linear map plus a trained low-rank update."""
 
     def __init__(self, base: nn.Linear, config: LoraConfig, generator: torch.Generator) -> None:
         super().__init__()
         self.base, self.scale, self.drop = base, config.alpha / config.rank, config.dropout
-        bound = 1 / math.sqrt(base.in_features)  # as nn.Linear starts; B starts at zero, so nothing changes at first
+        bound = 1 / math.sqrt(base.in_features)  # like nn.Linear; B starts at zero, so the output is unchanged at first
         self.lora_A = nn.Parameter(torch.empty(config.rank, base.in_features).uniform_(-bound, bound, generator=generator))
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, config.rank))
 
@@ -69,7 +69,7 @@ class LoraLinear(nn.Module):
         return self.base(x) + self.scale * F.linear(thin, self.lora_B)
 
     def merged(self) -> Tensor:
-        """The one matrix that does the same."""
+        """The merged weight matrix."""
         return self.base.weight + self.scale * self.lora_B @ self.lora_A
 
 

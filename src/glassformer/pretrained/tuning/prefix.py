@@ -19,7 +19,7 @@ class PrefixConfig(TuningConfig):
     length: int = Field(default=16, ge=1, le=4096)
 
     def places(self) -> int:
-        return self.length  # places of the text begin after the prefix, as peft has it
+        return self.length  # positions of the text begin after the prefix, as in peft
 
     def trainable(self, sizes: EncoderSizes) -> int:
         return self.length * 2 * sizes.layers * sizes.width

@@ -1,4 +1,4 @@
-"""Prompt tuning: trained vectors stand before the text, where the vectors of tokens would stand."""
+"""Prompt tuning: trained vectors are prepended to the token embeddings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PromptConfig(TuningConfig):
 
 @final
 class Prompt(Reader):
-    """The vectors begin as those of tokens drawn from the vocabulary: such a prompt learns faster than noise."""
+    """The vectors are initialised with random tokens' embeddings, which learns faster than noise."""
 
     def __init__(self, encoder: Any, length: int, generator: torch.Generator) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Routes: one small module for each part of the page. Each reads its words, calls one function and answers in JSON."""
+"""Routes: one small module for each part of the page. Each parses a request, calls one function and replies in JSON."""

@@ -26,7 +26,7 @@ async def catalogue(request: Request) -> Response:
 
 
 async def plane(request: Request) -> Response:
-    """For each query (a head each): scores, softmax weights and output, and what argmax gives; and the mean over the heads."""
+    """For each query (one per head): scores, softmax weights, output, and the argmax output; and the mean over heads."""
     values = await body(request)
     return reply(await desk_of(request).workshop.do(lambda: attention_in_the_plane(values)))
 
@@ -64,7 +64,7 @@ def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(as_matrix: Any, name: str, values: dict[str, Any]) -> Any:
-    """Rows of numbers; names of files, which the command line takes, are not taken from a browser."""
+    """Rows of numbers; file names, which the command line accepts, are refused from a browser."""
     if isinstance(values.get(name), str):
         raise UsageError(f"{name} must be rows of numbers.")
     return as_matrix(name, values.get(name))

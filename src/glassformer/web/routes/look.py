@@ -1,4 +1,4 @@
-"""Look: a text seen from inside a run; maps as bytes for the screen; heads taken out and what the network then says next."""
+"""Look: attention maps of a text as bytes, head ablation and its effect on the next token, further readouts."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from glassformer.lens.look import Look
 
 MOST_KEPT = 6
-"""Looks that are kept, for their maps to be fetched and for more to be asked about them."""
+"""The number of cached looks, for requests of their maps and readouts."""
 TOP = 10
 """How many next tokens are shown."""
 
 
 class Wanted(Config):
-    """What the page may ask for; the words are those of ``glassformer look``."""
+    """The request; names as in ``glassformer look``."""
 
     run: str
     text: str
     checkpoint: str | int = "last"
     hide: list[int] = Field(default_factory=list)
     without: list[list[int]] = Field(default_factory=list)
-    """Heads to take out, each ``[layer, head]``; those that the run does not have are left alone."""
+    """Heads to ablate, each ``[layer, head]``; unknown ones are ignored."""
     how: str = "zero"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A look, and its maps as they are sent; the run's look without anything taken out, for what is asked later."""
+    """A look with its encoded maps; and the look without ablation, for later requests."""
 
     run: str
     look: Look
@@ -85,7 +85,7 @@ def _heads(wanted: Wanted, seen: Look) -> list[tuple[int, int]]:
 
 
 def next_tokens(seen: Look, also: list[int] | None = None) -> list[dict[str, Any]] | None:
-    """The most probable tokens after the text; ``also``: those to show besides. None where no next token is predicted."""
+    """The most probable next tokens; ``also``: further ones to show. None if the network predicts no next token."""
     if seen.losses is None:
         return None
     import torch
@@ -121,7 +121,7 @@ async def maps(request: Request) -> Response:
 
 
 async def heads(request: Request) -> Response:
-    """What each head does: slower than the maps, since other texts are read for it."""
+    """The table of heads: slower than the maps, since it needs further forward passes."""
     desk = desk_of(request)
     seen = _kept(desk, word(request, "look")).look
 

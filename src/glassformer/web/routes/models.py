@@ -1,4 +1,4 @@
-"""Models at work: text as it is generated with what stood beside each token, answers to questions, a text in tokens."""
+"""Models: streaming generation with the alternatives of each token, question answering, tokenization."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from glassformer.web.replies import body, dumped, error_reply, reply, text_of, w
 LONGEST_TEXT = 20_000
 """Characters of a text that is shown in tokens."""
 MOST_BEAMS = 100
-"""Answers that are searched for at once."""
+"""The largest beam width."""
 LONGEST_WORD, MOST_SYMBOLS = 200, 1000
 """Symbols of a word, and of all words, whose merges are shown one by one: what that takes grows with a word's square."""
 
 
 class Generation(Config):
-    """What the page may ask for; the rules are those of ``glassformer generate``."""
+    """The request; rules as in ``glassformer generate``."""
 
     run: str
     prompt: str = ""
@@ -83,7 +83,7 @@ def _generate(desk: Desk, directory: RunDirectory, wanted: Generation, say: Call
 
 
 class Question(Config):
-    """What the page may ask; the rules are those of ``glassformer ask``."""
+    """The request; rules as in ``glassformer ask``."""
 
     run: str
     questions: list[str]
@@ -134,7 +134,7 @@ async def tokens(request: Request) -> Response:
 
 
 async def abilities(request: Request) -> Response:
-    """A few words of what a run is for: whether it generates, whether it answers, which checkpoints and film it has."""
+    """The abilities of a run: whether it generates, whether it answers, its checkpoints and film."""
     desk = desk_of(request)
     directory = desk.place.run(word(request, "run"))
     values = directory.read_recipe()

@@ -1,4 +1,4 @@
-"""Runs: the list of a folder and one run in detail, its curves thinned for the screen, live; measuring it. Reads no torch."""
+"""Runs: the list of a folder, one run in detail with live curves, its evaluation. Imports no torch."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _run(desk: Desk, name: str) -> dict[str, Any]:
 
 
 def _ancestor(desk: Desk, one: dict[str, Any]) -> dict[str, Any]:
-    """A run that this one's weights come from; ``name`` is what the page calls it, where it lies in the folder."""
+    """An ancestor of the run; ``name``: its name on the page, if it is in the folder."""
     place = Path(str(one.get("run", "")))
     inside = place.is_absolute() and desk.place.holds(place) and RunDirectory(place).exists()
     return {"run": str(place), "step": one.get("step"), "name": desk.place.name_of(place) if inside else None}
@@ -136,7 +136,7 @@ def _checks(document: Any) -> list[str]:
 
 
 async def curves(request: Request) -> Response:
-    """Every curve of a run between two steps, thinned to the points asked for."""
+    """Every curve of a run between two steps, downsampled to the requested number of points."""
     desk, name = desk_of(request), word(request, "run")
     low, high, points = (number(request, key) for key in ("low", "high", "points"))
     wanted = request.query_params.getlist("key")
@@ -154,7 +154,7 @@ async def curves(request: Request) -> Response:
 
 
 async def run_events(request: Request) -> Response:
-    """New points of the curves as they are recorded, and how the run stands."""
+    """Streams new points of the curves and the status of the run."""
     desk, name = desk_of(request), word(request, "run")
     desk.place.run(name)
     return desk.hub.stream(f"run {name}", lambda: _watch(desk, name))
@@ -186,7 +186,7 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
 
 
 async def report(request: Request) -> Response:
-    """The report that ``glassformer report`` wrote, as it is, in a box of its own."""
+    """The report written by ``glassformer report``, sandboxed."""
     file = desk_of(request).place.run(word(request, "run")).report_file
     if not file.is_file() or file.is_symlink():
         raise NotFound("This run has no report yet; `glassformer report RUN` writes one.")
@@ -209,7 +209,7 @@ async def cost(request: Request) -> Response:
 
 
 async def sample(request: Request) -> Response:
-    """What the model writes at its last checkpoint, as its report says; nothing for one that does not write."""
+    """A sample of the last checkpoint, as in the report; null if the objective has none."""
     desk, directory = desk_of(request), desk_of(request).place.run(word(request, "run"))
 
     def write() -> dict[str, Any]:
@@ -222,7 +222,7 @@ async def sample(request: Request) -> Response:
 
 
 async def evaluate(request: Request) -> Response:
-    """Measures the last checkpoint on the validation split, once; the figures are kept in the run."""
+    """Evaluates the last checkpoint on the validation split, once; the result is saved in the run."""
     desk = desk_of(request)
     directory = desk.place.run(text_of(await body(request), "run"))
     result = await desk.workshop.do(lambda: desk.workshop.run(directory).evaluation())

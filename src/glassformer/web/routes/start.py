@@ -1,4 +1,4 @@
-"""New: recipes and their schema, a recipe checked as one types, its cost; starting, stopping and resuming as processes."""
+"""New: recipes and their schema, live validation of a recipe, its cost; starting, stopping and resuming processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN = "run:"
 
 
 class Form(Config):
-    """What a form says: where it begins, what it changes, and for a study what is varied."""
+    """The content of a form: base recipe, changes and, for a study, what is varied."""
 
     base: str
     set: dict[str, Any] = Field(default_factory=dict)
@@ -45,7 +45,7 @@ async def recipes(request: Request) -> Response:
 
 
 async def schema(request: Request) -> Response:
-    """What a recipe may say, and what the base says."""
+    """The schema of recipes, and the values of the base."""
     desk, base = desk_of(request), word(request, "base")
 
     def read() -> dict[str, Any]:
@@ -58,9 +58,9 @@ async def schema(request: Request) -> Response:
 
 
 def _source(desk: Desk, base: str) -> str:
-    """The file of a recipe that comes with the package, or of a run in the folder; nothing else is read for the page.
+    """The file of a built-in recipe, or of a run in the folder; no other file is read for the page.
 
-    Its file and not its name: a name would be looked for in the folder first, where a run may be called like the recipe.
+    A path and not a name, since a run in the folder may have the name of a recipe.
     """
     from glassformer.foundation.errors import UnknownName
     from glassformer.recipe import built_in_recipes
@@ -74,7 +74,7 @@ def _source(desk: Desk, base: str) -> str:
 
 
 async def check(request: Request) -> Response:
-    """Whether the recipe would be accepted, in the words of the command line; nothing is read but the recipe."""
+    """Whether the recipe is valid, with the messages of the command line; reads only the recipe."""
     desk, form = desk_of(request), Form.parse(await body(request))
 
     def read() -> dict[str, Any]:
@@ -135,13 +135,13 @@ async def start(request: Request) -> Response:
 
 
 def _in_yaml(value: Any) -> str:
-    """JSON that YAML reads alike: JSON's pair of escapes for an emoji would be two broken characters there."""
+    """JSON that is also valid YAML: surrogate escapes of an emoji would be two broken characters there."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in text)
 
 
 async def stop(request: Request) -> Response:
-    """Asks a run or a study to end after the step it is at; it can be resumed."""
+    """Requests a run or a study to stop after its current step; it can be resumed."""
     desk, name = desk_of(request), text_of(await body(request), "name")
     await run_in_threadpool(_stop, desk, name)
     return reply({"stopped": name})
@@ -163,7 +163,7 @@ def _stop(desk: Desk, name: str) -> None:
 
 
 async def resume(request: Request) -> Response:
-    """Goes on with a run or a study that was stopped; a finished run with more steps."""
+    """Resumes a stopped run or study; a finished run with more steps."""
     desk, values = desk_of(request), await body(request)
     name, steps = text_of(values, "name"), values.get("steps")
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
@@ -182,7 +182,7 @@ def _resume(desk: Desk, name: str, steps: int | None) -> dict[str, Any]:
         raise UsageError(f"{name} is a trial of a study; resume the study.")
     if progress_of(directory)["status"] == "running":
         raise RunError(f"{name} is running; stop it first.")
-    desk.processes.wait(name)  # it has said that it stopped, and may still be closing its files
+    desk.processes.wait(name)  # it reported that it stopped, but may still be closing its files
     more = [] if steps is None else ["--set", f"training.steps={steps}"]
     words = ["train", str(directory.recipe_file), *more, "--out", str(directory.root), "--resume"]
     return desk.processes.start(name, "run", words)

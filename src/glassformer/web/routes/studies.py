@@ -1,4 +1,4 @@
-"""Studies: the report's page as blocks, verdicts first, and how far every trial is; live while it runs."""
+"""Studies: the report's page as blocks, verdicts first, and the progress of every trial; live while it runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def study(request: Request) -> Response:
 
 
 def _study(desk: Desk, name: str) -> dict[str, Any]:
-    """The JSON of ``glassformer compare``, its page, and its trials. Drawn anew only when a file has changed."""
+    """The JSON of ``glassformer compare``, its page, and its trials. Cached until a file changes."""
     directory = desk.place.study(name)
     now = _signature(directory)
     known = desk.kept.get(f"study {name}")
@@ -58,7 +58,7 @@ def _trials(desk: Desk, directory: StudyDirectory) -> list[dict[str, Any]]:
 
 
 def _signature(directory: StudyDirectory) -> tuple[Any, ...]:
-    """Changes whenever a file that a verdict rests on changes."""
+    """A signature of the files that the verdicts depend on."""
     runs = find_runs(directory.root)
     files = [directory.plan_file, directory.variants_file, directory.values_file, directory.earlier_file]
     return tuple(map(_stamp, [*files, *(file for run in runs for file in (run.state_file, run.evaluations))]))
@@ -73,7 +73,7 @@ def _stamp(file: Path) -> Any:
 
 
 async def study_events(request: Request) -> Response:
-    """How far the trials are; ``changed`` when a verdict may have."""
+    """Streams the progress of the trials; ``changed`` when a verdict may have changed."""
     desk, name = desk_of(request), word(request, "study")
     desk.place.study(name)
     return desk.hub.stream(f"study {name}", lambda: _watch(desk, name), pause=1.0)

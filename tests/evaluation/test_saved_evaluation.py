@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.evaluation.kept_evaluation import keep_evaluation, kept_evaluation
+from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
 from glassformer.run import load
 
 
@@ -16,21 +16,21 @@ def test_what_was_kept_comes_back(trained: Path, tmp_path: Path) -> None:
     run = load(shutil.copytree(trained, tmp_path / "run"))
     result = run.evaluate()
     assert result.step is not None
-    kept = keep_evaluation(run.directory, "validation", result)
-    again = kept_evaluation(run.directory, "validation", result.step)
+    kept = save_evaluation(run.directory, "validation", result)
+    again = saved_evaluation(run.directory, "validation", result.step)
     assert again is not None
     assert again.loss == kept.loss == result.loss
-    assert kept_evaluation(run.directory, "validation", result.step + 1) is None
+    assert saved_evaluation(run.directory, "validation", result.step + 1) is None
 
 
 def test_a_file_under_the_name_of_another_step_is_not_taken(trained: Path, tmp_path: Path) -> None:
     run = load(shutil.copytree(trained, tmp_path / "run"))
     result = run.evaluate()
     assert result.step is not None
-    keep_evaluation(run.directory, "validation", result)
+    save_evaluation(run.directory, "validation", result)
     file = run.directory.evaluation_file("validation", result.step)
     file.rename(run.directory.evaluation_file("validation", result.step + 5))
-    assert kept_evaluation(run.directory, "validation", result.step + 5) is None
+    assert saved_evaluation(run.directory, "validation", result.step + 5) is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -38,4 +38,4 @@ def test_of_a_run_that_may_only_be_read_it_is_given_as_it_is(trained: Path, tmp_
     run = load(shutil.copytree(trained, tmp_path / "run"))
     result = run.evaluate()
     run.folder.chmod(0o555)
-    assert keep_evaluation(run.directory, "validation", result) is result
+    assert save_evaluation(run.directory, "validation", result) is result

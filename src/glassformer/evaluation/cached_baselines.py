@@ -1,8 +1,8 @@
-"""A sum of what baselines are fitted on, and how to fit them -> their arrays as one file's content, fitted once and kept.
+"""A cache of fitted baselines, so that runs on the same data fit them once.
 
-In the cache folder under ``baselines/``, by that sum, our code, the plugins and the machine: every run of the same data takes
-the same bytes. Processes that want the same ones wait for the first; a damaged entry is made again; where nothing can be kept,
-they are fitted. What depends on a network (the untrained one) is not for here.
+In the cache folder under ``baselines/``, keyed by a checksum of the data, our code, the plugins and the machine. Other
+processes wait while one fits; a damaged entry is replaced; without a writable cache they are fitted. The untrained network,
+which depends on the model, is not cached here.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.cache import cache_folder, kept_folder
+from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import sha256_of_bytes
-from glassformer.foundation.plugins import loaded_plugins, plugin_sums
+from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.runtime import cpu_name
 from glassformer.runs.baselines import packed
 
 AREA, ARRAYS, SUM, SCHEMA = "baselines", "baselines.npz", "sha256", 1
 LARGEST = 256 << 20
-"""Bytes of the largest content that is kept."""
+"""The largest entry that is cached, in bytes."""
 
 
 def packed_baselines(fitted_on: str | None, fit: Callable[[], Mapping[str, Baseline]]) -> bytes:
-    """The content of a run's file of baselines: what was kept, or fitted now. ``fitted_on`` None: fitted every time."""
+    """The content of a run's baselines file, from the cache or fitted. ``fitted_on`` None: never cached."""
     if fitted_on is None:
         return packed(fit())
     key = _key(fitted_on)
-    kept = _kept(cache_folder() / AREA / key)
+    kept = _read_entry(cache_folder() / AREA / key)
     if kept is not None:
         return kept
     fitted: list[bytes] = []
@@ -47,12 +47,12 @@ def packed_baselines(fitted_on: str | None, fit: Callable[[], Mapping[str, Basel
         (folder / SUM).write_text(sha256_of_bytes(fitted[0]))
 
     with suppress(GlassformerError, OSError):  # a cache that cannot be read or written to costs time, not the run
-        kept = _kept(kept_folder(AREA, key, make, whole=lambda folder: _kept(folder) is not None))
+        kept = _read_entry(cached_folder(AREA, key, make, whole=lambda folder: _read_entry(folder) is not None))
     return fitted[0] if fitted else kept if kept is not None else packed(fit())
 
 
-def _kept(folder: Path) -> bytes | None:
-    """What stands in ``folder``; None where there is nothing, or not what was written."""
+def _read_entry(folder: Path) -> bytes | None:
+    """The entry in ``folder``; None if there is none or its checksum is wrong."""
     try:
         content = (folder / ARRAYS).read_bytes()
         return content if (folder / SUM).read_text() == sha256_of_bytes(content) else None
@@ -62,4 +62,4 @@ def _kept(folder: Path) -> bytes | None:
 
 def _key(fitted_on: str) -> str:
     machine = [platform.python_version(), np.__version__, platform.platform(), cpu_name()]
-    return fingerprint([SCHEMA, fitted_on, code_sha256(), plugin_sums(loaded_plugins()), machine])[:40]
+    return fingerprint([SCHEMA, fitted_on, code_sha256(), plugin_checksums(loaded_plugins()), machine])[:40]

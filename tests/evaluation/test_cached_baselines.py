@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.evaluation import kept_baselines
+from glassformer.evaluation import cached_baselines
 from glassformer.evaluation.baselines import Uniform
-from glassformer.evaluation.kept_baselines import AREA, ARRAYS, SUM, packed_baselines
+from glassformer.evaluation.cached_baselines import AREA, ARRAYS, SUM, packed_baselines
 from glassformer.foundation.errors import DataError
 from glassformer.runs.baselines import packed, unpacked
 
@@ -57,9 +57,9 @@ def test_without_a_sum_of_the_data_they_are_fitted_every_time(cache: Path) -> No
 def test_other_data_code_plugins_or_numpy_take_no_old_ones(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed_baselines("data", Fit(7))
     assert unpacked(packed_baselines("other data", Fit(11)))["uniform"]["vocabulary"] == 11
-    for name, value in (("code_sha256", lambda: "0"), ("plugin_sums", lambda _: ["0"]), ("cpu_name", lambda: "other")):
+    for name, value in (("code_sha256", lambda: "0"), ("plugin_checksums", lambda _: ["0"]), ("cpu_name", lambda: "other")):
         with monkeypatch.context() as patch:
-            patch.setattr(kept_baselines, name, value)
+            patch.setattr(cached_baselines, name, value)
             fit = Fit(13)
             assert unpacked(packed_baselines("data", fit))["uniform"]["vocabulary"] == 13
             assert fit.calls == 1
@@ -100,7 +100,7 @@ def test_a_cache_that_cannot_be_used_costs_time_only(tmp_path: Path, monkeypatch
 
 
 def test_large_ones_are_not_kept_and_fitted_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_baselines, "LARGEST", 10)
+    monkeypatch.setattr(cached_baselines, "LARGEST", 10)
     fit = Fit()
     assert packed_baselines("data", fit) == packed(FITTED)
     assert fit.calls == 1

@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from glassformer.evaluation.neighbours import block_variance, slow_waves, waves
+from glassformer.evaluation.long_run_variance import block_variance, cosine_basis, num_cosines
 
 
 def test_waves_are_few_orthogonal_and_blind_to_a_constant():
     for blocks in (2, 10, 110, 1000):
-        basis = slow_waves(blocks)
-        assert basis.shape == (blocks, waves(blocks))
-        np.testing.assert_allclose(basis.T @ basis, np.eye(waves(blocks)), atol=1e-12)
+        basis = cosine_basis(blocks)
+        assert basis.shape == (blocks, num_cosines(blocks))
+        np.testing.assert_allclose(basis.T @ basis, np.eye(num_cosines(blocks)), atol=1e-12)
         np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-12)
-    assert [waves(blocks) for blocks in (2, 10, 110, 1000)] == [1, 1, 6, 25]
+    assert [num_cosines(blocks) for blocks in (2, 10, 110, 1000)] == [1, 1, 6, 25]
 
 
 def test_two_blocks_by_hand():
