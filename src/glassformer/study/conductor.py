@@ -244,15 +244,13 @@ class Conductor:
             return True
         results = [self._read(trial) for trial in trials]
         done = [self._seconds(result) for result in results if result.done]
-        to_train = [one.trial for one in results if not one.done and not self._is_stored(one.trial)]
+        stored = self._study_store
+        to_train = [one.trial for one in results if not one.done and not (stored and stored.contains(one.trial))]
         self._budget.spent = self._spent_before()
         objection = self._budget.objection(seeds, len(to_train), done)
         if objection:
             self.watch.say(objection)
         return objection is None
-
-    def _is_stored(self, trial: Trial) -> bool:
-        return self._study_store is not None and self._study_store.contains(trial)
 
     def _spent_before(self) -> float:
         """Seconds spent on the trials trained in this study, tuning included. 0 without a budget, where nobody needs it."""
