@@ -127,7 +127,7 @@ def test_without_its_optimizer_a_run_cannot_go_on_but_another_can_begin_from_it(
         file.unlink() if fault == "missing" else file.write_bytes(b"")
     before = state_of_folder(tmp_path / "run")
     for steps in (6, 9):
-        with pytest.raises(RunError, match=rf"step-6/optimizer\.safetensors is {fault}.* Copy the file back .*init_from="):
+        with pytest.raises(RunError, match=rf"step-6/optimizer\.safetensors is {fault}.* Copy the file back, .*init_from="):
             train(tiny, set={"training.steps": steps}, out=tmp_path / "run", resume=True)
     assert state_of_folder(tmp_path / "run") == before
     run = train(tiny, set={"init_from": str(tmp_path / "run"), "training.steps": 1}, out=tmp_path / "new")

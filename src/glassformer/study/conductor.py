@@ -133,7 +133,7 @@ class Conductor:
 
     def _run_inspection(self, names: Sequence[str]) -> None:
         """Cost and checks of these variants, with the settings from matching and tuning."""
-        tasks = [Task("inspect", name, {**self._inspection_context(), "recipe": self._recipe(name)}) for name in names]
+        tasks = [Task("inspect", name, {**self._task_context(), "recipe": self._recipe(name)}) for name in names]
         for task, answer in self._run_tasks(tasks):
             self.facts[task.label] = self.facts[task.label].inspected(answer)
 
@@ -171,10 +171,7 @@ class Conductor:
         self._book().write(self.directory.variants_file)
 
     def _task_context(self) -> dict[str, Any]:
-        return {"cwd": os.getcwd(), "plugins": self.plugins}
-
-    def _inspection_context(self) -> dict[str, Any]:
-        return {**self._task_context(), "recheck": self.store is None}
+        return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self.store is None}
 
     def _recipe(self, variant: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The resolved recipe of a variant as it is trained, with the settings from matching and tuning."""
@@ -209,7 +206,7 @@ class Conductor:
 
     def _inspect_settings(self, trials: Sequence[Trial]) -> None:
         """Checks what a variant's own check is not about: settings of its grid that make another model."""
-        left, asked = (trial for trial in trials if not self._read(trial).done), self._inspection_context()
+        left, asked = (trial for trial in trials if not self._read(trial).done), self._task_context()
         for task, answer in self._run_tasks(self._settings.tasks(self.plan, left, self._recipe_of, asked)):
             for told in self._settings.note(task.label, answer, self.plan, self.facts):
                 self.watch.say(told)
