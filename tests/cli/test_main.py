@@ -153,11 +153,25 @@ def test_the_version(cli) -> None:
     assert answer.out.strip()
 
 
-def test_main_ends_the_process_with_the_code(monkeypatch, capsys) -> None:
+def test_main_ends_the_process_with_the_code(capsys) -> None:
     with pytest.raises(SystemExit) as caught:
         main.main(["runs", "/no/such/folder"])
     assert caught.value.code == 1
-    monkeypatch.setattr(sys, "argv", ["glassformer", "--version"])
-    with pytest.raises(SystemExit) as caught:
-        main.main()
-    assert caught.value.code == 0
+
+
+HANDLER = """
+import atexit
+from glassformer.cli.main import main
+atexit.register(print, "handler ran")
+print("not flushed yet", end=" ")
+main()
+"""
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["runs", "/no/such/folder"], 1)])
+def test_the_command_ends_at_once_but_runs_exit_handlers_and_flushes(words: list[str], code: int) -> None:
+    """What an ordinary exit does is done, but torch's modules are not destroyed one by one."""
+    ended = subprocess.run([sys.executable, "-c", HANDLER, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == code
+    assert ended.stdout.startswith("not flushed yet")
+    assert ended.stdout.endswith("handler ran\n")

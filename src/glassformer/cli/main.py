@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import importlib
 import io
@@ -9,7 +10,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import typer
 
@@ -85,7 +87,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal that knows no such sign shows its number; nothing stops for it
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    if arguments is not None:
+        sys.exit(run(arguments))
+    _exit_at_once(run(sys.argv[1:]))
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    """Ends the process without destroying torch's modules one by one, which takes a third of a second.
+
+    Exit handlers run and streams are flushed, as in an ordinary exit.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # its reader went away, or it is closed
+            stream.flush()
+    os._exit(code)
 
 
 def _wait_asleep_on_a_busy_machine() -> None:
