@@ -30,7 +30,7 @@ resumed. On a CPU it never pays (0-7 %)."""
 
 COMPILING_IN_A_STUDY_PAYS_FROM = 1e15
 """FLOPs of one run from which compiling pays inside a study that computes ``COMPILING_PAYS_FROM`` on this GPU: one process
-compiles (7 s of the processor) while the others use the GPU."""
+compiles (7 s of the processor) while the others use the GPU. Calculated from these times, not measured as a study."""
 
 
 class StepForm(NamedTuple):
