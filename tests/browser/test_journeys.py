@@ -240,6 +240,26 @@ def test_a_bad_recipe_is_refused_while_one_types(open_page, server, folder) -> N
     assert not (folder / ".page").exists()  # nothing was started
 
 
+def test_nothing_starts_while_a_change_is_not_yet_checked(open_page, server) -> None:
+    """The answer to the recipe as it was, and the cost of the recipe as it is, may both come before the answer to the change."""
+    page = open_page()
+    held = []
+    page.route("**/api/recipe/check", lambda route: held.append(route) if "model.heads" in route.request.post_data else route.continue_())
+    page.goto(server.at("new?base=run:letters"))
+    page.get_by_text("The recipe is accepted").wait_for()
+    start = page.get_by_role("button", name="Start")
+    assert start.is_enabled()
+    with page.expect_request("**/api/recipe/check"):
+        page.locator('[data-key="model.heads"]').fill("3")
+        assert start.is_disabled()
+    page.get_by_role("button", name="What would it cost?").click()
+    page.get_by_text(re.compile(r"heads=3")).first.wait_for()  # the cost's refusal
+    assert held and start.is_disabled()
+    held[0].continue_()
+    page.locator(".verdict-line").get_by_text(re.compile(r"heads=3")).wait_for()
+    assert start.is_disabled()
+
+
 FORM = """async ([model, changes]) => {
   const { recipeForm } = await import("/static/form.js");
   const found = await (await fetch("/api/recipe/schema?base=docstrings-char")).json();

@@ -32,7 +32,8 @@ export async function show(page, { words }) {
       await now();
     } catch (error) { fill(box, problem(error)); }
   }
-  function check() { clearTimeout(timer); timer = setTimeout(now, 150); }
+  // What was accepted before the change says nothing about what stands there now: answers under way are stale, and nothing starts unchecked.
+  function check() { turn++; go.disabled = true; clearTimeout(timer); timer = setTimeout(now, 150); }
   async function now() {
     const mine = ++turn;
     fill(cost);
