@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.check_target import callable_in_file, check
 from glassformer.experiment import train
-from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 from glassformer.model.slots import MERGES
 
 FILE = """
@@ -134,8 +134,13 @@ def test_models_and_functions_pass_through() -> None:
     assert check(Last(), vocabulary=5, context=6).broken == {"causality"}
 
 
-def test_a_run_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("there", [True, False])
+def test_a_run_that_is_not_there_is_not_looked_for_on_the_hub(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    with pytest.raises(UsageError, match="runs/none does not exist; `glassformer runs runs`"):
+    monkeypatch.setattr("glassformer.check_target.load_hub", lambda name: pytest.fail("the hub was asked"))
+    if there:
+        (tmp_path / "runs").mkdir()
+    with pytest.raises(DataError, match="runs/none: it does not exist. `glassformer runs` lists"):
         check("runs/none")

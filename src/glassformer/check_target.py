@@ -16,7 +16,7 @@ from glassformer.checks.check import Target, check_model
 from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
 from glassformer.checks.report import CheckReport
 from glassformer.checks.zoo.build import tiny_model
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
@@ -82,8 +82,9 @@ def resolve(
         return Path(target), None, frozenset()
     if isinstance(target, str) and HUB_NAME.fullmatch(target) and not Path(target).exists():
         _refuse_changes(target, changes)
-        if "/" in target and Path(target).parent.is_dir():  # a run that is not there, and no name on the hub
-            raise UsageError(f"{target} does not exist; `glassformer runs {Path(target).parent}` lists the runs there.")
+        # A run that is not there, and no name on the hub, which would be asked for half a minute.
+        if "/" in target and (Path(target).parent.is_dir() or target.startswith("runs/")):
+            raise DataError("it does not exist. `glassformer runs` lists the runs of a folder.", file=target)
         return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)

@@ -244,7 +244,10 @@ def test_nothing_starts_while_a_change_is_not_yet_checked(open_page, server) -> 
     """The answer to the recipe as it was, and the cost of the recipe as it is, may both come before the answer to the change."""
     page = open_page()
     held = []
-    page.route("**/api/recipe/check", lambda route: held.append(route) if "model.heads" in route.request.post_data else route.continue_())
+    page.route(
+        "**/api/recipe/check",
+        lambda route: held.append(route) if "model.heads" in route.request.post_data else route.continue_(),
+    )
     page.goto(server.at("new?base=run:letters"))
     page.get_by_text("The recipe is accepted").wait_for()
     start = page.get_by_role("button", name="Start")

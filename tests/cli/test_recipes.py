@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.recipe import built_in_recipes
+from glassformer.recipe import built_in_recipes, list_variants
 from glassformer.training.slots import SCHEDULES
 
 
@@ -13,7 +13,15 @@ def test_lists_recipes_and_variants(cli) -> None:
         assert name in answer.out
     for name in SCHEDULES.names():
         assert name in answer.out
+    assert "alibi, learned, none, rotary" in answer.out  # one line a slot
     assert "model.mixer" not in cli("recipes", "--no-variants").out
+
+
+def test_says_what_each_variant_is(cli) -> None:
+    told = cli("recipes", "--variants").out
+    for row in list_variants():
+        line = next(line for line in told.splitlines() if line.split()[:2] == [row["slot"], row["name"]])
+        assert row["about"] in line
 
 
 def test_as_json(cli) -> None:

@@ -219,5 +219,7 @@ def _load(source: str, class_name: str | None, *, local: bool) -> nn.Module:
             source, local_files_only=local, use_safetensors=True, dtype=torch.float32
         )
     except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(f"the model cannot be loaded ({error}).", file=source) from error
+        first = str(error).strip().split("\n", 1)[0].rstrip(".")  # transformers goes on about its settings
+        where = "the model" if local else "there is no such folder or recipe here, and as a model of the hub it"
+        raise DataError(f"{where} cannot be loaded ({first}).", file=source) from error
     return model.eval()

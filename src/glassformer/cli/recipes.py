@@ -14,7 +14,10 @@ from glassformer.cli.options import Json
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this recipe as YAML.")] = None,
-    variants: Annotated[bool, typer.Option("--variants/--no-variants", help="Also list the variants of each slot.")] = True,
+    variants: Annotated[
+        bool | None,
+        typer.Option("--variants/--no-variants", help="Say what each variant is, or leave them out; by default their names."),
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="Print full descriptions and results.")] = False,
     json: Json = False,
 ) -> None:
@@ -27,25 +30,30 @@ def command(
         print_json({"name": name, "recipe": text}) if json else out().print(text, markup=False, end="")
         return
     recipes = list_recipes()
-    table = list_variants() if variants else []
+    table = [] if variants is False else list_variants()
     if json:
         print_json({"recipes": recipes, "studies": list_studies(), "variants": table})
         return
     studies = list_studies()
     rows = [[recipe["name"], _first(recipe["about"])] for recipe in recipes]
     print_table("Recipes, for `glassformer train NAME`", ["recipe", "what it is"], rows, numbers=False)
+    out().print()
     rows = [[study["name"], str(study["base"]), _first(study["about"])] for study in studies]
     print_table("Studies, for `glassformer compare NAME`", ["study", "of", "what it asks"], rows, numbers=False)
     if table:
         out().print()
+    if table and (variants or details):
         rows = [[row["slot"], row["name"], row["about"]] for row in table]
-        print_table("Variants", ["slot", "name", "what it is"], rows, numbers=False)
+        print_table("Variants, for `--set SLOT=NAME`", ["slot", "name", "what it is"], rows, numbers=False)
+    elif table:
+        rows = [[slot, ", ".join(names)] for slot, names in _by_slot(table).items()]
+        print_table("Variants, for `--set SLOT=NAME`", ["slot", "names"], rows, numbers=False)
     if details:
         _in_full(recipes, studies)
     else:
         out().print(
             "\nStart with docstrings-char: its data are built in. S1.3 and the like: the published exercise that is repeated "
-            "(docs/systems.md). One recipe: glassformer recipes NAME. All in full, with results: glassformer recipes --details",
+            "(docs/systems.md). One recipe: glassformer recipes NAME. What each variant is: --variants. All in full, with results: --details",
             markup=False,
         )
 
@@ -53,6 +61,13 @@ def command(
 def _first(text: str) -> str:
     """The first sentence; a table has room for no more."""
     return shorten(re.split(r"(?<=[.?])\s", " ".join(text.split()), maxsplit=1)[0], 100, placeholder=" ...")
+
+
+def _by_slot(table: list[dict[str, Any]]) -> dict[str, list[str]]:
+    slots: dict[str, list[str]] = {}
+    for row in table:
+        slots.setdefault(row["slot"], []).append(row["name"])
+    return slots
 
 
 def _in_full(recipes: list[dict[str, Any]], studies: list[dict[str, Any]]) -> None:
