@@ -56,10 +56,8 @@ def over_seeds(
             "splits": {split: {name: _summary(values) for name, values in one.items()} for split, one in by_seed.items()},
         }
         write_json(out, found)
-        print(
-            f"seed {seed}: { ({split: {name: values[-1] for name, values in by_seed[split].items()} for split in splits}) }",
-            flush=True,
-        )
+        latest = {split: {name: values[-1] for name, values in one.items()} for split, one in by_seed.items()}
+        print(f"seed {seed}: {latest}", flush=True)
     return found
 
 

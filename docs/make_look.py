@@ -1,6 +1,7 @@
 """Trains the two small models of docs/look.md and draws its pictures: `python docs/make_look.py FOLDER [--pictures-only]`.
 
-With `--seeds 6` it trains the decoder with seeds 0 to 5 instead and says how well an induction head formed in each. A decoder of two layers on repeated letters, in which an induction head forms, with a film; an encoder that labels lines.
+A decoder of two layers on repeated letters, in which an induction head forms, with a film; an encoder that labels lines.
+With `--seeds 6` it trains the decoder with seeds 0 to 5 instead and says how well an induction head formed in each.
 Prints the figures that the page states. Some minutes on two cores.
 """
 

@@ -142,5 +142,5 @@ def test_a_run_that_is_not_there_is_not_looked_for_on_the_hub(
     monkeypatch.setattr("glassformer.check_target.load_hub", lambda name: pytest.fail("the hub was asked"))
     if there:
         (tmp_path / "runs").mkdir()
-    with pytest.raises(DataError, match="runs/none: it does not exist. `glassformer runs` lists"):
+    with pytest.raises(DataError, match=r"runs/none: it does not exist\. `glassformer runs` lists"):
         check("runs/none")

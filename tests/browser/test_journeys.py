@@ -241,7 +241,7 @@ def test_a_bad_recipe_is_refused_while_one_types(open_page, server, folder) -> N
 
 
 def test_nothing_starts_while_a_change_is_not_yet_checked(open_page, server) -> None:
-    """The answer to the recipe as it was, and the cost of the recipe as it is, may both come before the answer to the change."""
+    """The answer to the old recipe and the cost of the new one may both come before the answer to the change."""
     page = open_page()
     held = []
     page.route(
@@ -257,7 +257,8 @@ def test_nothing_starts_while_a_change_is_not_yet_checked(open_page, server) -> 
         assert start.is_disabled()
     page.get_by_role("button", name="What would it cost?").click()
     page.get_by_text(re.compile(r"heads=3")).first.wait_for()  # the cost's refusal
-    assert held and start.is_disabled()
+    assert held
+    assert start.is_disabled()
     held[0].continue_()
     page.locator(".verdict-line").get_by_text(re.compile(r"heads=3")).wait_for()
     assert start.is_disabled()

@@ -53,7 +53,8 @@ def command(
     else:
         out().print(
             "\nStart with docstrings-char: its data are built in. S1.3 and the like: the published exercise that is repeated "
-            "(docs/systems.md). One recipe: glassformer recipes NAME. What each variant is: --variants. All in full, with results: --details",
+            "(docs/systems.md). One recipe: glassformer recipes NAME. "
+            "What each variant is: --variants. All in full, with results: --details",
             markup=False,
         )
 
