@@ -2,8 +2,8 @@
 
     python bench/seeds.py RECIPE [--seeds 6] [--set KEY=VALUE]... [--splits validation,test:dev] [--runs FOLDER] --out FILE
 
-One run says nothing about the next one. Runs that are already whole in FOLDER are evaluated and not trained again, so an
-interrupted call goes on. The file is written after each seed.
+One run says nothing about the next one. Runs that are in FOLDER already go on where they stood, and whole ones are only
+evaluated. The file is written after each seed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def over_seeds(
     found: dict[str, Any] = {}
     for seed in range(seeds):
         folder = runs / f"{Path(recipe).stem}-{seed}"
-        run = gf.load(folder) if folder.exists() else gf.train(recipe, set=changes, seed=seed, out=folder)
+        run = gf.train(recipe, set=changes, seed=seed, out=folder, resume="or begin")
         for split in splits:
             for name, one in run.evaluate(split).metrics.items():
                 by_seed[split].setdefault(name, []).append(one.value)

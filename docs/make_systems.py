@@ -62,6 +62,8 @@ def figure(reference: str, form: str = "") -> str:
     """A number of a record with its interval; runs (a list, or a mapping from seeds) become their mean over seeds."""
     found = record(reference)
     percent = form == "percent"
+    if form == "document perplexity":
+        return shown(document_perplexity(found), percent=False)
     if isinstance(found, dict) and "value" in found:
         return shown(Estimate(found["value"], found.get("low"), found.get("high"), found.get("n")), percent=percent)
     values = list(found.values()) if isinstance(found, dict) else found
@@ -71,6 +73,11 @@ def figure(reference: str, form: str = "") -> str:
         many = mean(np.array(values, dtype=np.float64))
         return f"{shown(many, percent=percent)} over {len(values)} seeds"
     return shown(Estimate(float(found)), percent=percent) if isinstance(found, int | float) else str(found)
+
+
+def document_perplexity(variant: dict[str, Any]) -> Estimate:
+    """The mean of the documents' own perplexities, over seeds, from the losses by seed and document that a study keeps."""
+    return mean(np.exp(np.array(variant["values"])).mean(axis=1))
 
 
 def shown(estimate: Estimate, *, percent: bool) -> str:
