@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.listener import Listener
 
 from glassformer.checks.report import CheckReport, Finding
 from glassformer.foundation.errors import CheckFailed
@@ -30,21 +31,13 @@ def test_the_published_reweight_is_stopped_with_the_place() -> None:
 
 
 def test_allowed_leaks_are_said_and_tainted() -> None:
-    heard: list[str] = []
-
-    class Listener:
-        def say(self, sentence: str) -> None:
-            heard.append(sentence)
-
-        def progress(self, *_: object) -> None:
-            raise AssertionError
-
-    report = require_checks(model("reweight"), allow_leaks=True, watch=Listener())  # type: ignore[arg-type]
+    listener = Listener()
+    report = require_checks(model("reweight"), allow_leaks=True, watch=listener)
     taint = taint_of(report)
     assert taint is not None
     assert "causality" in taint
-    assert heard
-    assert heard[0].startswith("TAINTED")
+    assert listener.said
+    assert listener.said[0].startswith("TAINTED")
 
 
 def test_a_step_that_only_differs_is_refused_with_the_way_to_the_plain_one() -> None:
@@ -58,3 +51,17 @@ def test_a_step_that_only_differs_is_refused_with_the_way_to_the_plain_one() -> 
     with pytest.raises(CheckFailed, match="No figure of such a model means anything") as stopped:
         settle(CheckReport("it", findings=(leak, other)), "Checks", False, SILENT)
     assert not stopped.value.only_differs
+
+
+def test_whoever_waits_sees_how_far_the_checks_are() -> None:
+    shares: list[tuple[str, float, float]] = []
+
+    class Counting(Listener):
+        def progress(self, what: str, done: float, total: float, facts: object = None) -> None:
+            shares.append((what, done, total))
+
+    require_checks(model("concat"), watch=Counting())
+    assert shares[0] == ("checks", 0, 100)
+    assert shares[-1] == ("checks", 100, 100)
+    assert [done for _, done, _ in shares] == sorted(done for _, done, _ in shares)
+    assert len(shares) > 3

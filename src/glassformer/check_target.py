@@ -61,6 +61,7 @@ def check(
         runtime=runtime,
         laws=laws,
         quick=quick,
+        watch=watch,
     )
 
 

@@ -38,7 +38,7 @@ def require_checks(
     if key is not None and (known := cached_check(key)) is not None:
         watch.say(f"Checks passed before: {known.notes[-1]} --recheck runs them again.")
         return known
-    report = check_model(model, laws=laws, runtime=runtime)
+    report = check_model(model, laws=laws, runtime=runtime, watch=watch)
     if key is not None:
         cache_check(key, report)
     settle(report, "Checks", allow_leaks, watch)

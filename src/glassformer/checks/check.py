@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from glassformer.checks.state import Snapshot
 from glassformer.checks.subject import Subject, callable_subject, is_network, our_subject
 from glassformer.checks.verdicts import Verdicts, short_error
 from glassformer.foundation.errors import UsageError
+from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 
 Target = nn.Module | Callable[[Tensor], Any] | str | Path
@@ -39,6 +41,7 @@ def check_model(
     laws: frozenset[str] | None = None,
     quick: bool = True,
     seed: int = 0,
+    watch: Watcher = SILENT,
 ) -> CheckReport:
     """Tests every law on ``target`` and returns a report; the target is left unchanged.
 
@@ -65,15 +68,26 @@ def check_model(
     around: Callable[[], AbstractContextManager[Any]] = nullcontext if runtime is None else runtime.autocast
     precision = "float32" if runtime is None else runtime.precision
     verdicts = Verdicts()
-    for part in (subject,) if subject.inside is None else (subject.inside, subject):
+    parts = (subject,) if subject.inside is None else (subject.inside, subject)
+    for number, part in enumerate(parts):
         part.snapshot = snapshot
         passes = Passes(part, around=around, trained_precision=precision, seed=seed)
         with passes.undisturbed():
-            found = _laws(passes, Probes(part, seed=seed, quick=quick), causal=must_be_causal)
+            found = _laws(
+                passes,
+                Probes(part, seed=seed, quick=quick),
+                causal=must_be_causal,
+                tested=partial(_tell_progress, watch, number, len(parts)),
+            )
         verdicts.add(found)
         if verdicts.findings:
             break
     return verdicts.report(subject.name, time.perf_counter() - started)
+
+
+def _tell_progress(watch: Watcher, done: int, parts: int, share: float) -> None:
+    """In per cent: ``done`` of ``parts`` are tested, and a share of the next one."""
+    watch.progress("checks", round(100 * (done + share) / parts), 100)
 
 
 def subject_of(
@@ -97,7 +111,7 @@ def _nothing(ids_BT: Tensor) -> Tensor:
     raise NotImplementedError
 
 
-def _laws(passes: Passes, probes: Probes, *, causal: bool) -> Verdicts:
+def _laws(passes: Passes, probes: Probes, *, causal: bool, tested: Callable[[float], None]) -> Verdicts:
     """Tests the laws in turn. Padding and cache presume the laws before them, so they are skipped if one of those is broken."""
     verdicts, subject, coverage = Verdicts(), passes.subject, Coverage(set())
     asked: dict[Law, Callable[[], Finding | None]] = {}
@@ -130,7 +144,8 @@ def _laws(passes: Passes, probes: Probes, *, causal: bool) -> Verdicts:
         "padding": lambda: f"hidden: {', '.join(subject.paddings)}",
         "cache": lambda: f"in pieces, one row and several, up to {subject.context} tokens",
     }
-    for law, test in asked.items():
+    for number, (law, test) in enumerate(asked.items()):
+        tested(number / len(asked))
         presumed = (
             [finding.law for finding in verdicts.findings if finding.law != "padding"] if law in ("padding", "cache") else []
         )
@@ -138,5 +153,6 @@ def _laws(passes: Passes, probes: Probes, *, causal: bool) -> Verdicts:
             verdicts.cannot_tell(law, f"it presumes {' and '.join(presumed)}")
         else:
             verdicts.judge(law, test, ways[law], passes.why_unsure)
+    tested(1.0)
     verdicts.note(subject.remarks)
     return verdicts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.console import out, print_json, remarks
+from glassformer.cli.console import out, print_json, remarks, watching
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import CannotTell, CheckFailed, UsageError
 from glassformer.foundation.plugins import fault_in_plugin
@@ -67,17 +67,18 @@ def command(
         return
     from glassformer.check_target import check
 
-    report = check(
-        target,
-        set=changes_of(set_),
-        plugins=plugin or (),
-        causal=False if encoder else None,
-        vocabulary=vocabulary,
-        context=context,
-        class_name=class_,
-        quick=not thorough,
-        watch=remarks(),
-    )
+    with watching() as watch:
+        report = check(
+            target,
+            set=changes_of(set_),
+            plugins=plugin or (),
+            causal=False if encoder else None,
+            vocabulary=vocabulary,
+            context=context,
+            class_name=class_,
+            quick=not thorough,
+            watch=watch,
+        )
     _tell(report, json)
 
 
