@@ -83,7 +83,7 @@ def test_saved_documents_are_printed_without_torch(tmp_path):
         env={"PYTHONPATH": str(SOURCE)},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == markdown(TRAIN) + "\n"

@@ -15,6 +15,8 @@ import pytest
 
 from glassformer.web.processes import Processes
 
+LONGEST = 400_000
+"""Milliseconds to wait for what must come: a shared machine can be slow."""
 TOKEN = "token-of-the-browser-tests"
 PICTURES = os.environ.get("GLASSFORMER_PICTURES")
 """A folder: the journeys keep their screenshots there, for the docs."""
@@ -27,6 +29,7 @@ def chromium() -> Iterator[Any]:
     if program is None:
         pytest.skip("there is no chromium on this machine")
     playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+    playwright.expect.set_options(timeout=LONGEST)
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
@@ -131,7 +134,7 @@ def open_page(chromium: Any, server: Server) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(viewport={"width": width, "height": height}, **more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(400_000)
+        page.set_default_timeout(LONGEST)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
         page.goto(server.address)

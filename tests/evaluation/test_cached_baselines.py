@@ -132,7 +132,7 @@ def test_of_several_processes_one_fits_and_the_others_wait(cache: Path, tmp_path
     workers = [context.Process(target=_work, args=(tmp_path / "calls", answers)) for _ in range(3)]
     for worker in workers:
         worker.start()
-    assert [answers.get(timeout=30) for _ in workers] == [packed(FITTED)] * 3
+    assert [answers.get(timeout=300) for _ in workers] == [packed(FITTED)] * 3
     for worker in workers:
         worker.join()
     assert (tmp_path / "calls").read_text() == "x"

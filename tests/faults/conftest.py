@@ -41,7 +41,7 @@ class Nursery:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)  # no more requests: it ends; and both pipes are closed
+        self._process.communicate(timeout=300)  # no more requests: it ends; and both pipes are closed
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +107,7 @@ class Fault:
     def sums(self) -> dict[str, str]:
         return checkpoint_checksums(self.run, self.run.steps()[-1])
 
-    def until(self, reached: Callable[[], Any], seconds: float = 60.0) -> None:
+    def until(self, reached: Callable[[], Any], seconds: float = 300.0) -> None:
         """Waits for something another process does."""
         end = time.monotonic() + seconds
         while not reached():

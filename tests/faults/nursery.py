@@ -30,6 +30,10 @@ _take_step = TrainStep.__call__
 _document_losses = next_token.document_losses
 
 
+LONGEST = 600.0
+"""Seconds after which a forgotten child goes on."""
+
+
 def before_step(number: int, act: Callable[[TrainStep], None]) -> None:
     """From now on ``act`` happens just before step ``number``."""
 
@@ -41,17 +45,17 @@ def before_step(number: int, act: Callable[[TrainStep], None]) -> None:
     TrainStep.__call__ = call  # type: ignore[method-assign]
 
 
-def linger(marker: str, seconds: float = 30.0, check: Callable[[], None] = lambda: None) -> None:
-    """Says by a file that the place is reached, and stays there."""
-    Path(marker).touch()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def linger(marker: str, check: Callable[[], None] = lambda: None) -> None:
+    """Says by a file, again and again, that the place is reached, and stays there until there is a file ``MARKER-go``."""
+    end = time.monotonic() + LONGEST
+    while not Path(f"{marker}-go").exists() and time.monotonic() < end:
+        Path(marker).touch()
         check()
         time.sleep(0.01)
 
 
-def slow_step(number: int, marker: str, seconds: float) -> None:
-    before_step(number, lambda step: linger(marker, seconds))
+def slow_step(number: int, marker: str) -> None:
+    before_step(number, lambda step: linger(marker))
 
 
 def slow_evaluation(marker: str) -> None:

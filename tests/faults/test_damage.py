@@ -13,7 +13,7 @@ from glassformer.runs.records import MetricsLog
 
 
 def killed_at(fault, step: int) -> None:
-    child = fault.start(["slow_step", step, str(fault.root / "there"), 60.0])
+    child = fault.start(["slow_step", step, str(fault.root / "there")])
     fault.until((fault.root / "there").exists)
     child.kill()
     child.wait()

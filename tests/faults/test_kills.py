@@ -44,8 +44,9 @@ def test_a_hundred_killed_runs_end_in_the_same_bits(new_fault, whole) -> None:
 @pytest.mark.parametrize("step", [3, 12, 21])
 def test_from_every_saved_step(fault, whole, step: int) -> None:
     """Killed as soon as the checkpoint is there: in the middle of an epoch, before and after evaluations."""
-    child = fault.start()
-    fault.until(lambda: step in fault.run.steps())
+    child = fault.start(["slow_step", step, str(fault.root / "there")])
+    fault.until((fault.root / "there").exists)
+    assert fault.run.steps()[-1] == step
     child.kill()
     child.wait()
     assert "Going on from step" in fault.finish()
@@ -70,7 +71,7 @@ def test_randomness_that_is_left_out_is_noticed(new_fault, left_out: bool) -> No
     mishaps = [["no_reseeding"]] if left_out else []
     straight, broken = new_fault("straight"), new_fault("broken")
     straight.finish(*mishaps)
-    child = broken.start(*mishaps, ["slow_step", 14, str(broken.root / "there"), 30.0])
+    child = broken.start(*mishaps, ["slow_step", 14, str(broken.root / "there")])
     broken.until((broken.root / "there").exists)
     child.kill()
     child.wait()
@@ -79,7 +80,7 @@ def test_randomness_that_is_left_out_is_noticed(new_fault, left_out: bool) -> No
 
 
 def test_a_kill_before_the_first_checkpoint_begins_again(fault, whole) -> None:
-    child = fault.start(["slow_step", 0, str(fault.root / "there"), 30.0])
+    child = fault.start(["slow_step", 0, str(fault.root / "there")])
     fault.until((fault.root / "there").exists)
     child.kill()
     child.wait()

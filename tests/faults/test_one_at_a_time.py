@@ -11,12 +11,13 @@ from glassformer.runs.records import MetricsLog
 
 @pytest.mark.parametrize("words", [(), ("--resume",)], ids=["a second train", "resume of a running run"])
 def test_the_second_is_refused_and_told_who(fault, whole, words) -> None:
-    first = fault.start(["slow_step", 10, str(fault.root / "there"), 3.0])
+    first = fault.start(["slow_step", 10, str(fault.root / "there")])
     fault.until((fault.root / "there").exists)
     second = fault.start(words=words) if words else fault.start(words=("--quiet",))
     assert second.wait() == 1
     assert f"is being trained by process {first.pid} on " in second.said
     assert f"kill {first.pid}" in second.said
+    (fault.root / "there-go").touch()
     assert first.wait() == 0, first.said
     steps = [record["step"] for record in MetricsLog(fault.run.metrics_file).read() if "loss" in record]
     assert steps == list(range(1, 31))
@@ -25,7 +26,7 @@ def test_the_second_is_refused_and_told_who(fault, whole, words) -> None:
 
 
 def test_a_killed_owner_holds_nothing(fault, whole) -> None:
-    first = fault.start(["slow_step", 10, str(fault.root / "there"), 30.0])
+    first = fault.start(["slow_step", 10, str(fault.root / "there")])
     fault.until((fault.root / "there").exists)
     first.kill(signal.SIGKILL)
     first.wait()
@@ -35,9 +36,10 @@ def test_a_killed_owner_holds_nothing(fault, whole) -> None:
 
 def test_a_hang_up_saves(fault, whole) -> None:
     """The terminal was closed: as SIGTERM, the step is saved."""
-    child = fault.start(["slow_step", 10, str(fault.root / "there"), 0.3])
+    child = fault.start(["slow_step", 10, str(fault.root / "there")])
     fault.until((fault.root / "there").exists)
     child.kill(signal.SIGHUP)
+    (fault.root / "there-go").touch()
     assert child.wait() == 129
     assert fault.run.steps()[-1] == 11
     fault.finish()

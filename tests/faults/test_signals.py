@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -14,10 +13,12 @@ BOTH = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (sign
 
 
 def stopped(fault, number: int, *mishaps) -> tuple[int, str]:
-    """Starts with a mishap that marks a place, sends the signal there."""
+    """Starts with a mishap that marks a place, sends the signal there. A step goes on, an evaluation has to notice."""
     child = fault.start(*mishaps)
     fault.until((fault.root / "there").exists)
     child.kill(number)
+    if mishaps[0][0] == "slow_step":
+        (fault.root / "there-go").touch()
     return child.wait(), child.said
 
 
@@ -25,7 +26,7 @@ def stopped(fault, number: int, *mishaps) -> tuple[int, str]:
 @pytest.mark.parametrize("step", [0, 10, 29])
 def test_in_a_step(fault, whole, number: int, code: int, step: int) -> None:
     """Also in the first and in the last one."""
-    ended, said = stopped(fault, number, ["slow_step", step, str(fault.root / "there"), 0.3])
+    ended, said = stopped(fault, number, ["slow_step", step, str(fault.root / "there")])
     assert ended == code
     assert f"Stopped by a signal after step {step + 1}, which is saved; go on with --resume." in said
     assert fault.run.steps()[-1] == step + 1
@@ -63,14 +64,14 @@ def test_in_the_last_evaluation(fault_recipe, new_fault) -> None:
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_ctrl_c_ends_at_once(fault, whole, first: int) -> None:
-    child = fault.start(["slow_step", 10, str(fault.root / "there"), 60.0])
+    child = fault.start(["slow_step", 10, str(fault.root / "there")])
     fault.until((fault.root / "there").exists)
     child.kill(first)
-    time.sleep(0.1)
-    begun = time.monotonic()
+    for _ in range(2):  # two signals at once would be one: the child has done something after the first
+        (fault.root / "there").unlink()
+        fault.until((fault.root / "there").exists)
     child.kill(signal.SIGINT)
-    assert child.wait() == 130
-    assert time.monotonic() - begun < 10  # not the minute the step takes
+    assert child.wait() == 130  # in a step that nobody lets end
     fault.check_every_listed_checkpoint()
     assert fault.run.steps()[-1] == 9
     fault.finish()
@@ -83,9 +84,9 @@ def test_the_command_itself_with_imports_and_all(fault) -> None:
     fault.__post_init__()
     words = [sys.executable, "-m", "glassformer", "train", str(fault.file), "--out", str(fault.run.root)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
-    fault.until(lambda: fault.run.steps(), seconds=120)
+    fault.until(lambda: fault.run.steps())
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 143
     assert out == ""
     assert "Stopped by a signal after step" in err.splitlines()[-1]

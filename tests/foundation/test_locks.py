@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 from glassformer.foundation.locks import is_held, locked
@@ -41,14 +41,25 @@ def test_a_second_process_is_told_and_death_lets_go(tmp_path: Path) -> None:
 
 def test_waiting_gets_it_in_the_end(tmp_path: Path) -> None:
     file = tmp_path / "lock"
-    short = HOLDER.replace("sleep(60)", "sleep(0.3)")
-    with subprocess.Popen([sys.executable, "-c", short, str(file)], stdout=subprocess.PIPE, text=True) as holder:
+    got = threading.Event()
+
+    def wait() -> None:
+        with locked(file, wait=True) as mine:
+            if mine:
+                got.set()
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    until_told = HOLDER.replace("time.sleep(60)", "sys.stdin.read()")
+    words = [sys.executable, "-c", until_told, str(file)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None
         assert holder.stdout is not None
         holder.stdout.readline()
-        begun = time.monotonic()
-        with locked(file, wait=True) as mine:
-            assert mine
-        assert time.monotonic() - begun > 0.1
+        waiter.start()
+        assert not got.wait(0.2)  # however long: the other process has it
+        holder.stdin.close()
+        assert got.wait(300)
+    waiter.join()
 
 
 def test_it_can_be_taken_again(tmp_path: Path) -> None:

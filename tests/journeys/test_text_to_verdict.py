@@ -191,7 +191,7 @@ def test_a_polite_stop_saves_and_goes_on(folder: Path) -> None:
     ):
         time.sleep(0.05)
     driver.terminate()
-    _, said = driver.communicate(timeout=120)
+    _, said = driver.communicate(timeout=300)
     assert driver.returncode == 143, said
     assert "the same command resumes from there" in said
     assert not workers_of(folder / "stopped" / "logs")

@@ -51,9 +51,9 @@ def test_heads_of_another_width() -> None:
 
 
 def test_a_huge_width_is_refused_at_once() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert "model.width" in refused(width=10**12 + 39, heads=7)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 60  # of the processor: trying one width after another would take a day
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.web.processes import Processes, began, stop_run
 
 
-def wait_until(holds, seconds: float = 60.0) -> None:
+def wait_until(holds, seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it took too long"

@@ -66,7 +66,7 @@ def test_the_command_prints_the_address_and_listens_here_only(folder: Path) -> N
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{30,})", address)
         assert found
         with pytest.raises(urllib.error.HTTPError, match="401"):  # a client without cookies is sent to / and refused there
-            urllib.request.urlopen(address, timeout=60)
+            urllib.request.urlopen(address, timeout=300)
         port = int(found.group(1))
         sockets = Path("/proc/net/tcp").read_text().splitlines() if Path("/proc/net/tcp").exists() else []
         listening = [line.split()[1] for line in sockets[1:] if line.split()[3] == "0A"]

@@ -19,8 +19,10 @@ REST = 10
 MOST_WAITING = 64
 """The queue length of a slow subscriber; beyond it, it must reload everything."""
 
+RELOAD = 'data: {"reload": true}\n\n'
+
 Look = Callable[[], Any]
-"""The polling function, called in a thread: returns what is new, or None."""
+"""The polling function, called in a thread: returns what is new, or None; at its first call something, never None."""
 
 
 @final
@@ -29,6 +31,7 @@ class Topic:
 
     def __init__(self, open: Callable[[], Look], pause: float) -> None:
         self.open, self.pause = open, pause
+        self.opened = False
         self.readers: set[asyncio.Queue[str]] = set()
         self.task: asyncio.Task[None] | None = None
 
@@ -40,6 +43,7 @@ class Topic:
                 if look is None:
                     look = await run_in_threadpool(self.open)
                     began = time.monotonic()
+                self.opened = True
                 news = await run_in_threadpool(look)
             except Exception as error:  # a damaged or deleted run: reported, and polled again
                 news = {"error": str(error)}
@@ -53,7 +57,7 @@ class Topic:
             if queue.qsize() >= MOST_WAITING:
                 while not queue.empty():
                     queue.get_nowait()
-                queue.put_nowait('data: {"reload": true}\n\n')
+                queue.put_nowait(RELOAD)
             queue.put_nowait(text)
 
 
@@ -74,6 +78,8 @@ class Hub:
             topic = self.topics[name] = Topic(look, pause)
         queue: asyncio.Queue[str] = asyncio.Queue()
         topic.readers.add(queue)
+        if topic.opened:  # what was told before is not told again, and the reader may have read before it happened
+            queue.put_nowait(RELOAD)
         if topic.task is None or topic.task.done():
             topic.task = asyncio.get_running_loop().create_task(topic.run())
         try:

@@ -76,6 +76,6 @@ def test_a_text_may_be_cut_at_any_space(left: str, right: str) -> None:
 
 @pytest.mark.parametrize("run", ["a.", "1,", "'", "A.-", "1-a", "n't", "'s", "--1", "U.S.", "@-@", "A.)"])
 def test_hostile_runs_take_no_longer_per_character(run: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     cut_run(run * 40_000)
-    assert time.perf_counter() - begin < 5  # work that grows with the square would take minutes
+    assert time.process_time() - begin < 60  # of the processor; work that grows with the square would take minutes

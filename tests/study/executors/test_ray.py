@@ -96,11 +96,13 @@ def test_a_stop_lets_nothing_more_begin(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
-def test_no_cluster_at_that_address_is_said_at_once(address):
-    begun = time.monotonic()
+def test_no_cluster_at_that_address_is_said_at_once(address, monkeypatch):
+    def ask_ray(*_: Any, **__: Any) -> None:
+        pytest.fail("Ray itself would try for many minutes")
+
+    monkeypatch.setattr(ray, "init", ask_ray)
     with pytest.raises(UsageError, match="no Ray cluster answers there"):
         RayExecutor(address=address)
-    assert time.monotonic() - begun < 30  # Ray itself would try for many minutes
 
 
 def test_nothing_is_reported_home(cluster):
@@ -126,7 +128,7 @@ def test_the_task_of_a_lost_node_is_done_by_another(cluster, nodes, tmp_path):
     second = next(node for node in nodes.list_all_nodes() if node is not nodes.head_node)
     answers, lost = {}, False
     with RayExecutor(address=cluster) as executor:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 400
         for event in executor.run([task(label, tmp_path, tmp_path / f"{label}.py") for label in labels]):
             rows = started.read_text().splitlines() if started.exists() else []
             if len(rows) == 2 and not lost:
@@ -160,6 +162,6 @@ def test_without_an_address_a_ray_of_its_own_is_started_and_ended(tmp_path):
     source = str(Path(glassformer.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "RAY_DISABLE_IMPORT_WARNING": "1", "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-c", OWN, str(tmp_path)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=570, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n")[-2] == '{"0": "failed", "1": "failed", "2": "failed"}'

@@ -62,7 +62,7 @@ def test_cost_of_a_run_and_of_a_study(page) -> None:
 
 
 def wait_for(client, name: str, status: str) -> dict:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 400
     while time.monotonic() < end:
         rows = {row["name"]: row for row in client.get("/api/folder").json()["runs"]}
         if name in rows and rows[name]["status"] == status:

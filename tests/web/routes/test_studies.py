@@ -28,7 +28,7 @@ def with_study(tmp_path_factory, tiny_text: Path) -> Path:
     return folder
 
 
-def test_the_report_as_blocks(with_study) -> None:
+def test_the_report_as_blocks(with_study, monkeypatch) -> None:
     app = make_app(with_study, token="t", host="127.0.0.1", port=1, warm=False)
     client = TestClient(app, base_url="http://127.0.0.1:1", headers={TOKEN_HEADER: "t"})
     assert client.get("/api/folder").json()["studies"] == ["study"]
@@ -43,8 +43,14 @@ def test_the_report_as_blocks(with_study) -> None:
     assert trial["study"] == "study"
     answer = client.post("/api/stop", json={"name": found["trials"][0]["name"]})
     assert "stop the study" in answer.json()["error"]
-    look = _watch(Desk.of(with_study), "study")
+    desk = Desk.of(with_study)
+    look = _watch(desk, "study")
     assert look()["changed"] is False
+    assert look() is None
+    monkeypatch.setattr(desk.processes, "find", lambda name: {"alive": True})
+    assert look()["changed"] is True
+    monkeypatch.setattr(desk.processes, "find", lambda name: {"alive": False})
+    assert look()["changed"] is True  # it ends after its last file is written: now it can go on, and not be stopped
     assert look() is None
 
 

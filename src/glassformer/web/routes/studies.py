@@ -84,7 +84,8 @@ def _watch(desk: Desk, name: str) -> Callable[[], Any]:
 
     def look() -> Any:
         directory = desk.place.study(name)
-        signature, trials = _signature(directory), [_progress(run) for run in find_runs(directory.root)]
+        alive = (desk.processes.find(name) or {}).get("alive")  # its process ends after the last file is written
+        signature, trials = (alive, *_signature(directory)), [_progress(run) for run in find_runs(directory.root)]
         if signature == before["signature"] and trials == before["trials"]:
             return None
         changed = before["signature"] is not None and signature != before["signature"]

@@ -66,11 +66,23 @@ export async function lines(path, values, onLine, signal) {
 }
 
 // Server-sent events; gives a function that ends them. A closed stream is opened again.
+// The first news after each opening has ``reload``: what changed before the server began to watch is not told otherwise.
 export function events(path, words, onData) {
   const source = new EventSource(address(path, words));
-  let lost = false;
-  source.onopen = () => { tell(false); if (lost) { lost = false; onData({ reload: true }); } };
-  source.onerror = () => { lost = true; if (source.readyState !== EventSource.OPEN) tell(true); };
-  source.onmessage = (message) => onData(JSON.parse(message.data));
+  let fresh = true;
+  source.onopen = () => { fresh = true; tell(false); };
+  source.onerror = () => { if (source.readyState !== EventSource.OPEN) tell(true); };
+  source.onmessage = (message) => {
+    const news = JSON.parse(message.data);
+    if (fresh && !news.error) { fresh = false; news.reload = true; }
+    onData(news);
+  };
   return () => source.close();
+}
+
+// The same question, asked again and again: its answers may come in any order.
+// ``const fits = ask()`` when it is asked, with ``const ask = order()``; ``fits()`` when it is answered: false if a later one was answered before.
+export function order() {
+  let asked = 0, answered = 0;
+  return () => { const mine = ++asked; return () => { if (mine < answered) return false; answered = mine; return true; }; };
 }

@@ -10,16 +10,19 @@ export async function show(page, here) {
   const below = h("input", { type: "range", min: 0, max: 1, step: 0.01, value: "0" }), shown = h("output", {}, "always answers");
   below.addEventListener("input", () => { shown.textContent = Number(below.value) ? `"I don't know" below ${percent(Number(below.value))}` : "always answers"; });
   const answers = h("div", { "aria-live": "polite" });
+  let turn = 0;
   async function ask(event) {
     event.preventDefault();
+    const mine = ++turn; // who asks again wants the answer to that
     fill(answers, loading("Asking"));
     const questions = text.value.split("\n").map((line) => line.trim()).filter(Boolean);
     try {
       const found = await post("/api/ask", { run: chosen.run, questions, abstain_below: Number(below.value) || null });
+      if (mine !== turn) return;
       fill(answers, found.answers.map((one) => h("article", { class: "answer" }, h("p", {}, one.question),
         h("p", {}, h("strong", {}, one.answer), " ", one.abstained && badge("not sure"), ` ${percent(one.confidence)} `, h("meter", { min: 0, max: 1, value: one.confidence, "aria-label": "confidence" })),
         one.alternatives.length > 0 && h("ul", {}, one.alternatives.map((other) => h("li", {}, `${other.answer} (${percent(other.confidence)})`))))));
-    } catch (error) { fill(answers, problem(error)); }
+    } catch (error) { if (mine === turn) fill(answers, problem(error)); }
   }
   page.append(h("form", { class: "form", onsubmit: ask }, field("Questions", text), h("div", { class: "field" }, h("label", {}, "Abstain ", below), shown), h("p", {}, h("button", {}, "Ask"))), answers);
   return null;

@@ -11,12 +11,16 @@ export async function show(page) {
   const plane = h("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "plane", role: "application", tabindex: 0,
     "aria-label": "The plane. Tab and Enter choose an arrow, the arrow keys move it." });
   const table = h("div", { class: "weights", "aria-live": "polite" }, loading("Working it out")), said = h("div"), answer = h("div", { "aria-live": "polite" });
-  let asking = false, again = false, result = null;
+  let asking = false, again = false, result = null, shape = 0, solved = 0;
 
   async function work() {
     if (asking) { again = true; return; }
     asking = true;
-    try { result = await post("/api/byhand/plane", { keys: state.keys, values: state.values, queries: state.queries }); fill(said); } catch (error) { fill(said, problem(error)); }
+    const mine = shape; // weights of keys that are no longer there say nothing
+    try {
+      const found = await post("/api/byhand/plane", { keys: state.keys, values: state.values, queries: state.queries });
+      if (mine === shape) { result = found; fill(said); }
+    } catch (error) { if (mine === shape) fill(said, problem(error)); }
     asking = false;
     draw();
     if (again) { again = false; work(); }
@@ -48,16 +52,18 @@ export async function show(page) {
     event.preventDefault();
     const [kind, place] = state.chosen;
     state[kind][place] = state[kind][place].map((one, axis) => Math.round((one + by[axis]) * 100) / 100);
-    draw(); plane.querySelector(".picked")?.focus(); work();
+    draw(); work();
   });
 
   function point([x, y], label, kind) {
     return h("g", { class: `result ${kind}` }, h("path", { d: `M ${at(x) - 8} ${at(-y)} L ${at(x)} ${at(-y) - 8} L ${at(x) + 8} ${at(-y)} L ${at(x)} ${at(-y) + 8} Z` }), h("text", { x: at(x) + 11, y: at(-y) + (kind === "hard" ? 28 : 14) }, label));
   }
   function draw() {
+    const focused = plane.contains(document.activeElement) && document.activeElement !== plane;
     fill(plane, h("line", { x1: 0, y1: at(0), x2: SIZE, y2: at(0), class: "axis" }), h("line", { x1: at(0), y1: 0, x2: at(0), y2: SIZE, class: "axis" }),
       ["values", "keys", "queries"].map((kind) => state[kind].map((_, place) => arrow(kind, place))),
       result && [point(result.mean.argmax, "argmax", "hard"), point(result.mean.softmax, "softmax", "soft")]);
+    if (focused) plane.querySelector(".picked").focus({ preventScroll: true }); // an answer that comes between two keys must not take the keyboard away
     if (result) fill(table, h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ["", ...state.keys.map((_, place) => `key ${place + 1}`), "output"].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, result.heads.map((head, place) => [
         h("tr", {}, h("th", { scope: "row" }, result.heads.length > 1 ? `head ${place + 1}, softmax` : "softmax"), head.weights.map((one) => h("td", { class: "number" }, percent(one))), h("td", {}, vector(head.output))),
@@ -65,25 +71,28 @@ export async function show(page) {
       result.heads.length > 1 && h("tr", {}, h("th", { scope: "row" }, "mean of the heads"), state.keys.map(() => h("td")), h("td", {}, vector(result.mean.softmax)))))));
   }
   const vector = (row) => `(${row.map((one) => number(Math.round(one * 1000) / 1000)).join(", ")})`;
-  const change = (act) => () => { act(); result = null; draw(); work(); };
+  const change = (act) => () => { act(); shape++; result = null; draw(); work(); };
   const goal = h("input", { value: "select 1", "aria-label": "Goal" }), bound = h("input", { type: "number", value: "10", min: 0.1, step: 0.1 });
 
   async function solve(values) {
+    const mine = ++solved;
     fill(answer, loading("Working it out"));
     try {
       const found = await post("/api/byhand/solve", values);
+      if (mine !== solved) return;
       const query = found.result.query;
       fill(answer, h("h3", {}, found.title), found.text.split("\n\n").map((part) => h("p", {}, sentence(part))),
         Array.isArray(query) && query.length === 2 && h("p", {}, h("button", { type: "button", onclick: () => { state.queries[0] = query.map((one) => Math.max(-REACH, Math.min(REACH, one))); work(); } }, "Put this query into the plane")),
         h("div", { class: "picture" }, h("img", { src: found.picture, alt: found.title })));
-    } catch (error) { fill(answer, problem(error)); }
+    } catch (error) { if (mine === solved) fill(answer, problem(error)); }
   }
-  const explore = h("select", {}), settings = h("div", { class: "row" });
+  const explore = h("select", {}), begin = h("button", { disabled: true }, "Explore"), settings = h("div", { class: "row" });
   get("/api/byhand").then((all) => {
     fill(explore, all.explorations.map((one) => h("option", { value: one.name }, one.question)));
     const controls = () => fill(settings, Object.entries(all.explorations.find((one) => one.name === explore.value).settings).map(([key, value]) => field(key, h("input", { "data-key": key, value: String(value) }))));
     explore.addEventListener("change", controls); controls();
-  }, (error) => fill(answer, problem(error)));
+    begin.disabled = false;
+  }, (error) => fill(settings, problem(error)));
 
   fill(page, h("h1", {}, "By hand"), h("p", { class: "subtitle" }, "Attention on paper: drag keys (circles), values (squares) and the query (black)."),
     h("div", { class: "two" }, h("div", {}, plane, h("p", { class: "actions" },
@@ -98,7 +107,7 @@ export async function show(page) {
       const given = {};
       for (const control of settings.querySelectorAll("[data-key]")) given[control.dataset.key] = control.value === "" || Number.isNaN(Number(control.value)) ? control.value : Number(control.value);
       solve({ explore: explore.value, settings: given });
-    } }, field("Question", explore), settings, h("button", {}, "Explore")));
+    } }, field("Question", explore), settings, begin));
   draw(); work();
   return null;
 }

@@ -21,7 +21,7 @@ export async function show(page, here) {
   const text = h("textarea", { rows: 2 }, here.words.get("text") || TEXT), hide = h("input", { placeholder: "none", inputmode: "numeric" });
   const other = h("select", {}, h("option", { value: "" }, "nothing"), chosen.others.filter((name) => name !== chosen.run).map((name) => h("option", { value: name }, name)));
   const moment = h("div", { class: "moment" }), said = h("div"), actions = h("p", { class: "actions" });
-  const home = h("div", { class: "look" }), next = h("div", { class: "next", "aria-live": "polite" }), more = readouts(() => state.found.at(-1)?.look);
+  const home = h("div", { class: "look" }), next = h("div", { class: "next", "aria-live": "polite" }), more = readouts();
   const box = h("div", { class: "look-home" }, loading("Looking"));
 
   async function look() {
@@ -30,6 +30,7 @@ export async function show(page, here) {
       const found = await Promise.all(names.map((name) => one(name, mine)));
       if (mine !== state.turn || found.includes(null)) return;
       state.found = found;
+      more.forget(found.at(-1).look);
       await draw(found.map((each) => each.view));
       fill(said);
       drawActions();
@@ -62,19 +63,20 @@ export async function show(page, here) {
     const { layer, head } = state.drawn.state;
     if (state.found.at(-1).view.no_maps) { fill(actions); return; }
     fill(actions, h("button", { type: "button", onclick: toggle }, out() >= 0 ? "Put this head back" : "Take this head out"),
-      state.without.length > 0 && [h("button", { type: "button", class: "plain", onclick: () => { state.without = []; look(); } }, "Put all back"),
+      state.without.length > 0 && [h("button", { type: "button", class: "plain", onclick: () => { state.without = []; drawActions(); look(); } }, "Put all back"),
         h("span", { class: "small" }, `without ${state.without.map(([l, k]) => `${l}.${k}`).join(", ")}`)]);
   }
   function toggle() {
     const at = out(), { layer, head } = state.drawn.state;
     if (at >= 0) state.without.splice(at, 1); else state.without.push([layer, head]);
+    drawActions(); // the button says what pressing it again does, before the answer is here
     look();
   }
   other.value = beside || "";
   other.addEventListener("change", () => { location.hash = link("look", chosen.run, { text: text.value, ...(other.value ? { beside: other.value } : {}) }); });
   page.append(h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); look(); } }, field("Text", text),
     h("div", { class: "row" }, h("button", {}, "Look"), field("Side by side with", other), field("Hide positions", hide))),
-  moment, said, box, more);
+  moment, said, box, more.element);
   const abilities = await get("/api/run/abilities", { run: chosen.run });
   const stops = ["untrained", ...new Set([...abilities.film, ...abilities.checkpoints])].sort((a, b) => (a === "untrained" ? -1 : b === "untrained" ? 1 : a - b));
   const slider = filmSlider(stops.map((stop) => (stop === "untrained" ? stop : `step ${number(stop)}`)), stops.length - 1, (at) => {
@@ -102,13 +104,29 @@ function nextTable(found, without, name) {
 }
 
 // Readouts that take longer, on demand; drawn by the server as reports draw them.
-function readouts(look) {
+function readouts() {
   const other = h("textarea", { rows: 2 }), shown = h("div", { "aria-live": "polite" });
+  let look = null, turn = 0;
   const ask = async (kind) => {
+    const mine = ++turn;
     fill(shown, loading("Measuring"));
-    try { fill(shown, drawBlocks((await post("/api/look/readout", { look: look() || "", kind, other: other.value })).blocks)); } catch (error) { fill(shown, problem(error)); }
+    try {
+      const { blocks } = await post("/api/look/readout", { look, kind, other: other.value });
+      if (mine === turn) fill(shown, drawBlocks(blocks));
+    } catch (error) { if (mine === turn) fill(shown, problem(error)); }
   };
-  const button = (kind, words) => h("button", { type: "button", class: "plain", onclick: () => ask(kind) }, words);
-  return h("details", {}, h("summary", {}, "More readouts"), field("Another text", other, "patching: of as many tokens; what heads are worth: one text a line, for an interval"),
-    h("p", { class: "actions" }, button("effects", "What each head is worth"), button("rollout", "Rollout"), button("patching", "Patch from the other text")), shown);
+  const buttons = [["effects", "What each head is worth"], ["rollout", "Rollout"], ["patching", "Patch from the other text"]].map(([kind, words]) =>
+    h("button", { type: "button", class: "plain", disabled: true, onclick: () => ask(kind) }, words));
+  return {
+    element: h("details", {}, h("summary", {}, "More readouts"), field("Another text", other, "patching: of as many tokens; what heads are worth: one text a line, for an interval"),
+      h("p", { class: "actions" }, buttons), shown),
+    // Another look is shown: what was measured, or is being measured, of the one before does not stand under it.
+    forget(next) {
+      if (next === look) return;
+      look = next;
+      turn++;
+      fill(shown);
+      buttons.forEach((one) => { one.disabled = false; });
+    },
+  };
 }

@@ -15,35 +15,44 @@ export async function show(page, { words }) {
   const more = h("div", { class: "row" }, field("What is varied, one key per line", vary), field("Seeds", seeds));
   more.hidden = !study.checked;
   const go = h("button", { disabled: true }, "Start"), price = h("button", { type: "button", class: "plain", onclick: count }, "What would it cost?");
-  let form = null, turn = 0, timer = 0;
+  let form = null, turn = 0, loads = 0, timer = 0, accepted = false, starting = false;
 
   const free = (base) => { const used = new Set([...folder.runs.map((run) => run.name), ...folder.studies, ...folder.started.map((one) => one.name)]); let at = base, next = 2; while (used.has(at)) at = `${base}-${next++}`; return at; };
   const asked = () => ({ base: list.value, set: form ? form.changes() : {}, name: name.value.trim(),
     ...(study.checked ? { vary: vary.value.split("\n").map((line) => line.trim()).filter(Boolean), seeds: Number(seeds.value) } : {}) });
 
+  // Start begins what was accepted, and once.
+  const allow = () => { go.disabled = starting || !accepted; };
   async function load() {
-    fill(box, loading("Reading the recipe"));
+    const mine = ++loads; // another recipe may be chosen before this one is here
+    form = null;
+    hold();
+    fill(box, loading("Reading the recipe")); fill(verdict); fill(cost);
     about.textContent = (all.recipes.find((one) => one.name === list.value) || { about: "The recipe of a run in this folder." }).about;
     name.value = free(list.value.replace(/^run:/, "").replace(/[^A-Za-z0-9._-]+/g, "-"));
     try {
       const found = await get("/api/recipe/schema", { base: list.value });
+      if (mine !== loads) return;
       form = recipeForm(found.schema, found.recipe, check);
       fill(box, form.element);
       await now();
-    } catch (error) { fill(box, problem(error)); }
+    } catch (error) { if (mine === loads) fill(box, problem(error)); }
   }
   // What was accepted before the change says nothing about what stands there now: answers under way are stale, and nothing starts unchecked.
-  function check() { turn++; go.disabled = true; clearTimeout(timer); timer = setTimeout(now, 150); }
+  function hold() { turn++; clearTimeout(timer); accepted = false; allow(); }
+  function check() { hold(); timer = setTimeout(now, 150); }
   async function now() {
+    if (!form) return; // it is checked once it is here
     const mine = ++turn;
     fill(cost);
     try {
       const found = await post("/api/recipe/check", asked());
       if (mine !== turn) return;
-      go.disabled = study.checked && !found.changes.length;
+      accepted = !study.checked || found.changes.length > 0;
+      allow();
       fill(verdict, h("p", { class: "banner note", role: "note" }, study.checked ? `The plan is accepted: ${found.changes.length} changes, ${number(asked().seeds * (found.changes.length + 1))} runs.` : "The recipe is accepted."));
       count();
-    } catch (error) { if (mine === turn) { go.disabled = true; fill(verdict, problem(error)); } }
+    } catch (error) { if (mine === turn) fill(verdict, problem(error)); }
   }
   async function count() {
     const mine = turn;
@@ -57,22 +66,23 @@ export async function show(page, { words }) {
   }
   async function start(event) {
     event.preventDefault();
-    go.disabled = true;
+    starting = true; // a change that is accepted meanwhile does not make it startable twice
+    allow();
     try {
       const values = asked();
       await post("/api/start", values);
       fill(verdict, h("p", { class: "banner note", role: "status" }, `${values.name} is starting …`));
       await waitFor(values.name, study.checked);
-    } catch (error) { go.disabled = false; fill(verdict, problem(error)); }
+    } catch (error) { starting = false; allow(); fill(verdict, problem(error)); }
   }
   // The folder appears once the data are ready; until then the log says what happens.
   async function waitFor(wanted, isStudy) {
     for (;;) {
       const now_ = await get("/api/folder"), one = now_.started.find((each) => each.name === wanted);
+      if (!page.isConnected) return; // who has gone elsewhere stays there
       if (isStudy ? now_.studies.includes(wanted) : now_.runs.some((run) => run.name === wanted)) { location.hash = link(isStudy ? "study" : "run", wanted); return; }
       const last = one ? one.said.trim().split("\n").at(-1) : "";
       if (one && !one.alive) throw new Error(last || "It ended before it began.");
-      if (!page.isConnected) return;
       fill(verdict, h("p", { class: "banner note", role: "status" }, `${wanted} is starting … ${last}`));
       await new Promise((done) => setTimeout(done, 500));
     }
@@ -83,5 +93,5 @@ export async function show(page, { words }) {
     h("form", { class: "form", onsubmit: start }, h("div", { class: "row" }, field("Begin with", list), field("Name of its folder", name)), about,
       h("label", {}, study, " a study: several changes, several seeds, a verdict each"), more, verdict, h("p", { class: "actions" }, go, price), cost, h("h2", {}, "The recipe"), box));
   load();
-  return () => { clearTimeout(timer); turn = -1; };
+  return () => { clearTimeout(timer); turn++; loads++; };
 }

@@ -10,7 +10,7 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 export function curvePlot(ask, { label, height = 300 }) {
   const box = h("div", { class: "plot", role: "img", "aria-label": label });
   const said = h("p", { class: "small", "aria-live": "polite" });
-  let plot = null, view = null, series = [], turn = 0, frame = 0;
+  let plot = null, view = null, series = [], turn = 0, frame = 0, late = null;
 
   const joined = () => (series.length ? uPlot.join(series.map((one) => [one.step, one.value])) : [[0]]);
 
@@ -51,10 +51,27 @@ export function curvePlot(ask, { label, height = 300 }) {
 
   async function load() {
     const mine = ++turn;
-    const found = await ask(view ? view[0] : null, view ? view[1] : null);
-    if (mine !== turn) return;
-    series = found;
+    late ||= [];
+    try {
+      const found = await ask(view ? view[0] : null, view ? view[1] : null);
+      if (mine !== turn) return;
+      const missed = late;
+      series = found; late = null;
+      // Points that came after the answer was written and before it was here.
+      if (missed.map((one) => append(...one)).includes(false)) load();
+      soon();
+    } catch (error) { if (mine === turn) { late = null; said.textContent = error.message; } }
+  }
+  // New points of a run that trains; false when only a load can show them. Those that are there already are told again after a load.
+  function append(label, step, value) {
+    if (late) late.push([label, step, value]);
+    if (view) return true; // the part that is looked at was loaded as it is
+    const one = series.find((each) => each.label === label);
+    if (!one) return late !== null;
+    const last = one.step.length ? one.step.at(-1) : -Infinity, from = step.findIndex((at) => at > last);
+    if (from >= 0) { one.step.push(...step.slice(from)); one.value.push(...value.slice(from)); }
     soon();
+    return one.step.length < 6000;
   }
   function move(low, high) { view = [Math.max(0, low), high]; return load(); }
   function shift(by, grow = 1) {
@@ -69,17 +86,10 @@ export function curvePlot(ask, { label, height = 300 }) {
     button("−", "Farther", () => shift(0, 2)), button("Whole", "The whole curve", () => { view = null; load(); }));
   const watch = new ResizeObserver(() => { if (plot) plot.setSize({ width: Math.max(280, box.clientWidth), height }); else soon(); });
   watch.observe(box);
-  load().catch((error) => { said.textContent = error.message; });
+  load();
 
   return {
-    element: h("figure", { class: "curves" }, box, tools, said), load,
-    append(label, step, value) { // new points of a run that trains
-      const one = series.find((each) => each.label === label);
-      if (!one) return false;
-      one.step.push(...step); one.value.push(...value);
-      if (!view) soon();
-      return one.step.length < 6000;
-    },
-    close() { watch.disconnect(); if (plot) plot.destroy(); },
+    element: h("figure", { class: "curves" }, box, tools, said), load, append,
+    close() { turn++; cancelAnimationFrame(frame); watch.disconnect(); if (plot) plot.destroy(); },
   };
 }

@@ -1,6 +1,6 @@
 // One run: how it stands, its curves as they grow, what it reached and cost, its recipe and checks.
 import { link } from "/static/app.js";
-import { address, events, get, post } from "/static/api.js";
+import { address, events, get, order, post } from "/static/api.js";
 import { drawBlocks } from "/static/blocks.js";
 import { badge, fill, h, loading, number, problem, sentence } from "/static/dom.js";
 import { curvePlot } from "/static/plot.js";
@@ -12,12 +12,24 @@ const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) =>
 export async function show(page, { name }) {
   let run = await get("/api/run", { run: name });
   const head = h("div"), at = h("span"), said = h("div"), health = h("div"), measured = h("div"), cost = h("div", {}, loading("Counting")), open = {};
+  const acting = new Set(), ask = order(), askSamples = order();
 
-  async function act(path, values, then) {
+  async function act(path, values) {
+    if (acting.has(path)) return; // pressed again before the answer: it is asked for already
+    acting.add(path);
     fill(said, loading("Asking"));
-    try { const answer = await post(path, values); fill(said); if (then) then(answer); await again(); } catch (error) { fill(said, problem(error)); }
+    let wrong = null;
+    try { await post(path, values); await again(); } catch (error) { wrong = error; }
+    acting.delete(path);
+    if (wrong) fill(said, problem(wrong)); else if (!acting.size) fill(said);
   }
-  async function again() { run = await get("/api/run", { run: name }); drawHead(); drawHealth(); drawMeasured(); }
+  // Asked after every change: an answer that was overtaken must not bring back how the run stood before.
+  async function again() {
+    const fits = ask(), found = await get("/api/run", { run: name });
+    if (!fits()) return;
+    run = found;
+    drawHead(); drawHealth(); drawMeasured();
+  }
   function goOn() {
     const steps = h("input", { type: "number", min: 1, value: "", placeholder: "as planned", "aria-label": "Steps in all" });
     return h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); act("/api/resume", { name, ...(steps.value ? { steps: Number(steps.value) } : {}) }); } },
@@ -59,10 +71,12 @@ export async function show(page, { name }) {
   async function drawSamples() {
     if (!run.checkpoints.length) { fill(samples, h("p", { class: "small" }, "Once it has a checkpoint, what it writes is shown here.")); return; }
     if (!samples.firstChild) fill(samples, loading("Writing"));
+    const fits = askSamples();
     try {
       const found = await get("/api/run/sample", { run: name });
+      if (!fits()) return;
       fill(samples, found.blocks.length ? [drawBlocks(found.blocks), h("p", { class: "small" }, `at step ${number(found.step)}`)] : h("p", { class: "small" }, "A model of this kind does not write."));
-    } catch (error) { fill(samples, h("p", { class: "small" }, sentence(error.message))); }
+    } catch (error) { if (fits()) fill(samples, h("p", { class: "small" }, sentence(error.message))); }
   }
   get("/api/run/cost", { run: name }).then((found) => fill(cost, costTable(found)), (error) => fill(cost, problem(error)));
   fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it writes"), samples, h("h2", {}, "What it costs"), cost,
@@ -77,17 +91,16 @@ export async function show(page, { name }) {
   seen.observe(samples);
   const stop = events("/api/run/events", { run: name }, (news) => {
     if (news.error) { fill(said, problem(new Error(news.error))); return; }
-    if (news.reload) { plot.load(); again().catch(() => {}); return; }
-    let whole = true;
+    let whole = !news.reload; // what was recorded before the stream was open
     for (const [key, one] of Object.entries(news.curves || {})) if (shown(key)) whole = plot.append(key, one.step, one.value) && whole;
     if (!whole) plot.load();
     const status = news.progress && news.progress.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
-    if (status && status !== open.status) {
-      const first = !open.status;
-      open.status = status;
-      if (first) plot.load(); // what was recorded before the stream was open
-      again().then(() => !first && open.samples && drawSamples(), () => {});
+    const other = Boolean(status) && status !== open.status;
+    if (other || news.reload) {
+      const known = open.status;
+      open.status = status || known;
+      again().then(() => other && known && open.samples && drawSamples(), () => {});
     } else if (last !== null) { run.step = last; drawStep(); }
   });
   return () => { stop(); seen.disconnect(); plot.close(); };

@@ -1,10 +1,10 @@
 // The list of runs: what differs, how each stands, search and sort; and the studies of the folder.
 import { link } from "/static/app.js";
-import { events, get } from "/static/api.js";
+import { events, get, order } from "/static/api.js";
 import { badge, empty, fill, h, number, problem, setting } from "/static/dom.js";
 
 export async function show(page) {
-  let folder = await get("/api/folder"), sort = ["name", 1], chosen = new Set(), differing = [];
+  let folder = await get("/api/folder"), sort = ["name", 1], chosen = new Set(), differing = [], drawn = "";
   const search = h("input", { type: "search", placeholder: "name, status or setting", "aria-label": "Search runs", oninput: () => draw() });
   const trials = h("input", { type: "checkbox", onchange: () => draw() });
   const body = h("div"), beside = h("p", { class: "actions" });
@@ -37,12 +37,16 @@ export async function show(page) {
   function row(one) {
     const tick = h("input", { type: "checkbox", checked: chosen.has(one.name), "aria-label": `Choose ${one.name}`,
       onchange: (event) => { if (event.target.checked) chosen.add(one.name); else chosen.delete(one.name); drawBeside(); } });
-    const at = one.steps && one.status === "running" ? `${number(one.step)} of ${number(one.steps)}` : number(one.step);
-    return h("tr", {}, h("td", {}, tick), h("td", { class: "name" }, h("a", { href: link("run", one.name) }, one.name),
+    return h("tr", { "data-run": one.name }, h("td", {}, tick), h("td", { class: "name" }, h("a", { href: link("run", one.name) }, one.name),
       one.ancestry.length > 0 && h("span", { class: "interval" }, `from ${one.ancestry.map((path) => path.split("/").at(-1)).join(" ← ")}`)),
-    h("td", {}, badge(one.status), one.tainted && badge("tainted")), h("td", { class: "number" }, at),
-    h("td", { class: "number" }, number(value(one, "value")), folder.runs.some((other) => other.metric !== one.metric) && h("span", { class: "interval" }, one.metric)),
-    differing.map((key) => h("td", {}, setting(one.settings[key]))));
+    h("td", { class: "status" }), h("td", { class: "number step" }), h("td", { class: "number value" }), differing.map((key) => h("td", {}, setting(one.settings[key]))));
+  }
+  // What changes while a run trains.
+  function drawProgress(line, one) {
+    const at = one.steps && one.status === "running" ? `${number(one.step)} of ${number(one.steps)}` : number(one.step);
+    fill(line.querySelector(".status"), badge(one.status), one.tainted && badge("tainted"));
+    line.querySelector(".step").textContent = at;
+    fill(line.querySelector(".value"), number(value(one, "value")), folder.runs.some((other) => other.metric !== one.metric) && h("span", { class: "interval" }, one.metric));
   }
 
   function drawBeside() {
@@ -56,13 +60,21 @@ export async function show(page) {
     differing = folder.differing.filter((key) => new Set(found.map((one) => JSON.stringify(one.settings[key]))).size > 1);
     const metrics = [...new Set(folder.runs.map((one) => one.metric))];
     const hidden = folder.runs.filter(inStudy).length;
+    const started = folder.started.filter((one) => !folder.runs.some((run) => run.name === one.name))
+      .map((one) => ({ name: one.name, kind: one.kind, alive: one.alive, said: one.said.trim().split("\n").at(-1) }));
+    // Rows that are there are changed, not replaced: a link or a box that is replaced under the pointer cannot be pressed.
+    const frame = JSON.stringify([found.map((one) => [one.name, one.ancestry, differing.map((key) => one.settings[key] ?? null)]), differing, metrics, hidden, sort,
+      search.value, trials.checked, folder.studies, folder.runs.length, started]);
+    if (frame !== drawn) drawFrame(found, metrics, hidden, started);
+    drawn = frame;
+    body.querySelectorAll("[data-run]").forEach((line, place) => drawProgress(line, found[place]));
+  }
+  function drawFrame(found, metrics, hidden, started) {
     fill(body,
       folder.studies.length > 0 && h("section", { "aria-label": "Studies" }, h("h2", {}, "Studies"),
         h("ul", { class: "plain-list" }, folder.studies.map((name) => h("li", {}, h("a", { href: link("study", name) }, name))))),
-      folder.started.filter((one) => one.alive && !folder.runs.some((run) => run.name === one.name)).map((one) =>
-        h("p", { class: "banner note", role: "note" }, badge("starting"), ` ${one.name}: ${one.said.trim().split("\n").at(-1)}`)),
-      folder.started.filter((one) => !one.alive && one.kind === "run" && !folder.runs.some((run) => run.name === one.name)).map((one) =>
-        h("p", { class: "banner", role: "alert" }, badge("not started"), ` ${one.name}: ${one.said.trim().split("\n").at(-1)}`)),
+      started.filter((one) => one.alive).map((one) => h("p", { class: "banner note", role: "note" }, badge("starting"), ` ${one.name}: ${one.said}`)),
+      started.filter((one) => !one.alive && one.kind === "run").map((one) => h("p", { class: "banner", role: "alert" }, badge("not started"), ` ${one.name}: ${one.said}`)),
       found.length > 0 && [h("h2", {}, `${found.length} ${found.length === 1 ? "run" : "runs"}`),
         h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table of runs" }, h("table", {},
           h("thead", {}, h("tr", {}, h("th", {}, h("span", { class: "unseen" }, "Choose")), heading("name", "run"), heading("status", "status"), heading("step", "step", true),
@@ -74,8 +86,15 @@ export async function show(page) {
     drawBeside();
   }
   draw();
+  const ask = order();
   return events("/api/folder/events", {}, async (news) => {
     if (!news.changed && !news.reload) return;
-    try { folder = await get("/api/folder"); draw(); } catch (error) { fill(body, problem(error)); }
+    const fits = ask();
+    try {
+      const now = await get("/api/folder");
+      if (!fits()) return;
+      folder = now;
+      draw();
+    } catch (error) { if (fits()) { drawn = ""; fill(body, problem(error)); } }
   });
 }

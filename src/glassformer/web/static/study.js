@@ -1,15 +1,30 @@
 // One study: its report's page, verdicts first, and every trial as it runs.
 import { link } from "/static/app.js";
-import { events, get, post } from "/static/api.js";
+import { events, get, order, post } from "/static/api.js";
 import { drawBlocks } from "/static/blocks.js";
 import { badge, fill, h, number, problem, sentence } from "/static/dom.js";
 
 export async function show(page, { name }) {
   let study = await get("/api/study", { study: name });
-  const trials = h("div"), report = h("div"), head = h("div"), said = h("div");
+  const trials = h("div"), above = h("div"), below = h("div"), head = h("div"), said = h("div"), ask = order();
+  let acting = false, told = 0;
 
   async function act(path) {
-    try { await post(path, { name }); fill(said); study = await get("/api/study", { study: name }); drawHead(); } catch (error) { fill(said, problem(error)); }
+    if (acting) return; // pressed again before the answer
+    acting = true;
+    try { await post(path, { name }); await again(); } catch (error) { fill(said, problem(error)); }
+    acting = false;
+  }
+  // Asked after every change: an answer that was overtaken must not bring back how the study stood before.
+  async function again() {
+    const fits = ask(), before = told;
+    try {
+      const found = await get("/api/study", { study: name });
+      if (!fits()) return;
+      study = found;
+    } catch (error) { if (fits()) fill(said, problem(error)); return; }
+    drawHead(); drawReport(); fill(said);
+    if (told === before) drawTrials(study.trials); // else the stream has told of them since
   }
   function drawHead() {
     const going = study.started && study.started.alive;
@@ -40,17 +55,18 @@ export async function show(page, { name }) {
     });
     if (fold.parentNode !== trials) fill(trials, fold);
   }
+  // Around the trials, which stay where they are.
   function drawReport() {
-    if (study.damaged) { fill(report, h("p", { class: "banner", role: "alert" }, badge("damaged"), " ", sentence(study.damaged))); return; }
+    if (study.damaged) { fill(below); fill(above, h("p", { class: "banner", role: "alert" }, badge("damaged"), " ", sentence(study.damaged))); return; }
     const [blocks, first] = [study.page.blocks, study.page.blocks.findIndex((block) => block.kind === "verdicts")];
-    fill(report, study.page.tainted && drawBlocks([study.page.tainted]), drawBlocks(blocks.slice(0, first + 1)), trials, drawBlocks(blocks.slice(first + 1)), h("p", { class: "small" }, study.page.footer));
+    fill(above, study.page.tainted && drawBlocks([study.page.tainted]), drawBlocks(blocks.slice(0, first + 1)));
+    fill(below, drawBlocks(blocks.slice(first + 1)), h("p", { class: "small" }, study.page.footer));
   }
   drawHead(); drawTrials(study.trials); drawReport();
-  fill(page, head, said, report, study.damaged && trials);
-  return events("/api/study/events", { study: name }, async (news) => {
+  fill(page, head, said, above, trials, below);
+  return events("/api/study/events", { study: name }, (news) => {
     if (news.error) { fill(said, problem(new Error(news.error))); return; }
-    if (news.trials) drawTrials(news.trials);
-    if (!news.changed && !news.reload) return;
-    try { study = await get("/api/study", { study: name }); drawHead(); drawTrials(study.trials); drawReport(); fill(said); } catch (error) { fill(said, problem(error)); }
+    if (news.trials) { told++; drawTrials(news.trials); }
+    if (news.changed || news.reload) again();
   });
 }

@@ -17,7 +17,8 @@ export async function show(page, here) {
       if (mine === turn) fill(out, picture(found));
     } catch (error) { if (error.name !== "AbortError" && mine === turn) fill(out, problem(error)); }
   }
-  text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(draw, 200); }); // not at every key
+  // Not at every key; but at every key the answer under way is one to another text.
+  text.addEventListener("input", () => { turn++; clearTimeout(timer); timer = setTimeout(draw, 200); });
   page.append(h("form", { class: "form", onsubmit: (event) => event.preventDefault() }, field("Text", text)), out);
   await draw();
   return () => { clearTimeout(timer); if (asking) asking.abort(); };
