@@ -143,6 +143,8 @@ def open_page(chromium: Any, server: Server) -> Iterator[Callable[..., Any]]:
 
     yield opened
     for context in contexts:
+        for page in context.pages:
+            page.unroute_all(behavior="ignoreErrors")  # an answer that a failed test still holds would be waited for
         context.close()
     assert complaints == []
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+from playwright.sync_api import expect
+
 from glassformer.runs.directory import RunDirectory
 
 from .conftest import LONGEST
@@ -68,7 +71,8 @@ def settle(page: Any) -> None:
 
 
 def stream(page: Any, news: dict[str, Any]) -> None:
-    page.evaluate("(news) => window.streams.at(-1).onmessage({ data: JSON.stringify(news) })", news)
+    # Braces: a promise must not be waited for, its answer may be held.
+    page.evaluate("(news) => { window.streams.at(-1).onmessage({ data: JSON.stringify(news) }); }", news)
 
 
 def new_run(folder: Any, name: str, status: str = "finished") -> RunDirectory:
@@ -301,22 +305,23 @@ def test_the_form_is_that_of_the_recipe_chosen_last(open_page, server) -> None:
     page = open_page()
     go(page, server, "new?base=run:letters")
     accepted(page)
+    steps = page.locator('[data-key="training.steps"]')
     schemas = Held(page, "**/api/recipe/schema?*")
     page.get_by_label("Begin with").select_option("docstrings-char")
     schemas.wait()
     schemas.on = False
     page.get_by_label("Begin with").select_option("run:pairs")
-    accepted(page)
+    expect(steps).to_have_value("60")
     schemas.release()
-    assert page.locator('[data-key="training.steps"]').input_value() == "60"
+    assert steps.input_value() == "60"
     schemas.on = True
     page.get_by_label("Begin with").select_option("docstrings-char")
     schemas.wait()
     schemas.on = False
     page.get_by_label("Begin with").select_option("run:pairs")
-    accepted(page)
+    expect(steps).to_have_value("60")
     schemas.release(status=500, json={"error": "It was too much."})
-    assert page.locator('[data-key="training.steps"]').input_value() == "60"
+    assert steps.input_value() == "60"
 
 
 def test_what_is_starting_is_not_started_twice(open_page, server) -> None:
