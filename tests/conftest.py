@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ settings.load_profile("steady")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small tests in parallel: more threads only wait for each other
 os.environ.setdefault("MPLBACKEND", "agg")
+
+# A shell starts background jobs with Ctrl-C ignored (`nohup make test &`), and processes hand that on: tests of Ctrl-C need it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WITH_TRITON = "To run them: `pip install triton`, then `pytest tests/model/kernels tests/generation/cuda` (minutes)."
 WITHOUT_TRITON = "needs the package triton (which torch for CUDA brings; on a CPU its interpreter runs the kernels)"
