@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import socket
 import sys
 import time
@@ -106,6 +107,7 @@ def child(words: list[str], mishaps: list[list[Any]], log: str) -> NoReturn:
 
 
 def main() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` has it ignored, and the children would inherit that
     os.fsync = lambda descriptor: None  # a kill is no power cut: what was written stays written
     passed = CheckReport(subject="a tiny model")  # the laws take longer than a tiny run, and have tests of their own
     experiment.require_checks = lambda model, **options: passed
