@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_bpe", Path(__file__).parents[2] / "bench" / "bpe.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_it_measures_a_small_text(bench: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

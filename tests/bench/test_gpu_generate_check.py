@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 import torch
 
 from glassformer.benchmark.peers import Sizes
 
 SIZES = Sizes(width=12, layers=2, heads=3, context=16, vocabulary=11)
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    file = Path(__file__).parents[2] / "bench" / "gpu_generate_check.py"
-    spec = importlib.util.spec_from_file_location("gpu_generate_check", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(autouse=True)

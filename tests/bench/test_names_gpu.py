@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -15,17 +14,6 @@ TINY = [
     *("--set", "model.width=16", "--set", "model.layers=1", "--set", "model.heads=2", "--set", "training.steps=4"),
     *("--set", "training.batch_size=8", "--set", "evaluation.every=2", "--set", "checkpoint.every=4"),
 ]
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    file = Path(__file__).parents[2] / "bench" / "names_gpu.py"
-    spec = importlib.util.spec_from_file_location("bench_names_gpu", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

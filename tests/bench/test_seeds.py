@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -10,17 +9,6 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.files import read_json
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    file = Path(__file__).parents[2] / "bench" / "seeds.py"
-    spec = importlib.util.spec_from_file_location("bench_seeds", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_each_metric_over_seeds(bench: ModuleType, tiny_file: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -12,17 +11,6 @@ import torch
 
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    file = Path(__file__).parents[2] / "bench" / "study_table.py"
-    spec = importlib.util.spec_from_file_location("bench_study_table", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_reweighting_is_switched_off_and_on_again(bench: ModuleType) -> None:

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 from glassformer.model.slots import MERGES, MIXERS, POSITIONS
-
-
-@pytest.fixture
-def bench() -> ModuleType:
-    file = Path(__file__).parents[2] / "bench" / "train_variants.py"
-    spec = importlib.util.spec_from_file_location("bench_train_variants", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_variant_is_one_change(bench: ModuleType) -> None:

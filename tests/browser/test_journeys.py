@@ -369,7 +369,7 @@ def test_two_pages_at_once(open_page, server, folder) -> None:
         run.write_state("finished", step=2)
     two.get_by_text("finished", exact=True).wait_for()
     one.goto(server.at("runs"))
-    one.get_by_role("row", name=re.compile("later finished 2 ")).wait_for()
+    expect(one.get_by_role("row", name=re.compile("later finished 2 "))).to_be_visible()
 
 
 def test_the_server_killed_and_started_again(open_page, server, folder) -> None:
@@ -385,7 +385,7 @@ def test_the_server_killed_and_started_again(open_page, server, folder) -> None:
     page.get_by_text("Offline").wait_for(state="hidden")
     page.get_by_role("heading", name="3 runs").wait_for()
     page.get_by_role("link", name="meanwhile").click()
-    page.get_by_role("heading", name="meanwhile", level=1).wait_for()  # the page that was open is let in again
+    expect(page.get_by_role("heading", name="meanwhile", level=1)).to_be_visible()  # the page that was open is let in again
 
 
 @pytest.mark.parametrize("width", [390, 1280])
