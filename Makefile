@@ -46,7 +46,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix -q .
 	$(BIN)/ruff format -q .
 
-# Rewrites the generated tables: the map in ARCHITECTURE.md and the variants in docs/variants.md.
+# Rewrites what is generated from the source: the layers in ARCHITECTURE.md and docs/map.md.
 map: $(STAMP)
 	$(BIN)/python tests/architecture/write_map.py
 

@@ -20,10 +20,10 @@ import numpy as np
 
 import glassformer as gf
 from glassformer.assembly import tools_for
-from glassformer.data.parts import part_kind
+from glassformer.data.data_kinds import part_kind
 from glassformer.evaluation.proportions import TwoCheckpoints, wilson
-from glassformer.study.statistics import holm
-from glassformer.study.two_way import TwoWayEffects, two_way_effects
+from glassformer.study.inference.corrections import holm
+from glassformer.study.inference.two_way import TwoWayEffects, two_way_effects
 
 BAGS = ("bag of words", "word pairs")
 MARGIN = 0.01

@@ -27,10 +27,10 @@ from typing import Any
 
 import tokenizers
 
-from glassformer.data.bpe import BytePairs, train
-from glassformer.data.readers import lines, to_text
-from glassformer.data.splitting import LEVELS, count_words
+from glassformer.data.reading.readers import lines, to_text
 from glassformer.data.tokenizers.bpe import BPETokenizer
+from glassformer.data.tokenizers.bpe_training import BytePairs, train
+from glassformer.data.tokenizers.pretokenization import LEVELS, count_words
 from glassformer.foundation.files import write_json
 
 BYTE = LEVELS["byte"]

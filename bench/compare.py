@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.files import write_json
-from glassformer.study.executors.machine import cores
+from glassformer.study.running.executors.machine import cores
 
 RECIPE = "docstrings-char"
 GATE = 0.75
@@ -33,7 +33,7 @@ ALONE = """
 import json, sys, time
 begun = time.perf_counter()
 import glassformer as gf
-from glassformer.checks.report import CheckReport
+from glassformer.checks.check_report import CheckReport
 settings, out = json.loads(sys.argv[1]), sys.argv[2]
 unchecked = CheckReport("not checked")
 run = gf.train("docstrings-char", set=settings, out=out, checked=unchecked)

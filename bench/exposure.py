@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
-from glassformer.data.questions import Questions
-from glassformer.data.subjects import subject
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.proportions import wilson
 from glassformer.evaluation.ranking import fit_logistic
 from glassformer.foundation.files import write_json
+from glassformer.knowledge.questions import Questions
+from glassformer.knowledge.subjects import subject
 from glassformer.objectives.base import Data, ObjectiveConfig
 from glassformer.objectives.mixture import MixedBatches
 from glassformer.objectives.span_batches import AHEAD, SpanBatches

@@ -25,15 +25,15 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the tiny encoders of the tests
 
 import glassformer as gf  # noqa: E402
-from glassformer.data.sets import find_set  # noqa: E402
+from glassformer.data.reading.named_sets import find_set  # noqa: E402
 from glassformer.foundation.errors import ConfigError  # noqa: E402
 from glassformer.foundation.registry import Slot  # noqa: E402
 from glassformer.recipe import built_in_recipes, list_variants, load_recipe, parent_recipe  # noqa: E402
 from glassformer.run import Run  # noqa: E402
 from glassformer.runs.checkpoint import checkpoint_checksums  # noqa: E402
-from glassformer.study.plan import BASE, StudyPlan  # noqa: E402
+from glassformer.study.inference.verdict import decide  # noqa: E402
+from glassformer.study.planning.plan import BASE, StudyPlan  # noqa: E402
 from glassformer.study.values import read_values  # noqa: E402
-from glassformer.study.verdict import decide  # noqa: E402
 
 STEPS = 6
 SHORT = {"training.steps": STEPS, "evaluation.every": 3, "checkpoint.every": 3, "checkpoint.best": True}
@@ -102,11 +102,17 @@ def of_variant(slot: str, kind: str, settings: dict[str, Any], folder: Path) -> 
         "seed": 3,
     }
     chosen: dict[str, Any] = {slot: {"kind": kind, **settings}, **SHORT}
-    labelled = slot == "model.tuning" or (slot, kind) in {("model.head", "classifier"), ("objective", "labels"), ("model", "pretrained")}
+    labelled = slot == "model.tuning" or (slot, kind) in {
+        ("model.head", "classifier"),
+        ("objective", "labels"),
+        ("model", "pretrained"),
+    }
     if labelled:
         recipe |= {"data": {"path": str(table), "split": {"validation": 0.2, "test": 0.1}}, "objective": "labels"}
         chosen |= {"data.text_column": "text", "data.label_column": "label"}
-        chosen |= {} if slot == "model.head" or slot.startswith("model.tuning") or slot == "model" else {"model.head": "classifier"}
+        chosen |= (
+            {} if slot == "model.head" or slot.startswith("model.tuning") or slot == "model" else {"model.head": "classifier"}
+        )
         chosen |= {} if slot.startswith("model.tuning") or slot == "model" else {"model.causal": False}
     if slot == "model.tuning" or (slot, kind) == ("model", "pretrained"):
         from tests.encoders import make_folder
@@ -166,7 +172,9 @@ def verdicts(file: Path) -> dict[str, Any]:
         blocks=values.blocks,
         base_labels=plan.bank,
     )
-    rows = [{key: value for key, value in one.to_dict().items() if key not in ("sentence", "details", "headline")} for one in found]
+    rows = [
+        {key: value for key, value in one.to_dict().items() if key not in ("sentence", "details", "headline")} for one in found
+    ]
     return {"verdicts": rows, "base": values.seed_values[BASE].tolist()}
 
 
@@ -174,7 +182,10 @@ def everything(scratch: Path, only: list[str]) -> Iterator[tuple[str, Callable[[
     """Each fingerprint's name, and how it is made."""
     for name in built_in_recipes():
         for label, form in FORMS.items():
-            yield f"recipe {name} {label}", lambda name=name, label=label, form=form: shipped(name, form, scratch / f"{name}-{label}")
+            yield (
+                f"recipe {name} {label}",
+                lambda name=name, label=label, form=form: shipped(name, form, scratch / f"{name}-{label}"),
+            )
     for row in list_variants():
         slot, kind = row["slot"], row["name"]
         for number, settings in enumerate(getattr(Slot.every[slot].get(kind), "examples", ({},))):
@@ -235,7 +246,9 @@ def main(out: Path, before: Path | None, only: list[str]) -> int:
         old = {name: value for name, value in old.items() if any(part in name for part in only)}
     different, moved = differences(old, found)
     print(f"{len(old)} compared: {len(different)} different, {len(moved)} with baselines within {TOLERANCE}")
-    print("".join(f"  different: {one}\n" for one in different) + "".join(f"  baselines moved: {one}\n" for one in moved), end="")
+    print(
+        "".join(f"  different: {one}\n" for one in different) + "".join(f"  baselines moved: {one}\n" for one in moved), end=""
+    )
     return 1 if different or failed else 0
 
 

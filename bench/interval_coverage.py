@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glassformer.evaluation.documents import DocumentLosses
-from glassformer.evaluation.intervals import ratio
-from glassformer.evaluation.metrics import language_metrics
+from glassformer.evaluation.jackknife import ratio
+from glassformer.evaluation.language_metrics import language_metrics
+from glassformer.evaluation.units import DocumentLosses
 
 RESAMPLES = 999
 Texts = tuple[np.ndarray, np.ndarray]

@@ -20,11 +20,11 @@ from statistics import mean, stdev
 from typing import Any
 
 import glassformer as gf
-from glassformer.data.sets import find_set
+from glassformer.data.reading.named_sets import find_set
 from glassformer.foundation.config import parse_assignment
 from glassformer.foundation.files import write_atomically, write_json
 from glassformer.foundation.runtime import choose_device
-from glassformer.objectives.answering import answer_questions
+from glassformer.knowledge.answering import answer_questions
 
 RECIPE = "names-mixed"
 SPANS, ANSWERS = "objective.parts.spans", "objective.parts.answers"

@@ -18,7 +18,7 @@ import numpy as np
 
 from glassformer.foundation.distributions import chi_square_quantile
 from glassformer.foundation.files import write_json
-from glassformer.study.plan import BASE
+from glassformer.study.planning.plan import BASE
 from glassformer.study.study import Study
 
 ASSUMED = {"seed_sd": 0.01, "correlation": (0.0, 0.7), "documents": (200, 2000)}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
-from glassformer.evaluation.intervals import mean
+from glassformer.evaluation.jackknife import mean
 from glassformer.evaluation.language import token_losses
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_json

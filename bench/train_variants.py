@@ -35,7 +35,7 @@ def changes_of(recipe: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         found += [{f"model.{key}": name} for name in slot.names() if name != own]
     for change in found:
         mixer = change.get("model.mixer")
-        if mixer is not None and POSITIONS.get(base.positions.kind).enters not in MIXERS.get(mixer).takes:
+        if mixer is not None and POSITIONS.get(base.positions.kind).applies_to not in MIXERS.get(mixer).accepts_positions:
             change["model.positions"] = "learned"
     return found
 

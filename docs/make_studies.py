@@ -24,7 +24,7 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.plan import BASE
+from glassformer.study.planning.plan import BASE
 from glassformer.study.study import Study
 
 PAGE = Path(__file__).with_name("studies.md")

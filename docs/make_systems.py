@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.intervals import mean
+from glassformer.evaluation.jackknife import mean
 from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
 from glassformer.figures.scaling import ScalingPanel, scaling
@@ -232,7 +232,7 @@ def measure() -> None:
 
 def spans(rows: int = 10_000, context: int = 128) -> dict[str, Any]:
     """How the rule of span corruption cuts and hides: lengths of the cut text, and the share that is hidden of it."""
-    from glassformer.data.corruption import DRAWS, Lines, Rule, draw
+    from glassformer.objectives.span_corruption import DRAWS, Lines, Rule, draw
 
     rule = Rule(
         shortest=4, longest=context * 7 // 8, random_cut=True, mean_share=0.25, mean_span=None, salient=0.0, start="line"

@@ -38,6 +38,21 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _away_from_the_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests start in an empty folder: what `make demo` or a user left in the clone (demo/, runs/, studies/) is not seen."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    yield
+    os.chdir(before)
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test in an empty folder of its own: what one test leaves is not seen by the next."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["GLASSFORMER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
@@ -135,7 +150,7 @@ def trained(tiny_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains without the checks of the laws, which take longer than a tiny run; they have tests of their own."""
-    from glassformer.checks.report import CheckReport
+    from glassformer.checks.check_report import CheckReport
 
     passed = CheckReport(subject="a tiny model")
     monkeypatch.setattr("glassformer.experiment.require_checks", lambda model, **options: passed)

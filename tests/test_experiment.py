@@ -24,7 +24,7 @@ from glassformer.recipe import load_recipe
 from glassformer.run import load
 from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import load_snapshot
+from glassformer.runs.film import read_snapshot
 from glassformer.training.loss import TrainingLoss
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -370,7 +370,7 @@ def test_a_film_keeps_weights_and_changes_nothing_else(tiny, tmp_path) -> None:
     assert last_sums(filmed.root) == last_sums(plain)
     assert filmed.film() == [0, 1, 2, 6]
     last = load_checkpoint(filmed.checkpoint(6)).model
-    assert {name: tensor.tolist() for name, tensor in load_snapshot(filmed, 6).items()} == {
+    assert {name: tensor.tolist() for name, tensor in read_snapshot(filmed, 6).items()} == {
         name: tensor.tolist() for name, tensor in last.items()
     }
     train(tiny, set={"checkpoint.film": 4, "training.steps": 8}, out=filmed.root, resume=True)

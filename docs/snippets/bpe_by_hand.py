@@ -1,6 +1,6 @@
 # docs/snippets/bpe_by_hand.py
-from glassformer.data.bpe import train
-from glassformer.data.splitting import LEVELS
+from glassformer.data.tokenizers.bpe_training import train
+from glassformer.data.tokenizers.pretokenization import LEVELS
 
 words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 pairs = train(words, LEVELS["char"], vocab=20)

@@ -3,7 +3,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.jackknife import ratio
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.outcomes import Units
 from glassformer.foundation.metrics import Metric

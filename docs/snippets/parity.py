@@ -41,8 +41,8 @@ class ParityConfig(ObjectiveConfig):
     def count(self, batch):
         return torch.tensor(batch.rows, device=batch["ids"].device)
 
-    def loss(self, network, batch, *, noise, smoothing):
-        scores = network.head(network.features(batch["ids"], noise=noise)[:, -1:])[:, 0]
+    def loss(self, network, batch, *, dropout_seed, smoothing):
+        scores = network.head(network.features(batch["ids"], dropout_seed=dropout_seed)[:, -1:])[:, 0]
         return F.cross_entropy(scores.float(), batch["ids"].sum(1) % 2, reduction="sum", label_smoothing=smoothing)
 
     def evaluate(self, network, items, tools):

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import glassformer as gf
-from glassformer.evaluation.intervals import mean
+from glassformer.evaluation.jackknife import mean
 from glassformer.evaluation.language import token_losses
 
 SEEDS, STEPS, TOKENS = (int(word) for word in (sys.argv[1:] or ("5", "3000", "4096")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glassformer.check_target import check as check
+    from glassformer.checking.target import check as check
     from glassformer.experiment import train as train
     from glassformer.recipe import Recipe as Recipe
     from glassformer.recipe import load_recipe as load_recipe
@@ -19,7 +19,7 @@ _FACE = {
     "Recipe": "glassformer.recipe",
     "Run": "glassformer.run",
     "Study": "glassformer.study.study",
-    "check": "glassformer.check_target",
+    "check": "glassformer.checking.target",
     "compare": "glassformer.study.compare",
     "load": "glassformer.run",
     "load_recipe": "glassformer.recipe",

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from glassformer.data.batches import BatchesByStep
-from glassformer.data.label_batches import encode_texts
-from glassformer.data.parts import PreparedData, part_kind, prepare_parts
-from glassformer.data.prepare import Report
+from glassformer.data.data_kinds import PreparedData, part_kind, prepare_parts
+from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.prepare import ProgressCallback
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.cached_baselines import packed_baselines
@@ -30,7 +30,7 @@ from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
 from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, load_for_inference, newest_for_inference
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import load_snapshot
+from glassformer.runs.film import read_snapshot
 from glassformer.runs.weights import load_weights, take_weights
 
 COUNTED_AT_ONCE = 1 << 22
@@ -87,7 +87,7 @@ def prepare_data(
     recipe: Recipe,
     tokenizer: Tokenizer | TokenizerConfig | None = None,
     *,
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> PreparedData:
     """The parts of the data that the recipe's objective reads, in tokens. ``tokenizer``: an existing one."""
@@ -107,7 +107,7 @@ def prepare_data(
 def build_network(recipe: Recipe, data: PreparedData) -> Network:
     """The network of a recipe, initialised from its seed; passes token frequencies to a head that needs them."""
     network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
-    if getattr(network, "wants_counts", False):
+    if getattr(network, "needs_token_counts", False):
         counts_V = token_counts(data.part("text").split("train").tokens, data.tokenizer.size)
         network.start_from_counts(torch.from_numpy(counts_V))  # type: ignore[operator]
     return network
@@ -128,13 +128,13 @@ def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None =
     return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
 
 
-def put_back(directory: RunDirectory, network: Network, step: int) -> Network:
+def load_snapshot(directory: RunDirectory, network: Network, step: int) -> Network:
     """Loads the weights of a film step, or of before the first step, into an untrained network of the run.
 
     Before the first step these are the parent's weights, if there is a parent.
     """
     if step in directory.film():
-        load_weights(network, load_snapshot(directory, step), f"step {step}")
+        load_weights(network, read_snapshot(directory, step), f"step {step}")
         return network
     if step:
         held = sorted({0, *directory.steps(), *directory.film()})

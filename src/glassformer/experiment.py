@@ -24,10 +24,12 @@ from glassformer.assembly import (
     tokenizer_for,
     tools_for,
 )
-from glassformer.check_fast_paths import require_path_checks
-from glassformer.checks.report import CheckReport
+from glassformer.checking.fast_paths import require_path_checks
+from glassformer.checking.remembered_checks import check_key
+from glassformer.checking.require_checks import require_checks, taint_of
+from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import BatchesByStep
-from glassformer.data.parts import PreparedData
+from glassformer.data.data_kinds import PreparedData
 from glassformer.evaluation.language import evaluating
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import VALIDATION
@@ -49,14 +51,12 @@ from glassformer.lifecycle import (
 )
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
-from glassformer.remembered_checks import check_key
-from glassformer.require_checks import require_checks, taint_of
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import film_steps, save_snapshot
-from glassformer.runs.records import MetricsLog, Telling
+from glassformer.runs.records import MetricsLog, RecordForwarder
 from glassformer.runs.weights import saved_tensors
 from glassformer.training.fast import begin, form_of
 from glassformer.training.graphed import GraphedStep
@@ -108,20 +108,20 @@ def train(
     if resume is True:
         refuse_nothing_to_resume(folder)
     with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
-        asked = _Asked(recipe, folder, plugins, threads, allow_leaks, checked, recheck, planned_flops, clock, watch, stop)
+        asked = TrainRequest(recipe, folder, plugins, threads, allow_leaks, checked, recheck, planned_flops, clock, watch, stop)
         work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
         step, report = _checked_step(asked, work, report)
         rewind(folder, 0 if work.beginning is None else work.beginning.step)
         _write_down(work, step, report)
         _remark(work, note, watch)
-        keep = Telling(work.log.append, bool(report.broken), on_step, on_evaluation, on_save)
+        keep = RecordForwarder(work.log.append, bool(report.broken), on_step, on_evaluation, on_save)
         state = _trainer(work, step, _callbacks(work, keep, samples, stop, clock, watch), stop).run(_state(work.beginning))
         _finish(work, state, clock)
     return Run(folder)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class TrainRequest:
     """One call of ``train``: the recipe and its folder, what was asked beside it, who watches and what may stop it."""
 
     recipe: Recipe
@@ -172,7 +172,7 @@ class _Assembled:
         return MetricsLog(self.folder.metrics_file)
 
 
-def _assembled(asked: _Asked, beginning: Checkpoint | None) -> tuple[_Assembled, CheckReport]:
+def _assembled(asked: TrainRequest, beginning: Checkpoint | None) -> tuple[_Assembled, CheckReport]:
     """Parent, machine, data, network, optimizers and batches; and what the checks found about the network."""
     recipe, folder, clock, watch = asked.recipe, asked.folder, asked.clock, asked.watch
     parent = None if beginning is not None else _parent(asked)
@@ -190,7 +190,7 @@ def _assembled(asked: _Asked, beginning: Checkpoint | None) -> tuple[_Assembled,
     return _Assembled(recipe, folder, data, runtime, network, optimizers, batches, beginning, parent), report
 
 
-def _checked_step(asked: _Asked, work: _Assembled, report: CheckReport) -> tuple[TrainStep | GraphedStep, CheckReport]:
+def _checked_step(asked: TrainRequest, work: _Assembled, report: CheckReport) -> tuple[TrainStep | GraphedStep, CheckReport]:
     """The training step as it will run, and the report on the network with what was found about that step."""
     _refuse_fewer_steps(work)
     step = _step(asked, work)
@@ -221,7 +221,9 @@ def _trainer(work: _Assembled, step: Step, callbacks: Callbacks, stop: StopSigna
     )
 
 
-def _callbacks(work: _Assembled, keep: Telling, samples: int, stop: StopSignal, clock: Stopwatch, watch: Watcher) -> Callbacks:
+def _callbacks(
+    work: _Assembled, keep: RecordForwarder, samples: int, stop: StopSignal, clock: Stopwatch, watch: Watcher
+) -> Callbacks:
     """What the trainer calls: evaluation, records, checkpoints, the film, progress."""
     recipe, data, network, log, metric = work.recipe, work.data, work.network, work.log, chosen_metric(work.recipe)
     return Callbacks(
@@ -237,7 +239,7 @@ def _callbacks(work: _Assembled, keep: Telling, samples: int, stop: StopSignal, 
     )
 
 
-def _step(asked: _Asked, work: _Assembled) -> TrainStep | GraphedStep:
+def _step(asked: TrainRequest, work: _Assembled) -> TrainStep | GraphedStep:
     """The training step, in the fastest form that this machine and the length of the run (or of its study) allow."""
     training, clock = work.recipe.training, asked.clock
     loss = TrainingLoss(work.network, work.recipe.objective, work.runtime, smoothing=training.label_smoothing)
@@ -295,7 +297,7 @@ def recipe_check_key(
     return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
 
 
-def _parent(asked: _Asked) -> Parent | None:
+def _parent(asked: TrainRequest) -> Parent | None:
     """The run this one starts from. A recipe is trained first, in RUN/parent, and goes on where it was stopped."""
     recipe, watch = asked.recipe, asked.watch
     if recipe.init_from is None:
@@ -377,7 +379,7 @@ def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckRe
             "ancestry": [] if work.parent is None else work.parent.ancestry(),
             "step_form": form_of(step)._asdict(),
         }
-        checks = {"checks": report.to_dict(), "tainted": taint_of(report), "pretrained": work.network.began_with()}
+        checks = {"checks": report.to_dict(), "tainted": taint_of(report), "pretrained": work.network.pretrained_source()}
         folder.write_environment({**environment(work.runtime), **facts, **checks})
     else:
         _renew_environment(work)
@@ -396,7 +398,7 @@ def _renew_environment(work: _Assembled) -> None:
 
 
 def _recorder(
-    keep: Telling, log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher
+    keep: RecordForwarder, log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher
 ) -> Callable[[dict[str, Any]], None]:
     """Records go to the log; after an evaluation the objective says, once, what they give cause to say."""
     said: set[str] = set()

@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 
 import torch
 
-from glassformer.check_fast_paths import require_generation_check
+from glassformer.checking.fast_paths import require_generation_check
 from glassformer.foundation.progress import Watcher
 from glassformer.foundation.runtime import generation_precision
 from glassformer.model.kernels import read_triton_ahead

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data
-from glassformer.data.parts import PreparedData
+from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime

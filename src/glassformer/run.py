@@ -12,8 +12,10 @@ import numpy as np
 import torch
 
 from glassformer import assembly
-from glassformer.checks.report import CheckReport
-from glassformer.data.parts import PreparedData, part_kind
+from glassformer.checking.remembered_checks import trained_key
+from glassformer.checking.require_checks import require_checks, taint_of
+from glassformer.checks.check_report import CheckReport
+from glassformer.data.data_kinds import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
@@ -36,8 +38,6 @@ from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe, with_files_found
-from glassformer.remembered_checks import trained_key
-from glassformer.require_checks import require_checks, taint_of
 from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
@@ -170,7 +170,7 @@ class Run:
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
         network = self.recipe.model.build(self.tokenizer.size, outputs=self._outputs(), seed=self.recipe.seed)
-        if getattr(network, "wants_counts", False):  # only such a head needs the training text
+        if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
             network = assembly.build_network(self.recipe, self.data)
         return network.eval()
 
@@ -435,7 +435,9 @@ class Run:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
         if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
             return self._fresh_model(self.checkpoint(which))
-        return self.untrained() if which == "untrained" else assembly.put_back(self.directory, self.untrained(), int(which))
+        return (
+            self.untrained() if which == "untrained" else assembly.load_snapshot(self.directory, self.untrained(), int(which))
+        )
 
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""

@@ -18,9 +18,9 @@ from glassformer.foundation.metrics import VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.accounting import Cost
+from glassformer.pages.html import render
+from glassformer.pages.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.recipe import DESCRIPTIVE
-from glassformer.report.html_page import render
-from glassformer.report.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.run import Run
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import last_validation, metric_of, progress_of

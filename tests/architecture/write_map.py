@@ -1,4 +1,4 @@
-"""The source tree as plain facts; run as a program it writes those that ARCHITECTURE.md repeats: the layers and the map."""
+"""The source tree as plain facts; run as a program it writes the layers into ARCHITECTURE.md, and the map, docs/map.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE, TESTS, PAGE = ROOT / "src" / "glassformer", ROOT / "tests", ROOT / "ARCHITECTURE.md"
+SOURCE, PAGE, MAP = ROOT / "src" / "glassformer", ROOT / "ARCHITECTURE.md", ROOT / "docs" / "map.md"
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,20 @@ def _is_there(name: str) -> bool:
 
 
 def the_map() -> str:
-    """One row per module; a package is shown by its ``__init__``'s sentence."""
-    rows = ["| path | what it is |", "|---|---|"]
+    """The page docs/map.md: one row per module; a package is shown by its ``__init__``'s sentence."""
+    rows = ["# Map", "", "Written by `make map` from the first lines of the modules.", "", "| path | what it is |", "|---|---|"]
     for module in modules():
         path = module.path.removesuffix("__init__.py") or "__init__.py"
-        rows.append(f"| [`{path}`](src/glassformer/{path}) | {module.sentence.replace('|', chr(92) + '|')} |")
-    return "\n".join(rows)
+        rows.append(f"| [`{path}`](../src/glassformer/{path}) | {module.sentence.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows) + "\n"
 
 
 def written(page: str) -> str:
-    """The page with both parts as the code has them."""
+    """ARCHITECTURE.md with the layers as .importlinter has them."""
     order = "\n".join(" | ".join(line) for line in layers())
-    page = re.sub(r"(<!-- map -->\n).*?(<!-- /map -->)", lambda m: f"{m[1]}{the_map()}\n{m[2]}", page, flags=re.DOTALL)
     return re.sub(r"(```\n)cli\b.*?foundation(\n```)", lambda m: f"{m[1]}{order}{m[2]}", page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    MAP.write_text(the_map(), encoding="utf-8")

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from glassformer.data.worlds import WorldConfig
 from glassformer.foundation.files import read_json
+from glassformer.knowledge.worlds import WorldConfig
 
 TINY = [
     *("--set", "model.width=16", "--set", "model.layers=1", "--set", "model.heads=2", "--set", "training.steps=4"),

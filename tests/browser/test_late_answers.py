@@ -130,12 +130,12 @@ CURVES = """async () => {
   const curve = (...step) => [{ label: "loss", step, value: step.map((at) => 10 * at) }];
   document.body.append(plot.element);
   const seen = [];
-  asked[0].done(curve(1, 2, 3)); await settle(); seen.push(said());
-  plot.append("loss", [3, 4], [30, 40]); await settle(); seen.push(plot.element.querySelector(".plot").dataset.points);
-  plot.load(); plot.append("loss", [5], [50]); asked[1].done(curve(1, 2, 3, 4)); await settle(); seen.push(said());
-  plot.load(); plot.load(); asked[3].done(curve(1, 2, 3, 4, 5, 6)); await settle();
-  asked[2].fail(new Error("too late")); await settle(); seen.push(said());
-  plot.load(); plot.close(); asked[4].fail(new Error("nobody asks any more")); await settle();
+  asked[0].done(curve(1, 2, 3)); await raise_or_warn(); seen.push(said());
+  plot.append("loss", [3, 4], [30, 40]); await raise_or_warn(); seen.push(plot.element.querySelector(".plot").dataset.points);
+  plot.load(); plot.append("loss", [5], [50]); asked[1].done(curve(1, 2, 3, 4)); await raise_or_warn(); seen.push(said());
+  plot.load(); plot.load(); asked[3].done(curve(1, 2, 3, 4, 5, 6)); await raise_or_warn();
+  asked[2].fail(new Error("too late")); await raise_or_warn(); seen.push(said());
+  plot.load(); plot.close(); asked[4].fail(new Error("nobody asks any more")); await raise_or_warn();
   return seen;
 }"""
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.calls import state_between_calls
+from glassformer.checks.check_report import Finding
 from glassformer.checks.passes import Passes
 from glassformer.checks.probes import Probes
-from glassformer.checks.report import Finding
 from glassformer.checks.subject import callable_subject
 
 VOCABULARY, CONTEXT = 7, 9

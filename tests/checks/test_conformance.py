@@ -172,7 +172,7 @@ def test_wrong_shape() -> None:
 
 
 def test_cases_cover_every_variant_of_every_slot_and_every_example() -> None:
-    named = {(case.specimen.slot, case.specimen.kind) for case in cases()}
+    named = {(case.variant.slot, case.variant.kind) for case in cases()}
     assert named == {(slot, kind) for slot in SLOTS for kind in Slot.every[slot].names()}
     (both,) = {len(cases("model.mixer", "argmax"))}
     assert both == 2 * (len(LAWS_OF_A_VARIANT) + 1)

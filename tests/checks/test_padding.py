@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.checks.check_report import Finding
 from glassformer.checks.padding import _masks, _unmasked, padding_leak
 from glassformer.checks.passes import Passes
 from glassformer.checks.probes import Probes
-from glassformer.checks.report import Finding
 from glassformer.checks.subject import callable_subject
 
 TABLE = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))

@@ -63,7 +63,7 @@ def hint(tensors: Tensors, size: float, *, others: bool) -> Tensor:
 def test_a_loss_whose_model_sees_targets(others: bool) -> None:
     model = Small()
 
-    def cheating(tensors: Tensors, noise: Tensor | None) -> Tensor:
+    def cheating(tensors: Tensors, dropout_seed: Tensor | None) -> Tensor:
         return summed_cross_entropy(model(tensors["ids"]) + hint(tensors, 0.5, others=others), tensors["targets"])
 
     assert judged(cheating)["labels"] == "broken"
@@ -73,7 +73,7 @@ def encoder(weights: Callable[[Tensors], Tensor], *, told: float = 0.0) -> Calla
     """The loss of a classifier that adds up the vectors of each text; ``told``: how much of the label it is told."""
     table = 0.3 * torch.randn(VOCABULARY, CLASSES, generator=torch.Generator().manual_seed(1))
 
-    def loss(tensors: Tensors, noise: Tensor | None) -> Tensor:
+    def loss(tensors: Tensors, dropout_seed: Tensor | None) -> Tensor:
         scores_BC = (table[tensors["ids"]] * weights(tensors).unsqueeze(-1)).sum(1)
         scores_BC = scores_BC + told * F.one_hot(tensors["labels"].clamp(min=0), CLASSES)
         return F.cross_entropy(scores_BC, tensors["labels"], ignore_index=IGNORED, reduction="sum")
@@ -91,7 +91,7 @@ def test_the_loss_of_an_encoder_rows_padding_labels() -> None:
 
 
 def test_an_error_is_cannot_tell_and_loses_nothing_else() -> None:
-    def failing(tensors: Tensors, noise: Tensor | None) -> Tensor:
+    def failing(tensors: Tensors, dropout_seed: Tensor | None) -> Tensor:
         raise RuntimeError("no room")
 
     report = check_loss(failing, TOKENS, vocabulary=VOCABULARY)
@@ -105,7 +105,7 @@ def test_an_error_is_cannot_tell_and_loses_nothing_else() -> None:
 def test_every_call_has_the_strides_of_the_batch_and_leaves_the_generators_alone() -> None:
     seen: set[tuple[object, ...]] = set()
 
-    def watching(tensors: Tensors, noise: Tensor | None) -> Tensor:
+    def watching(tensors: Tensors, dropout_seed: Tensor | None) -> Tensor:
         seen.add(tuple((name, tensor.stride(), tensor.storage_offset()) for name, tensor in tensors.items()))
         return summed_cross_entropy(model(tensors["ids"]), tensors["targets"])
 

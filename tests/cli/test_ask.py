@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.data.worlds import WorldConfig
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.experiment import train
 from glassformer.foundation.errors import UsageError
+from glassformer.knowledge.worlds import WorldConfig
 from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
 

@@ -12,8 +12,8 @@ from glassformer.cli import live as module
 from glassformer.cli.console import SETTINGS
 from glassformer.cli.live import Lines, LiveTable, drawn, in_one_line, watching_a_study
 from glassformer.foundation.progress import SILENT
-from glassformer.study.progress import StudyProgress, StudyWatcher, VariantProgress
-from glassformer.study.variants import Facts
+from glassformer.study.planning.variants import Facts
+from glassformer.study.running.progress import StudyProgress, StudyWatcher, VariantProgress
 
 FACTS = Facts("r", "d", "x", parameters=4321, step_flops=1000, steps=12)
 ROWS = (

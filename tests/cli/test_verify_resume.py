@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.verify_resume import ResumeProof
+from glassformer.checking.verify_resume import ResumeProof
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -16,7 +16,7 @@ def test_the_verdict(cli, tiny_file, monkeypatch, same: bool) -> None:
         broken = [{"killed_at_steps": [2], "sha256": {"model.safetensors": "a" if same else "b"}, "same": same}]
         return ResumeProof(same, {"model.safetensors": "a"}, broken)
 
-    monkeypatch.setattr("glassformer.verify_resume.verify_resume", prove)
+    monkeypatch.setattr("glassformer.checking.verify_resume.verify_resume", prove)
     answer = cli("verify-resume", tiny_file, "--kills", 3, "--times", 2, "--seed", 5, "--set", "model.width=16")
     assert answer.code == (0 if same else 3)
     assert "model.safetensors  sha256 a" in answer.out
@@ -33,7 +33,7 @@ def test_the_verdict(cli, tiny_file, monkeypatch, same: bool) -> None:
 
 
 def test_more_kills_than_steps_are_a_wrong_flag(cli, tiny_file, monkeypatch) -> None:
-    monkeypatch.setattr("glassformer.verify_resume._train", lambda *arguments: pytest.fail("something was trained"))
+    monkeypatch.setattr("glassformer.checking.verify_resume._train", lambda *arguments: pytest.fail("something was trained"))
     answer = cli("verify-resume", tiny_file, "--kills", 6)
     assert answer.code == 2
     assert answer.sentence.startswith("Error: --kills 6 is too many for a run of training.steps=6: ")

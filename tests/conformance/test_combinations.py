@@ -25,7 +25,11 @@ def variants(slot: Any) -> list[dict[str, Any]]:
 def pairs() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Mixers and positions that have an effect on each other."""
     every = itertools.product(variants(MIXERS), variants(POSITIONS))
-    return [(mixer, at) for mixer, at in every if POSITIONS.get(at["kind"]).enters in MIXERS.get(mixer["kind"]).takes]
+    return [
+        (mixer, at)
+        for mixer, at in every
+        if POSITIONS.get(at["kind"]).applies_to in MIXERS.get(mixer["kind"]).accepts_positions
+    ]
 
 
 def check(mixer: Any, positions: Any, merge: Any, block: Any) -> None:

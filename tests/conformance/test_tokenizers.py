@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.data.readers import cut_between_words
+from glassformer.data.reading.readers import cut_between_words
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.errors import DataError

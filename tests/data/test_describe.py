@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data import readers
 from glassformer.data.config import DataConfig
 from glassformer.data.describe import first_documents, list_sets, measure
+from glassformer.data.reading import readers
 from glassformer.data.tokenizers.base import TOKENIZERS
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from glassformer.data import prepare as module
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import read
 from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
+from glassformer.data.reading.corpus import read
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.char import CharTokenizer
 from glassformer.foundation.errors import DataError

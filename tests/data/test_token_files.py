@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from glassformer.data import token_files
-from glassformer.data.corpus import Document
+from glassformer.data.reading.corpus import Document
 from glassformer.data.token_files import count_words, is_whole, open_split, split_of_documents, split_writers, token_type
 from glassformer.data.tokenizers.base import Tokenizer
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.sets import SETS
+from glassformer.data.reading.named_sets import SETS
 from glassformer.data.tokenizers.base import TOKENIZERS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.study.power import detectable
+from glassformer.study.planning.power import detectable
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "statistics.md").read_text()

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.library import built_in_studies
+from glassformer.study.planning.library import built_in_studies
 from glassformer.study.study import Study
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -90,7 +90,7 @@ def test_a_table_from_a_study(maker: ModuleType) -> None:
 
 def test_a_study_without_a_finished_trial_is_refused(maker: ModuleType, tmp_path: Path) -> None:
     from glassformer.study.directory import StudyDirectory
-    from glassformer.study.plan import StudyPlan
+    from glassformer.study.planning.plan import StudyPlan
 
     plan = StudyPlan.parse({"base": {"model": {}}, "changes": [{"name": "x", "set": {"model.width": 3}}]})
     StudyDirectory(tmp_path / "s").begin(plan, lambda settings: {"model": dict(settings)})

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation import cached_baselines
-from glassformer.evaluation.baselines import Uniform
 from glassformer.evaluation.cached_baselines import AREA, ARRAYS, SUM, packed_baselines
+from glassformer.evaluation.language_baselines import Uniform
 from glassformer.foundation.errors import DataError
 from glassformer.runs.baselines import packed, unpacked
 

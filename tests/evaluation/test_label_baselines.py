@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import LabelledTexts, Labels
+from glassformer.data.labels.labelled_texts import LabelledTexts, Labels
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, BagOfWords, Majority, Prior, WordPairs, fit_label_baselines
 
 TOOLS: Any = None  # none of them needs any

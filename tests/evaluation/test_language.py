@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from glassformer.evaluation import language
-from glassformer.evaluation.baselines import trivial_baselines
-from glassformer.evaluation.documents import EvaluatedText
 from glassformer.evaluation.language import document_losses, evaluate_language, loss_chunks, token_losses
+from glassformer.evaluation.language_baselines import trivial_baselines
+from glassformer.evaluation.units import EvaluatedText
 from glassformer.foundation.errors import UsageError
 
 V, N = 7, 53
@@ -21,7 +21,7 @@ def tokens() -> np.ndarray:
     return np.random.default_rng(3).integers(0, V, N).astype(np.uint16)
 
 
-class Lookup(nn.Module):
+class Embedding(nn.Module):
     """A bigram model: the logits depend on the present token only, so windows cannot matter."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("context", [1, 5, 13, 52, 400])
 @pytest.mark.parametrize("batch_size", [1, 3, 32])
 def test_windows_cannot_matter_to_a_model_without_memory(tokens: np.ndarray, context: int, batch_size: int) -> None:
-    model = Lookup()
+    model = Embedding()
     expected = -torch.log_softmax(model.table_VV.double(), -1)[tokens[:-1].astype(int), tokens[1:].astype(int)]
     losses = token_losses(model, tokens, context=context, batch_size=batch_size)
     np.testing.assert_allclose(losses, expected.detach().numpy(), rtol=1e-5)
@@ -64,7 +64,7 @@ def test_windows_cannot_matter_to_a_model_without_memory(tokens: np.ndarray, con
 
 
 def test_every_part_gets_its_mode_back_even_when_stopped(tokens: np.ndarray) -> None:
-    model, calls = Lookup().train(), []
+    model, calls = Embedding().train(), []
     model.frozen.eval()
 
     def stop_at_third() -> None:
@@ -81,33 +81,33 @@ def test_every_part_gets_its_mode_back_even_when_stopped(tokens: np.ndarray) -> 
 
 def test_progress_sums_to_the_predicted_tokens(tokens: np.ndarray) -> None:
     steps: list[int] = []
-    token_losses(Lookup(), tokens, context=5, batch_size=2, progress=steps.append)
+    token_losses(Embedding(), tokens, context=5, batch_size=2, progress=steps.append)
     assert sum(steps) == N - 1
     assert steps[:2] == [5, 10]  # one window to learn the vocabulary, then two at a time
 
 
 def test_a_large_vocabulary_lowers_the_batch(tokens: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = token_losses(Lookup(), tokens, context=5, batch_size=32)
+    whole = token_losses(Embedding(), tokens, context=5, batch_size=32)
     monkeypatch.setattr(language, "MAX_LOGITS", 2 * 5 * V + 1)
     monkeypatch.setattr(language, "MAX_SOFTMAX", 3 * V)
-    model = Lookup()
+    model = Embedding()
     np.testing.assert_array_equal(token_losses(model, tokens, context=5, batch_size=32), whole)
     assert max(rows for rows, _ in model.shapes) == 2
 
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_nothing_to_predict(size: int) -> None:
-    assert token_losses(Lookup(), np.zeros(size, np.int64), context=3).shape == (0,)
+    assert token_losses(Embedding(), np.zeros(size, np.int64), context=3).shape == (0,)
 
 
 def test_memory_mapped_tokens(tokens: np.ndarray, tmp_path) -> None:
     tokens.tofile(tmp_path / "tokens.bin")
     mapped = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="r")
-    np.testing.assert_array_equal(token_losses(Lookup(), mapped, context=5), token_losses(Lookup(), tokens, context=5))
+    np.testing.assert_array_equal(token_losses(Embedding(), mapped, context=5), token_losses(Embedding(), tokens, context=5))
 
 
 def test_documents_and_positions_in_one_pass(tokens: np.ndarray) -> None:
-    text, model = EvaluatedText(tokens, np.array([0, 11, 30])), Lookup()
+    text, model = EvaluatedText(tokens, np.array([0, 11, 30])), Embedding()
     losses = token_losses(model, tokens, context=5)
     documents, positions = document_losses(model, text, context=5, batch_size=3)
     np.testing.assert_allclose(documents.nats, [losses[:10].sum(), losses[10:29].sum(), losses[29:].sum()], rtol=1e-12)
@@ -124,7 +124,7 @@ def test_a_callable_without_logits_is_refused(wrong, tokens: np.ndarray) -> None
 
 def test_sizes_below_one_are_refused(tokens: np.ndarray) -> None:
     with pytest.raises(UsageError, match="context=0"):
-        list(loss_chunks(Lookup(), tokens, context=0))
+        list(loss_chunks(Embedding(), tokens, context=0))
 
 
 def test_not_a_number_is_kept_as_it_is(tokens: np.ndarray) -> None:
@@ -133,7 +133,7 @@ def test_not_a_number_is_kept_as_it_is(tokens: np.ndarray) -> None:
 
 
 def test_everything_at_once(tokens: np.ndarray) -> None:
-    text, model = EvaluatedText(tokens, np.array([0, 11, 30])), Lookup()
+    text, model = EvaluatedText(tokens, np.array([0, 11, 30])), Embedding()
     found = evaluate_language(
         model,
         text,

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from glassformer.evaluation.documents import DocumentLosses, EvaluatedText, PositionLosses
-from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.results import Evaluation, text_table
+from glassformer.evaluation.units import DocumentLosses, EvaluatedText, PositionLosses
 from glassformer.foundation.estimate import Estimate
 
 

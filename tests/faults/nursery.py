@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer import experiment
-from glassformer.checks.report import CheckReport
+from glassformer.checks.check_report import CheckReport
 from glassformer.cli.main import run
 from glassformer.objectives import next_token
 from glassformer.training import step as step_module

@@ -1,4 +1,4 @@
-"""Telling whoever waits: the silent one tells nobody, and has the shape of any other."""
+"""RecordForwarder whoever waits: the silent one tells nobody, and has the shape of any other."""
 
 from __future__ import annotations
 

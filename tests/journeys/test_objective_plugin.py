@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
+from glassformer.checking.verify_resume import verify_resume
 from glassformer.foundation.errors import ConfigError
-from glassformer.verify_resume import verify_resume
 
 PLUGIN = Path(__file__).parents[2] / "docs" / "snippets" / "parity.py"
 

@@ -21,7 +21,9 @@ class Bag(Network):
         self.dims = Dims(width=6, heads=1, layers=0, context=9, vocabulary=vocabulary)
         self.table, self.head, self.looks_ahead = nn.Embedding(vocabulary, 6), nn.Linear(6, vocabulary), looks_ahead
 
-    def features(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+    def features(
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, dropout_seed: Tensor | None = None
+    ) -> Tensor:
         vectors_BTD = self.table(ids_BT)
         return vectors_BTD + vectors_BTD.roll(-1, dims=1) if self.looks_ahead else vectors_BTD
 

@@ -64,5 +64,8 @@ def test_every_variant_is_of_its_slot_final_and_buildable(slot, interface) -> No
 
 def test_every_way_of_positions_is_known() -> None:
     ways = {"nothing", "embedding", "rotation", "bias"}
-    assert all(POSITIONS.get(name).enters in ways for name in POSITIONS.names())
-    assert all(MIXERS.get(name).takes <= ways and "nothing" in MIXERS.get(name).takes for name in MIXERS.names())
+    assert all(POSITIONS.get(name).applies_to in ways for name in POSITIONS.names())
+    assert all(
+        MIXERS.get(name).accepts_positions <= ways and "nothing" in MIXERS.get(name).accepts_positions
+        for name in MIXERS.names()
+    )

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.checking.verify_resume import verify_resume
 from glassformer.data.config import DataConfig
-from glassformer.data.labels import Labels, load_labels
+from glassformer.data.labels.labelled_texts import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.evaluation.tools import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
@@ -21,7 +22,6 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.objectives.labels import LabelsConfig, as_batch, label_scores
 from glassformer.run import load
-from glassformer.verify_resume import verify_resume
 
 MODEL = {"width": 12, "layers": 1, "heads": 2, "context": 9, "causal": False, "head": {"kind": "classifier", "hidden": [7]}}
 
@@ -75,7 +75,7 @@ def test_the_loss_is_the_sum_over_texts_that_have_a_label(table: Path) -> None:
     labels = short["labels"]
     logs = torch.log_softmax(model(short["ids"], key_padding_mask_BS=short["hidden"]), dim=1)
     by_hand = -sum(logs[row, labels[row]] for row in range(10) if labels[row] >= 0)
-    torch.testing.assert_close(objective.loss(model, short, noise=None, smoothing=0.0), by_hand)
+    torch.testing.assert_close(objective.loss(model, short, dropout_seed=None, smoothing=0.0), by_hand)
 
 
 def test_scores_do_not_depend_on_how_a_text_is_padded(table: Path) -> None:

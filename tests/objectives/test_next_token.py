@@ -62,4 +62,4 @@ def test_the_loss_is_that_of_the_scores(smoothing: float) -> None:
     network = build_model(ModelConfig(width=12, heads=3, layers=1, context=7), 11, seed=2)
     batch = batches(np.random.default_rng(5).integers(0, 11, 300), context=7, batch_size=5, seed=3).batch(0)
     expected = summed_cross_entropy(network(batch["ids"]), batch["targets"], smoothing=smoothing)
-    torch.testing.assert_close(NextTokenConfig().loss(network, batch, noise=None, smoothing=smoothing), expected)
+    torch.testing.assert_close(NextTokenConfig().loss(network, batch, dropout_seed=None, smoothing=smoothing), expected)

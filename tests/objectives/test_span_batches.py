@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.corruption import Lines, Marks, Rule
 from glassformer.foundation.errors import DataError
 from glassformer.model.losses import IGNORED
 from glassformer.objectives.span_batches import AHEAD, SpanBatches, as_batch
+from glassformer.objectives.span_corruption import Lines, Marks, Rule
 
 TEXT = "".join(f"P{n} was born in Q{n * 7 % 11}.\n" for n in range(13))
 SIGNS = sorted(set(TEXT))

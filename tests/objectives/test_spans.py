@@ -47,7 +47,7 @@ def test_the_loss_is_that_of_the_scores(prepared):
     made = prepared("spans")
     batch = made.batches().batch(0)
     expected = summed_cross_entropy(made.network(batch["ids"]), batch["targets"])
-    torch.testing.assert_close(made.objective.loss(made.network, batch, noise=None, smoothing=0.0), expected)
+    torch.testing.assert_close(made.objective.loss(made.network, batch, dropout_seed=None, smoothing=0.0), expected)
 
 
 def test_evaluation_gives_nats_by_line_and_always_the_same(prepared):

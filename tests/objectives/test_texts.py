@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from glassformer.data.corpus import Document
+from glassformer.data.reading.corpus import Document
 from glassformer.data.token_files import TokenSplit, split_of_documents
 from glassformer.data.tokenizers.byte import ByteTokenizerConfig
-from glassformer.evaluation.baselines import trivial_baselines
+from glassformer.evaluation.language_baselines import trivial_baselines
 from glassformer.evaluation.tools import EvaluationTools
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model

@@ -7,7 +7,7 @@ import torch
 
 from glassformer.foundation.errors import DamagedCheckpoint, RunError
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import film_steps, load_snapshot, save_snapshot
+from glassformer.runs.film import film_steps, read_snapshot, save_snapshot
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_there_and_back(tmp_path) -> None:
     for step in (7, 0):
         save_snapshot(run, step, {"a": torch.full((2, 3), float(step))})
     assert run.film() == [0, 7]
-    assert torch.equal(load_snapshot(run, 7)["a"], torch.full((2, 3), 7.0))
+    assert torch.equal(read_snapshot(run, 7)["a"], torch.full((2, 3), 7.0))
     with pytest.raises(RunError, match="has no snapshot of step 3; its film has the steps: 0, 7"):
-        load_snapshot(run, 3)
+        read_snapshot(run, 3)
 
 
 def test_a_changed_byte_is_found(tmp_path) -> None:
@@ -50,18 +50,18 @@ def test_a_changed_byte_is_found(tmp_path) -> None:
     whole = run.snapshot(7).read_bytes()
     run.snapshot(7).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # safetensors alone would read it
     with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors is damaged: its sha256"):
-        load_snapshot(run, 7)
+        read_snapshot(run, 7)
     run.snapshot(7).write_bytes(whole)
     run.snapshot_manifest(7).write_text("[]")
     with pytest.raises(DamagedCheckpoint, match=r"step-7\.json is damaged"):
-        load_snapshot(run, 7)
+        read_snapshot(run, 7)
 
 
 def test_a_film_of_a_version_without_sums_is_read(tmp_path) -> None:
     run = RunDirectory(tmp_path)
     save_snapshot(run, 7, {"a": torch.zeros(2)})
     run.snapshot_manifest(7).unlink()
-    assert torch.equal(load_snapshot(run, 7)["a"], torch.zeros(2))
+    assert torch.equal(read_snapshot(run, 7)["a"], torch.zeros(2))
     run.snapshot(7).write_bytes(b"short")
     with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors cannot be read"):
-        load_snapshot(run, 7)
+        read_snapshot(run, 7)

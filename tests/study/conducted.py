@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.study.executors.base import Ended, Event, Executor, Started, Task, Waiting
-from glassformer.study.store import machine_of
+from glassformer.study.running.executors.base import Ended, Event, Executor, Started, Task, Waiting
+from glassformer.study.running.trial_store import machine_of
 from glassformer.study.study import Study
 
 PASSED = {"subject": "x", "findings": [], "tested": {}, "not_judged": {}, "notes": [], "seconds": 0.0}

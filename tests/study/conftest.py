@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 from tests.study.conducted import MakesUp, Said
 
-from glassformer.evaluation.documents import DocumentLosses
-from glassformer.evaluation.metrics import language_outcomes
+from glassformer.evaluation.language_metrics import language_outcomes
 from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.units import DocumentLosses
 from glassformer.foundation.config import override
 from glassformer.foundation.files import write_json
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS
 from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
-from glassformer.study.conductor import Conductor
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.plan import StudyPlan
+from glassformer.study.planning.plan import StudyPlan
+from glassformer.study.planning.variants import Facts, VariantBook
+from glassformer.study.running.study_runner import StudyRunner
+from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.set_study import SetStudy
-from glassformer.study.store import TrialStore
 from glassformer.study.study import Study
-from glassformer.study.variants import Facts, VariantBook
 
 LETTERS = "abcdefgh"
 
@@ -194,7 +194,7 @@ def conduct(made_up, recipe, tmp_path):
         planned, _ = directory.begin(planned, resolve)
         executor, said = MakesUp(made_up, loss, leaks, seconds), Said()
         try:
-            study = Conductor(
+            study = StudyRunner(
                 planned, directory, resolve, lambda: executor, plugins=(), watch=said, store=store, baseline=baseline
             ).run()
         finally:

@@ -12,7 +12,7 @@ import glassformer as gf
 from glassformer.foundation.errors import ConfigError, RunError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.study.compare import compare
-from glassformer.study.plan import StudyPlan
+from glassformer.study.planning.plan import StudyPlan
 
 
 class Said(list):
@@ -112,7 +112,7 @@ class TestFolder:
 
             def run(self) -> None: ...
 
-        monkeypatch.setattr("glassformer.study.compare.Conductor", Stub)
+        monkeypatch.setattr("glassformer.study.compare.StudyRunner", Stub)
         Path("mine.yaml").write_text(dump_yaml(recipe))
         for width in (24, 24, 36, 24):
             compare("mine.yaml", {"model.width": [width]})

@@ -9,8 +9,8 @@ import pytest
 from tests.study.conducted import MakesUp, Tainted, effects, luck, words
 
 from glassformer.foundation.errors import CheckFailed, RunError
-from glassformer.study.ledger import Ledger
-from glassformer.study.report import _taint
+from glassformer.study.history.ledger import Ledger
+from glassformer.study.reporting.study_report import _taint
 from glassformer.study.study import Study
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.study.conducted import effects, words
 
 from glassformer.foundation.errors import ConfigError, Interrupted
-from glassformer.study.ledger import Ledger
+from glassformer.study.history.ledger import Ledger
 from glassformer.study.study import Study
 
 

@@ -8,7 +8,7 @@ from glassformer.foundation.config import override
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.plan import StudyPlan
+from glassformer.study.planning.plan import StudyPlan
 
 DEFAULTS = {"model": {"positions": "learned", "width": 48}, "seed": 0}
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.evidence import Trials
-from glassformer.study.power import detectable
-from glassformer.study.sequential import Looks
-from glassformer.study.statistics import holm
-from glassformer.study.two_way import two_way_effects
-from glassformer.study.verdict import Rules, decide
+from glassformer.study.inference.corrections import holm
+from glassformer.study.inference.evidence import Trials
+from glassformer.study.inference.sequential import Looks
+from glassformer.study.inference.two_way import two_way_effects
+from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.planning.power import detectable
 
 DOCUMENTS, MARGIN = 150, 0.01
 TOKENS = np.random.default_rng(11).lognormal(5.0, 0.5, DOCUMENTS).round()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.ledger import SETS_FILE, Ledger
+from glassformer.study.history.ledger import SETS_FILE, Ledger
 from glassformer.study.set_study import SetStudy
 
 

@@ -12,11 +12,11 @@ import pytest
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
-from glassformer.report.page import Listing
+from glassformer.pages.page import Listing
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.report import study_page
+from glassformer.study.planning.variants import VariantBook
+from glassformer.study.reporting.study_report import study_page
 from glassformer.study.study import Study, over_seeds
-from glassformer.study.variants import VariantBook
 
 BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]
 BETTER = [value - 0.2 + 0.001 * at for at, value in enumerate(BASE)]

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import ACCURACY
-from glassformer.study.evidence import Analysis
-from glassformer.study.sequential import Looks
-from glassformer.study.statistics import holm
-from glassformer.study.tuning import tuning_variance
-from glassformer.study.two_way import two_way_effects, unpaired
+from glassformer.study.inference.corrections import holm
+from glassformer.study.inference.evidence import Analysis
+from glassformer.study.inference.sequential import Looks
+from glassformer.study.inference.tuning import tuning_variance
+from glassformer.study.inference.two_way import two_way_effects, unpaired
 
 SEEDS, MARGIN = 8, 0.01
 QUICK, FULL = 300, 2000

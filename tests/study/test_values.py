@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.evidence import Problem, Trials
+from glassformer.study.inference.evidence import Problem, Trials
 from glassformer.study.study import Study
 from glassformer.study.values import StudyValues, read_values, write_values
 

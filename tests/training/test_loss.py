@@ -73,8 +73,8 @@ def test_noise_and_precision_are_those_that_are_given(batch) -> None:
     seen = {}
 
     class Objective(NextTokenConfig):
-        def loss(self, network, batch, *, noise, smoothing):
-            seen.update(noise=noise, inside=torch.is_autocast_enabled("cpu"), names=set(batch.tensors))
+        def loss(self, network, batch, *, dropout_seed, smoothing):
+            seen.update(dropout_seed=dropout_seed, inside=torch.is_autocast_enabled("cpu"), names=set(batch.tensors))
             return torch.zeros(())
 
     low = TrainingLoss(make().network, Objective(), Runtime(torch.device("cpu"), "bf16", 1))

@@ -8,7 +8,7 @@ from typing import get_args
 
 from glassformer.figures.style import new_axes
 from glassformer.foundation.estimate import Estimate
-from glassformer.report import page as report
+from glassformer.pages import page as report
 from glassformer.web.blocks import page_to_dict
 
 EVIL = "<img src=x onerror=alert(1)>"

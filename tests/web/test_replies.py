@@ -9,8 +9,8 @@ import os
 from starlette.responses import Response
 
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.web.place import NotFound
 from glassformer.web.replies import answered, dumped, error_reply, reply
+from glassformer.web.served_folder import NotFound
 
 
 def test_no_nan_leaves_the_server() -> None:

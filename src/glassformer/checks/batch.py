@@ -8,10 +8,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from glassformer.checks.check_report import Finding
 from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
-from glassformer.checks.report import Finding
 from glassformer.checks.subject import can_run
 
 ROWS = 3

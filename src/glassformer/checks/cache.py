@@ -8,12 +8,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from glassformer.checks.check_report import Finding
+from glassformer.checks.law_results import short_error
 from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
-from glassformer.checks.report import Finding
 from glassformer.checks.subject import Cached, can_run
-from glassformer.checks.verdicts import short_error
 
 ROWS = (2, 1)
 

@@ -9,10 +9,10 @@ from functools import partial
 
 from torch import Tensor
 
+from glassformer.checks.check_report import Finding
 from glassformer.checks.locate import Region, locate
 from glassformer.checks.passes import Passes, Setting, differing, largest
 from glassformer.checks.probes import Probes
-from glassformer.checks.report import Finding
 from glassformer.checks.subject import can_run
 
 SETTINGS = (Setting(), Setting(precision="as trained"))

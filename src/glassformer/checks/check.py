@@ -16,14 +16,14 @@ from glassformer.checks.batch import row_leak
 from glassformer.checks.cache import cache_fault
 from glassformer.checks.calls import state_between_calls
 from glassformer.checks.causality import Coverage, future_leak
+from glassformer.checks.check_report import CheckReport, Finding, Law
 from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder
+from glassformer.checks.law_results import Verdicts, short_error
 from glassformer.checks.padding import padding_leak
 from glassformer.checks.passes import Passes, same_generators
 from glassformer.checks.probes import Probes
-from glassformer.checks.report import CheckReport, Finding, Law
 from glassformer.checks.state import Snapshot
 from glassformer.checks.subject import Subject, callable_subject, is_network, our_subject
-from glassformer.checks.verdicts import Verdicts, short_error
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime

@@ -37,7 +37,7 @@ SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.f
 
 
 @dataclass(frozen=True)
-class Specimen:
+class VariantCase:
     """A variant with its settings, in a tiny model."""
 
     slot: str
@@ -58,13 +58,14 @@ class Specimen:
     def config(self) -> ModelConfig:
         """A model config in which the variant has an effect."""
         around: dict[str, Any] = {**SIZES, "causal": self.causal, self.slot.removeprefix("model."): self.part}
-        if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).takes:
+        if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).accepts_positions:
             around["positions"] = next(
-                name for name in POSITIONS.names() if POSITIONS.get(name).enters in MIXERS.get(self.kind).takes
+                name for name in POSITIONS.names() if POSITIONS.get(name).applies_to in MIXERS.get(self.kind).accepts_positions
             )
         if self.slot == "model.positions":
-            enters = POSITIONS.get(self.kind).enters
-            around["mixer"] = next(name for name in ("dot", *MIXERS.names()) if enters in MIXERS.get(name).takes)
+            applies_to = POSITIONS.get(self.kind).applies_to
+            mixers = ("dot", *MIXERS.names())
+            around["mixer"] = next(name for name in mixers if applies_to in MIXERS.get(name).accepts_positions)
         return ModelConfig.parse(around)
 
     def model(self, seed: int = 1) -> Transformer:
@@ -89,18 +90,18 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Case:
-    """One requirement for one specimen."""
+    """One requirement for one variant."""
 
-    specimen: Specimen
+    variant: VariantCase
     name: str
-    law: Callable[[Specimen], None] = field(repr=False, compare=False)
+    law: Callable[[VariantCase], None] = field(repr=False, compare=False)
 
     def run(self) -> None:
         """Raises ``CheckFailed`` when the requirement is not met."""
-        self.law(self.specimen)
+        self.law(self.variant)
 
     def __str__(self) -> str:
-        return f"{self.specimen}-{self.name}"
+        return f"{self.variant}-{self.name}"
 
 
 def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
@@ -112,11 +113,11 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
         for name in Slot.every[path].names() if kind is None else (kind,):
             for settings in Slot.every[path].get(name).examples:
                 reads_on = not getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
-                usual = Specimen(path, name, settings, causal=reads_on)
+                usual = VariantCase(path, name, settings, causal=reads_on)
                 found += [Case(usual, law, test) for law, test in LAWS_OF_A_VARIANT.items()]
                 if not reads_on:
                     continue
-                found.append(Case(Specimen(path, name, settings, causal=False), "laws", keeps_the_laws))
+                found.append(Case(VariantCase(path, name, settings, causal=False), "laws", keeps_the_laws))
     return found
 
 
@@ -131,129 +132,129 @@ def conform(slot: str, kind: str) -> dict[str, str]:
     return failed
 
 
-def says_what_it_is(specimen: Specimen) -> None:
-    line = type(specimen.part).one_line()
-    specimen.require(line.endswith("."), f"the first line of its docstring is no sentence: {line!r}.")
+def says_what_it_is(variant: VariantCase) -> None:
+    line = type(variant.part).one_line()
+    variant.require(line.endswith("."), f"the first line of its docstring is no sentence: {line!r}.")
 
 
-def comes_back_from_plain_values(specimen: Specimen) -> None:
-    config = specimen.config
-    specimen.require(ModelConfig.parse(config.to_dict()) == config, "its config is not what its plain values are read back as.")
+def comes_back_from_plain_values(variant: VariantCase) -> None:
+    config = variant.config
+    variant.require(ModelConfig.parse(config.to_dict()) == config, "its config is not what its plain values are read back as.")
 
 
-def gives_the_right_shapes(specimen: Specimen) -> None:
-    model, seen = specimen.model().eval(), {}
+def gives_the_right_shapes(variant: VariantCase) -> None:
+    model, seen = variant.model().eval(), {}
     watched = {name: module for name, module in model.named_modules() if name.endswith((".mixer", ".merge", ".feedforward"))}
     with ExitStack() as stack:
         for name, module in watched.items():
             hook = module.register_forward_hook(lambda module, inputs, output, name=name: seen.update({name: output.shape}))
             stack.callback(hook.remove)
-        scores = model(specimen.ids())
+        scores = model(variant.ids())
     dims = model.dims
     per_head, per_token = (ROWS, dims.heads, LENGTH, dims.head_width), (ROWS, LENGTH, dims.width)
     for name, shape in seen.items():
         expected = per_head if name.endswith(".mixer") else per_token
-        specimen.require(shape == expected, f"{name} gives {tuple(shape)}, not {expected}.")
-    of_scores = (ROWS, VOCABULARY) if specimen.pools else (ROWS, LENGTH, VOCABULARY)
-    specimen.require(scores.shape == of_scores, f"the scores are {tuple(scores.shape)}, not {of_scores}.")
-    specimen.require(bool(scores.isfinite().all()), "a score is not finite.")
+        variant.require(shape == expected, f"{name} gives {tuple(shape)}, not {expected}.")
+    of_scores = (ROWS, VOCABULARY) if variant.pools else (ROWS, LENGTH, VOCABULARY)
+    variant.require(scores.shape == of_scores, f"the scores are {tuple(scores.shape)}, not {of_scores}.")
+    variant.require(bool(scores.isfinite().all()), "a score is not finite.")
 
 
-def keeps_the_laws(specimen: Specimen) -> None:
+def keeps_the_laws(variant: VariantCase) -> None:
     """Causality, batch, padding, cache: each holds, or is declared in ``breaks`` and really broken."""
-    report = check_model(specimen.model())
-    declared = type(specimen.part).breaks
+    report = check_model(variant.model())
+    declared = type(variant.part).breaks
     undeclared = [finding.sentence for finding in report.findings if finding.law not in declared]
-    specimen.require(not undeclared, f"a law is broken that is not declared in ``breaks``. {' '.join(undeclared)}")
+    variant.require(not undeclared, f"a law is broken that is not declared in ``breaks``. {' '.join(undeclared)}")
     for law in declared - report.broken:
         unjudged = law in report.not_judged or law in report.cannot_tell  # a broken law can mask the ones that presume it
-        specimen.require(unjudged, f"``breaks`` declares {law!r}, but the check finds that it holds.")
+        variant.require(unjudged, f"``breaks`` declares {law!r}, but the check finds that it holds.")
 
 
-def fast_path_equals_definition(specimen: Specimen) -> None:
+def fast_path_equals_definition(variant: VariantCase) -> None:
     """With a hook on every tap the reference implementation runs; the logits must equal those without hooks."""
-    model = specimen.model().double().eval()
+    model = variant.model().double().eval()
     key_padding_mask_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
     key_padding_mask_BS[0, 0], key_padding_mask_BS[1, 3] = True, True
     for keywords in ({}, {"key_padding_mask_BS": key_padding_mask_BS}):
-        fast = model(specimen.ids(), **keywords)
+        fast = model(variant.ids(), **keywords)
         with looked_at(model):
-            reference = model(specimen.ids(), **keywords)
+            reference = model(variant.ids(), **keywords)
         distance = float((fast - reference).detach().abs().max())
-        specimen.require(
+        variant.require(
             distance <= 1e-12, f"looking changes the scores by {distance:.1g}: fast path and reference implementation differ."
         )
 
 
-def counts_its_parameters(specimen: Specimen) -> None:
-    counted = sum(part.parameters for part in parts_of(specimen.config, VOCABULARY))
-    real = sum(parameter.numel() for parameter in specimen.model().parameters())
-    specimen.require(counted == real, f"the formulas say {counted} parameters, the model has {real}.")
+def counts_its_parameters(variant: VariantCase) -> None:
+    counted = sum(part.parameters for part in parts_of(variant.config, VOCABULARY))
+    real = sum(parameter.numel() for parameter in variant.model().parameters())
+    variant.require(counted == real, f"the formulas say {counted} parameters, the model has {real}.")
 
 
-def counts_its_flops(specimen: Specimen) -> None:
+def counts_its_flops(variant: VariantCase) -> None:
     """As torch counts them on the reference implementation."""
-    model = specimen.model().eval()
+    model = variant.model().eval()
     with looked_at(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(specimen.ids())
-    counted = sum(part.forward_flops for part in parts_of(specimen.config, VOCABULARY, batch=ROWS, length=LENGTH))
+        model(variant.ids())
+    counted = sum(part.forward_flops for part in parts_of(variant.config, VOCABULARY, batch=ROWS, length=LENGTH))
     real = counter.get_total_flops()
-    specimen.require(counted == real, f"the formulas say {counted} FLOPs, torch counts {real}.")
+    variant.require(counted == real, f"the formulas say {counted} FLOPs, torch counts {real}.")
 
 
-def gradients_reach_every_parameter(specimen: Specimen) -> None:
+def gradients_reach_every_parameter(variant: VariantCase) -> None:
     """Every parameter, except what the part declares as ``untrained``, which no gradient may reach."""
-    model = specimen.model()
-    summed_cross_entropy(model(specimen.ids(SIZES["context"])), specimen.targets(SIZES["context"])).backward()
-    untrained = specimen.part.untrained(model.dims)
+    model = variant.model()
+    summed_cross_entropy(model(variant.ids(SIZES["context"])), variant.targets(SIZES["context"])).backward()
+    untrained = variant.part.untrained(model.dims)
     for name, parameter in model.named_parameters():
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        specimen.require(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite.")
+        variant.require(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite.")
         rows = next((rows for ending, rows in untrained.items() if name.endswith(ending)), None)
         if rows is not None:
-            specimen.require(not gradient[rows].any(), f"{name} is declared untrained, but a gradient reaches it.")
+            variant.require(not gradient[rows].any(), f"{name} is declared untrained, but a gradient reaches it.")
             gradient = torch.cat([gradient[: rows.start], gradient[rows.stop :]])
-        specimen.require(bool(gradient.any()) or not gradient.numel(), f"no gradient reaches {name}.")
+        variant.require(bool(gradient.any()) or not gradient.numel(), f"no gradient reaches {name}.")
 
 
-def is_drawn_from_the_seed(specimen: Specimen) -> None:
+def is_drawn_from_the_seed(variant: VariantCase) -> None:
     """Every parameter is initialised from the seed: no uninitialised memory, equal seeds give equal models, others differ."""
     with _uninitialised_is_nan():
-        model = specimen.model(seed=3)
+        model = variant.model(seed=3)
     for name, tensor in model.state_dict().items():
-        specimen.require(bool(tensor.isfinite().all()), f"{name} is not drawn; define ``draw(generator)`` in its module.")
-    twin, other = specimen.model(seed=3).state_dict(), specimen.model(seed=4).state_dict()
-    specimen.require(
+        variant.require(bool(tensor.isfinite().all()), f"{name} is not drawn; define ``draw(generator)`` in its module.")
+    twin, other = variant.model(seed=3).state_dict(), variant.model(seed=4).state_dict()
+    variant.require(
         all(torch.equal(tensor, twin[name]) for name, tensor in model.state_dict().items()), "equal seeds give other models."
     )
-    specimen.require(any(not torch.equal(tensor, other[name]) for name, tensor in twin.items()), "the seed changes nothing.")
+    variant.require(any(not torch.equal(tensor, other[name]) for name, tensor in twin.items()), "the seed changes nothing.")
 
 
-def comes_back_from_a_file(specimen: Specimen) -> None:
-    model, fresh = specimen.model(seed=3).eval(), specimen.model(seed=4).eval()
+def comes_back_from_a_file(variant: VariantCase) -> None:
+    model, fresh = variant.model(seed=3).eval(), variant.model(seed=4).eval()
     data = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()})
     fresh.load_state_dict(safetensors.torch.load(data), strict=True)
-    specimen.require(torch.equal(model(specimen.ids()), fresh(specimen.ids())), "a saved and loaded model gives other scores.")
+    variant.require(torch.equal(model(variant.ids()), fresh(variant.ids())), "a saved and loaded model gives other scores.")
 
 
-def learns(specimen: Specimen) -> None:
+def learns(variant: VariantCase) -> None:
     """Some steps on one batch (20, unless the variant states more) lower its loss."""
-    model, ids_BT, steps = specimen.model(), specimen.ids(), specimen.part.steps_to_learn
+    model, ids_BT, steps = variant.model(), variant.ids(), variant.part.steps_to_learn
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
     losses = []
     for step in range(steps + 1):
         torch.manual_seed(step)
-        loss = summed_cross_entropy(model(ids_BT), specimen.targets()) / specimen.targets().numel()
+        loss = summed_cross_entropy(model(ids_BT), variant.targets()) / variant.targets().numel()
         losses.append(float(loss.detach()))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    specimen.require(
+    variant.require(
         losses[-1] < 0.9 * losses[0], f"{steps} steps on one batch take the loss from {losses[0]:.3f} to {losses[-1]:.3f}."
     )
 
 
-LAWS_OF_A_VARIANT: dict[str, Callable[[Specimen], None]] = {
+LAWS_OF_A_VARIANT: dict[str, Callable[[VariantCase], None]] = {
     "docstring": says_what_it_is,
     "plain values": comes_back_from_plain_values,
     "shapes": gives_the_right_shapes,

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.checks.check_report import CheckReport, Finding, Law
+from glassformer.checks.law_results import Verdicts
 from glassformer.checks.passes import difference, largest, same_generators
-from glassformer.checks.report import CheckReport, Finding, Law
-from glassformer.checks.verdicts import Verdicts
 from glassformer.model.losses import IGNORED
 
 LossOf = Callable[[dict[str, Tensor], Tensor | None], Tensor]

@@ -13,7 +13,7 @@ from glassformer.foundation.errors import CannotTell, CheckFailed, UsageError
 from glassformer.foundation.plugins import fault_in_plugin
 
 if TYPE_CHECKING:
-    from glassformer.checks.report import CheckReport
+    from glassformer.checks.check_report import CheckReport
 
 
 def command(
@@ -65,7 +65,7 @@ def command(
             raise UsageError("--zoo checks every causal class of transformers; leave out the target and --class.")
         _zoo(out_, workers, limit, json)
         return
-    from glassformer.check_target import check
+    from glassformer.checking.target import check
 
     with watching() as watch:
         report = check(

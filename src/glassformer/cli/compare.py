@@ -13,7 +13,7 @@ from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import plugin_flags
-from glassformer.study.executors.machine import PER_GPU
+from glassformer.study.running.executors.machine import PER_GPU
 
 if TYPE_CHECKING:
     from glassformer.study.set_study import SetStudy  # imported late when it runs: it takes a while
@@ -185,7 +185,7 @@ def _check_also(also: list[str] | None, recipe: str | None, confirm: Path | None
 
 def _several_bases(recipe: str | None, also: list[str] | None) -> list[Any]:
     """The recipes that get the same changes, where there are several: by --also, or by a plan that names them."""
-    from glassformer.study.finding import several_bases
+    from glassformer.study.planning.plan_source import several_bases
 
     plans: list[Any] | None = several_bases(recipe) if recipe is not None else None
     return [*(plans or [recipe]), *(also or ())] if also or plans else []
@@ -214,7 +214,7 @@ def _foresee(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], 
     if recipe is None:
         raise UsageError("Nothing to compare; give a recipe with --vary, or a plan.")
     with watching():
-        from glassformer.study.dry_run import foresee
+        from glassformer.study.planning.dry_run import foresee
 
         found = foresee(recipe, vary, **{name: asked[name] for name in FORESEEN})
     print_json(found.to_dict()) if json else out().print(str(found), markup=False)
@@ -245,7 +245,7 @@ def _numbers(text: str) -> list[int]:
 
 def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, Any] | None:
     """--tune options -> the plan's grid; one value of the form {low: A, high: B} is a range."""
-    from glassformer.study.plan import parse_vary
+    from glassformer.study.planning.plan import parse_vary
 
     if not texts:
         if tries is not None:

@@ -76,7 +76,7 @@ def show_command(
 
 
 def _is_recipe(source: str) -> bool:
-    from glassformer.data.sets import SETS
+    from glassformer.data.reading.named_sets import SETS
 
     if source in SETS:
         return False
@@ -153,7 +153,7 @@ def stats_command(
 def _configured(source: str, document: str | None, column: str | None, changes: list[str] | None) -> tuple[Any, dict[str, Any]]:
     """The data config, and settings of the tokenizer (``--set tokenizer.vocab=100``)."""
     from glassformer.data.config import DataConfig
-    from glassformer.data.sets import SETS
+    from glassformer.data.reading.named_sets import SETS
     from glassformer.foundation.config import override
 
     if source not in SETS and source != "-" and not Path(source).expanduser().exists():

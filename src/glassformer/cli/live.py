@@ -17,7 +17,10 @@ from glassformer.cli.console import SETTINGS, err, say
 from glassformer.foundation.progress import SILENT, Watcher, duration
 
 if TYPE_CHECKING:
-    from glassformer.study.progress import StudyProgress, VariantProgress  # imported late: every command imports this module
+    from glassformer.study.running.progress import (  # imported late: every command imports this module
+        StudyProgress,
+        VariantProgress,
+    )
 
 QUIET = 30.0  # seconds between two lines of a log, unless a trial has ended
 

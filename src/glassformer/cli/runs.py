@@ -85,7 +85,7 @@ def _csv(rows: list[dict[str, Any]]) -> None:
 
 def _kept(empty: bool, json: bool) -> None:
     """The store of trials: what is in it, or that it was emptied."""
-    from glassformer.study.store import TrialStore
+    from glassformer.study.running.trial_store import TrialStore
 
     store = TrialStore()
     if empty:

@@ -216,7 +216,7 @@ def _or_dash(value: int | None) -> str:
 
 def _lines(files: Sequence[Path]) -> Iterator[str]:
     """Lines with their endings: one text each, as the trainers of Hugging Face's library read files."""
-    from glassformer.data.readers import lines, to_text
+    from glassformer.data.reading.readers import lines, to_text
 
     for file in files:
         for number, line in lines(file):
@@ -224,13 +224,13 @@ def _lines(files: Sequence[Path]) -> Iterator[str]:
 
 
 def _whole(file: Path) -> str:
-    from glassformer.data.readers import pieces
+    from glassformer.data.reading.readers import pieces
 
     return "".join(text for _, text in pieces(file))
 
 
 def _standard_input() -> str:
-    from glassformer.data.readers import to_text
+    from glassformer.data.reading.readers import to_text
 
     return to_text(sys.stdin.buffer.read(), "standard input", 1)
 

@@ -21,7 +21,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Test that a killed and resumed run ends in the same bits. Kills real runs of your recipe and compares the weights."""
-    from glassformer.verify_resume import verify_resume
+    from glassformer.checking.verify_resume import verify_resume
 
     with watching() as watch:
         proof = verify_resume(

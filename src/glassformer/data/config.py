@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from glassformer.data.worlds import WorldConfig
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.knowledge.worlds import WorldConfig
 
 DocumentKind = Literal["line", "block", "file", "article"]
 NO_DATA = "none"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import Document, Source, read
-from glassformer.data.label_sources import LabelParts, read_rows
-from glassformer.data.prepare import Prepared, Report, prepare, reading_of
-from glassformer.data.sets import SETS
-from glassformer.data.sources import find_parts
+from glassformer.data.labels.label_sources import LabelParts, read_rows
+from glassformer.data.prepare import Prepared, ProgressCallback, prepare, reading_of
+from glassformer.data.reading.corpus import Document, Source, read
+from glassformer.data.reading.named_sets import SETS
+from glassformer.data.reading.sources import find_parts
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import TokenizerConfig
 
@@ -71,7 +71,7 @@ def _whole(source: Source, characters: int) -> Any:
 
 
 def measure(
-    data: DataConfig, tokenizer: TokenizerConfig, *, test: bool = False, progress: Report | None = None
+    data: DataConfig, tokenizer: TokenizerConfig, *, test: bool = False, progress: ProgressCallback | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """(facts as plain values, document lengths in tokens by split). The test split is opened only when asked for."""
     prepared = prepare(data, tokenizer, progress=progress)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data import notes as say
-from glassformer.data.cache import cached_folder
+from glassformer.data import data_notes as say
 from glassformer.data.config import DataConfig
-from glassformer.data.corpus import Document, Skipped, Source, read
-from glassformer.data.repeats import repeats_of
-from glassformer.data.sets import Parts, find_set
-from glassformer.data.sources import (
+from glassformer.data.disk_cache import cached_folder
+from glassformer.data.reading.corpus import Document, Skipped, Source, read
+from glassformer.data.reading.duplicates import repeats_of
+from glassformer.data.reading.named_sets import Parts, find_set
+from glassformer.data.reading.sources import (
     STANDARD_INPUT,
     at_places,
     find_parts,
@@ -28,7 +28,7 @@ from glassformer.data.sources import (
     source_at,
     stamp_of,
 )
-from glassformer.data.splits import Assignment, Survey, survey
+from glassformer.data.reading.splits import Assignment, Survey, survey
 from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -37,7 +37,7 @@ from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 
-Report = Callable[[str, int, int | None], None]
+ProgressCallback = Callable[[str, int, int | None], None]
 """Called a few times a second with the task, the characters done, and their approximate total (or None)."""
 
 SCHEMA = 1
@@ -49,7 +49,7 @@ def prepare(
     tokenizer: TokenizerConfig | Tokenizer,
     *,
     marks: Sequence[str] = (),
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
     expect: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """The splits of ``data`` in tokens; training and validation are encoded when this returns.
@@ -101,7 +101,7 @@ def tokens_of_file(
     reading: DataConfig | None = None,
     *,
     name: str = "file",
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> TokenSplit:
     """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
@@ -129,7 +129,7 @@ class _Job:
         way = _reading_key(self.source)
         return fingerprint([SCHEMA, self.sha256, way, self.names, self.split, tokenizer_key(tokenizer)])
 
-    def splits(self, tokenizer: Tokenizer, report: Report) -> dict[str, TokenSplit]:
+    def splits(self, tokenizer: Tokenizer, report: ProgressCallback) -> dict[str, TokenSplit]:
         key = self.key(tokenizer)
 
         def make(draft: Path) -> None:
@@ -145,7 +145,7 @@ class _Job:
                 )
         return opened
 
-    def _encode(self, folders: Mapping[str, Path], tokenizer: Tokenizer, report: Report) -> None:
+    def _encode(self, folders: Mapping[str, Path], tokenizer: Tokenizer, report: ProgressCallback) -> None:
         for folder in folders.values():
             folder.mkdir()
         before = stamp_of(self.source)
@@ -167,7 +167,7 @@ class _Corpus:
     skipped: Skipped
     assignment: Assignment
 
-    def __init__(self, data: DataConfig, parts: Parts, report: Report) -> None:
+    def __init__(self, data: DataConfig, parts: Parts, report: ProgressCallback) -> None:
         self.data, self.parts, self.report = data, parts, report
         more = {"validation": parts.validation} if parts.validation else {}
         tests = {f"test:{name}" if len(parts.tests) > 1 else "test": source for name, source in parts.tests.items()}
@@ -370,7 +370,7 @@ def _silent(what: str, done: int, total: int | None) -> None:
     pass
 
 
-def reported(documents: Iterable[Document], what: str, total: int | None, report: Report) -> Iterator[Document]:
+def reported(documents: Iterable[Document], what: str, total: int | None, report: ProgressCallback) -> Iterator[Document]:
     """The documents, reporting progress."""
     done, last = 0, 0.0
     for document in documents:

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, final
 
 import numpy as np
 
-from glassformer.data.corpus import Document
-from glassformer.data.repeats import Repeats, repeats_within
+from glassformer.data.reading.corpus import Document
+from glassformer.data.reading.duplicates import Repeats, repeats_within
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.files import read_json, write_json
 

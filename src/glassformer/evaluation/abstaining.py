@@ -12,9 +12,9 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from glassformer.evaluation.coverage import threshold_for
 from glassformer.evaluation.ranking import fit_logistic
 from glassformer.foundation.errors import UsageError
+from glassformer.knowledge.coverage import threshold_for
 
 
 @final

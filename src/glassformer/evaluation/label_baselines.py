@@ -12,10 +12,10 @@ from typing import ClassVar, Self, final
 
 import numpy as np
 
-from glassformer.data.labels import LabelledTexts
+from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.bags import Bag
-from glassformer.evaluation.intervals import mean
-from glassformer.evaluation.labels import label_outcomes
+from glassformer.evaluation.jackknife import mean
+from glassformer.evaluation.label_metrics import label_outcomes
 from glassformer.evaluation.logistic import LogisticRegression
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import Baseline, EvaluationTools

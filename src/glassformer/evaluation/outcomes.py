@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from glassformer.evaluation.intervals import ratio
+from glassformer.evaluation.jackknife import ratio
 from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate

@@ -41,12 +41,12 @@ D = TypeVar("D", bound=type[VariantConfig])
 
 
 class Slot(Generic[V]):
-    """The variants of one part. ``path`` is the recipe key; ``package`` holds one file per variant."""
+    """The variants of one part. ``path`` is the recipe key; ``packages`` hold one file per variant."""
 
     every: ClassVar[dict[str, Slot[Any]]] = {}
 
-    def __init__(self, path: str, about: str, package: str) -> None:
-        self.path, self.about, self.package = path, about, package
+    def __init__(self, path: str, about: str, *packages: str) -> None:
+        self.path, self.about, self.packages = path, about, packages
         self._variants: dict[str, type[V]] = {}
         self._discovered = False
         self._default: str | None = None
@@ -106,9 +106,9 @@ class Slot(Generic[V]):
         if self._discovered:
             return
         self._discovered = True
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
+        for package in self.packages:
+            for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+                importlib.import_module(f"{package}.{module.name}")
 
 
 def variants_of(module: str) -> list[str]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.data.stop_strings import StopStrings
-from glassformer.data.streams import PiecesOfText
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.seeds import derive_seed
 from glassformer.generation.generate import generate
+from glassformer.generation.stop_strings import StopStrings
+from glassformer.generation.streaming_decode import PiecesOfText
 
 
 @dataclass(frozen=True)

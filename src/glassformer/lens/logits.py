@@ -36,7 +36,7 @@ def logit_lens(network: Any, streams: dict[str, Tensor], hidden_BS: Tensor | Non
     """``streams``: name -> the residual stream [1, T, D], in order of depth."""
     norm = getattr(network, "final_norm", None)
     with torch.no_grad():
-        rows = [network.read_out(x_BTD if norm is None else norm(x_BTD), hidden_BS) for x_BTD in streams.values()]
+        rows = [network.logits(x_BTD if norm is None else norm(x_BTD), hidden_BS) for x_BTD in streams.values()]
     scores = torch.stack([row[0] if row.dim() == 3 else row for row in rows])
     return LogitLens(scores.cpu(), tuple(streams))
 

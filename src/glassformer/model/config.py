@@ -73,7 +73,7 @@ class ModelConfig(NetworkConfig):
     block: Annotated[SerializeAsAny[BlockConfig], BeforeValidator(BLOCKS.parse)] = BLOCKS.default("pre")
     head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
 
-    def checked_with(self) -> Mapping[str, Any] | None:
+    def check_cache_inputs(self) -> Mapping[str, Any] | None:
         """Nothing else: its weights are fresh."""
         return {} if type(self) is ModelConfig else None
 
@@ -90,16 +90,16 @@ class ModelConfig(NetworkConfig):
                 f"model.head_width={self.head_width} with model.heads={self.heads} makes attention another width than "
                 f"model.width={self.width}, and model.mixer={self.mixer.kind} has no such form; choose dot or grouped."
             )
-        if self.positions.enters not in self.mixer.takes:
+        if self.positions.applies_to not in self.mixer.accepts_positions:
             raise ValueError(
                 f"model.positions={self.positions.kind} has no effect with model.mixer={self.mixer.kind}: it acts through "
-                f"the {self.positions.enters}, which this mixer does not use; choose positions that act through one of "
-                f"{sorted(self.mixer.takes - {'nothing'})}, or none."
+                f"the {self.positions.applies_to}, which this mixer does not use; choose positions that act through one of "
+                f"{sorted(self.mixer.accepts_positions - {'nothing'})}, or none."
             )
         for part in self.parts:
-            objection = part.objection(self.dims(vocabulary=1))  # no part's fit depends on the vocabulary
-            if objection:
-                raise ValueError(objection)
+            incompatibility = part.incompatibility(self.dims(vocabulary=1))  # no part's fit depends on the vocabulary
+            if incompatibility:
+                raise ValueError(incompatibility)
         return self
 
     @property

@@ -26,8 +26,10 @@ class Network(nn.Module, ABC):
     head: nn.Module
 
     @abstractmethod
-    def features(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        """The vectors the head reads, [B, T, D]. ``noise`` is the seed of dropout masks; all arguments: ``Transformer``."""
+    def features(
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, dropout_seed: Tensor | None = None
+    ) -> Tensor:
+        """The vectors the head reads, [B, T, D]. ``dropout_seed``: of the dropout masks; all arguments: ``Transformer``."""
 
     @property
     def pools(self) -> bool:
@@ -39,11 +41,11 @@ class Network(nn.Module, ABC):
         """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
         return False
 
-    def began_with(self) -> dict[str, str] | None:
+    def pretrained_source(self) -> dict[str, str] | None:
         """The folder of the pretrained weights it began with and their sha256, for the record of a run; None without any."""
         return None
 
-    def read_out(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
+    def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         """What the head makes of the vectors; a head that does not pool is called with them alone."""
         return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)
 
@@ -62,7 +64,7 @@ class NetworkConfig(VariantConfig):
         """The network's parameters without their numbers (on torch's meta device), so that any size costs nothing."""
         return self.build(vocabulary, outputs=outputs, seed=0)
 
-    def checked_with(self) -> Mapping[str, Any] | None:
+    def check_cache_inputs(self) -> Mapping[str, Any] | None:
         """What decides, beside these choices and our code, how a check of the network before training ends (weights from
         outside, the library that computes with them); None: that is not known, and no check of it is remembered."""
         return None

@@ -23,13 +23,13 @@ class PartConfig(VariantConfig):
     """What every part's config can say: what it costs, where it does not fit, which laws it breaks."""
 
     breaks: ClassVar[frozenset[str]] = frozenset()
-    """Laws this variant is known to break, such as "causality" (all laws: checks/report.py). The checks find each of them."""
+    """Laws this variant is known to break, such as "causality" (all laws: checks/check_report.py). The checks find them."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Settings with which the conformance suite tries this variant, the plain one first."""
     steps_to_learn: ClassVar[int] = 20
     """Steps on one batch after which its loss has fallen by a tenth at least, in the conformance suite's tiny model."""
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         """Why this part cannot be built with these sizes or would do nothing, as a sentence; None: it fits."""
         return None
 
@@ -67,9 +67,9 @@ class Positions(nn.Module):
 
 
 class PositionsConfig(PartConfig):
-    """A way to tell positions apart. ``enters`` says by which method of ``Positions`` it acts."""
+    """A way to tell positions apart. ``applies_to`` says by which method of ``Positions`` it acts."""
 
-    enters: ClassVar[str] = "nothing"
+    applies_to: ClassVar[str] = "nothing"
     """"embedding", "rotation", "bias" or "nothing". A mixer that does not list it in ``takes`` refuses the combination."""
 
     def build(self, dims: Dims) -> Positions:
@@ -92,9 +92,9 @@ class Mixer(nn.Module, ABC):
 
 
 class MixerConfig(PartConfig):
-    """A way to mix. ``takes`` lists the values of ``PositionsConfig.enters`` that have an effect in it."""
+    """A way to mix. ``takes`` lists the values of ``PositionsConfig.applies_to`` that have an effect in it."""
 
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
     any_head_width: ClassVar[bool] = False
     """Whether it can be built with heads that side by side are narrower or wider than the model (``model.head_width``)."""
 
@@ -122,7 +122,7 @@ class MergeConfig(PartConfig):
 
 
 def needs_two_heads(config: MergeConfig, dims: Dims) -> str | None:
-    """The objection of merges that only reorder heads."""
+    """The incompatibility of merges that only reorder heads."""
     if dims.heads > 1:
         return None
     return f"model.merge={config.kind} has no effect with model.heads=1: nothing to reorder; choose more heads, or concat."
@@ -194,7 +194,7 @@ class HeadConfig(PartConfig):
 
 
 def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
-    """The objection of heads that share the embedding's matrix."""
+    """The incompatibility of heads that share the embedding's matrix."""
     if dims.outputs is None or dims.outputs == dims.vocabulary:
         return None
     return (

@@ -18,8 +18,8 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, DropoutMasks
+from glassformer.model.embedding import Embedding
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
-from glassformer.model.lookup import Lookup
 from glassformer.model.network import Network
 from glassformer.model.slots import Block, Merge, Mixer, Positions
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
@@ -49,13 +49,13 @@ class Transformer(Network):
     def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
         super().__init__()
         dims = config.dims(vocabulary, outputs)
-        objection = config.head.objection(dims)
-        if objection:
-            raise ConfigError(objection)
+        incompatibility = config.head.incompatibility(dims)
+        if incompatibility:
+            raise ConfigError(incompatibility)
         self.config, self.dims = config, dims
-        self.embedding = Lookup(dims.vocabulary, dims.width)
+        self.embedding = Embedding(dims.vocabulary, dims.width)
         self.positions = config.positions.build(dims)
-        self.segments = Lookup(config.segments, dims.width) if config.segments else None
+        self.segments = Embedding(config.segments, dims.width) if config.segments else None
         self.embedding_norm = config.norm.build(dims) if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
@@ -93,7 +93,7 @@ class Transformer(Network):
             cache=cache,
             segments_BT=segments_BT,
         )
-        return self.read_out(features_BTD, key_padding_mask_BS)
+        return self.logits(features_BTD, key_padding_mask_BS)
 
     def features(
         self,
@@ -102,19 +102,19 @@ class Transformer(Network):
         position_ids_BT: Tensor | None = None,
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
-        noise: Tensor | None = None,
+        dropout_seed: Tensor | None = None,
         segments_BT: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
         ``position_ids_BT``: 0, 1, 2, ... unless told. ``key_padding_mask_BS``: True at keys that no query may attend to.
-        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``noise``: the seed of the dropout
+        ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``dropout_seed``: of the dropout
         masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
-        masks = None if noise is None else DropoutMasks(noise)
+        masks = None if dropout_seed is None else DropoutMasks(dropout_seed)
         attention_context = AttentionContext(
             causal=self.dims.causal,
             position_ids_BT=position_ids_BT,
@@ -138,7 +138,7 @@ class Transformer(Network):
         return x_BTD + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
 
     @property
-    def wants_counts(self) -> bool:
+    def needs_token_counts(self) -> bool:
         """Whether the head wants to know how often each token occurs in the training text."""
         return hasattr(self.head, "start_from_counts")
 

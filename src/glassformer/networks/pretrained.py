@@ -59,7 +59,7 @@ class PretrainedConfig(NetworkConfig):
     """Of the encoder and the head; None: what the folder says."""
     causal: bool = False
 
-    def checked_with(self) -> Mapping[str, Any]:
+    def check_cache_inputs(self) -> Mapping[str, Any]:
         """Checksums of the folder's weights and settings, and the library's version, for cached checks."""
         folder = locate(self.folder)
         sums = {"weights": fingerprint_of_weights(folder), "config": sha256_of_file(folder / CONFIG)}
@@ -182,7 +182,7 @@ class PretrainedNetwork(Network):
         *,
         key_padding_mask_BS: Tensor | None = None,
         segments_BT: Tensor | None = None,
-        noise: Tensor | None = None,
+        dropout_seed: Tensor | None = None,
     ) -> Tensor:
         """The encoder's last hidden states; with a prompt, its vectors come before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
@@ -190,7 +190,7 @@ class PretrainedNetwork(Network):
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
 
-    def began_with(self) -> dict[str, str]:
+    def pretrained_source(self) -> dict[str, str]:
         return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
 
     @property
@@ -206,7 +206,7 @@ class PretrainedNetwork(Network):
     ) -> Tensor:
         """Logits of the labels, [B, C]."""
         features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
-        return self.read_out(features_BTD, key_padding_mask_BS)
+        return self.logits(features_BTD, key_padding_mask_BS)
 
     def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
         """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""
@@ -256,6 +256,6 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
             f"model.folder={config.folder} ({type(loaded.encoder).__name__}) reads from left to right: no token knows of those "
             "after it; labels are read off an encoder (BERT, RoBERTa, ...): choose one."
         )
-    objection = config.tuning.objection(loaded.encoder, sizes)
-    if objection:
-        raise ConfigError(objection)
+    incompatibility = config.tuning.incompatibility(loaded.encoder, sizes)
+    if incompatibility:
+        raise ConfigError(incompatibility)

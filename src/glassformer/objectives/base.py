@@ -16,9 +16,9 @@ from torch import Tensor
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule
-from glassformer.evaluation.documents import BLOCK
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.units import BLOCK
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.registry import Slot, VariantConfig
@@ -76,8 +76,8 @@ class ObjectiveConfig(VariantConfig):
         """The number of targets in the batch, by which the summed loss is divided. Known before the forward pass."""
         raise NotImplementedError
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        """The loss summed over the targets of the batch. ``noise`` seeds dropout: hand it on to ``network.features``."""
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        """The loss summed over the targets of the batch. ``dropout_seed`` seeds dropout: hand it on to ``network.features``."""
         raise NotImplementedError
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
@@ -175,4 +175,6 @@ class ObjectiveConfig(VariantConfig):
         return cls.metrics[0] if name is None else Metric.named(name, cls.metrics)
 
 
-OBJECTIVES: Slot[ObjectiveConfig] = Slot("objective", "what the model is asked to predict", "glassformer.objectives")
+OBJECTIVES: Slot[ObjectiveConfig] = Slot(
+    "objective", "what the model is asked to predict", "glassformer.objectives", "glassformer.knowledge"
+)

@@ -12,19 +12,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.data.batches import Batch
-from glassformer.data.label_batches import IGNORED, EncodedTexts, LengthGroups, PaddedRows, encode_texts, in_order
-from glassformer.data.labels import LabelledTexts
+from glassformer.data.labels.label_batches import IGNORED, EncodedTexts, LengthGroups, PaddedRows, encode_texts, in_order
+from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
-from glassformer.evaluation.labels import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
+from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.metrics import Metric
+from glassformer.knowledge.answering import Answer
 from glassformer.model.network import Network
-from glassformer.objectives.answering import Answer
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SHOWN = 12
@@ -52,8 +52,8 @@ class LabelsConfig(ObjectiveConfig):
     def count(self, batch: Batch) -> Tensor:
         return (batch["labels"] != IGNORED).sum()
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        scores_BC = label_scores(network, batch, noise=noise)
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        scores_BC = label_scores(network, batch, dropout_seed=dropout_seed)
         return F.cross_entropy(
             scores_BC.float(), batch["labels"], ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
         )
@@ -182,12 +182,12 @@ def as_batch(rows: PaddedRows) -> Batch:
     return Batch(**{name: torch.from_numpy(array) for name, array in tensors.items()})
 
 
-def label_scores(network: Network, batch: Batch, *, noise: Tensor | None = None) -> Tensor:
+def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:
     """Logits of the labels [B, C]; passes token types to networks that use them."""
     key_padding_mask_BS = batch["hidden"]
     more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
-    features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, noise=noise, **more)
-    scores = network.read_out(features_BTD, key_padding_mask_BS)
+    features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, dropout_seed=dropout_seed, **more)
+    scores = network.logits(features_BTD, key_padding_mask_BS)
     if scores.ndim != 2:
         raise ConfigError(
             f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "

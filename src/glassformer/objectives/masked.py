@@ -12,10 +12,10 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import MASK, Tokenizer
-from glassformer.evaluation.baselines import Uniform, Unigram
-from glassformer.evaluation.documents import EvaluatedText
+from glassformer.evaluation.language_baselines import Uniform, Unigram
 from glassformer.evaluation.outcomes import Outcomes, Units
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.units import EvaluatedText
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
@@ -48,8 +48,8 @@ class MaskedConfig(ObjectiveConfig):
     def count(self, batch: Batch) -> Tensor:
         return (batch["targets"] != IGNORED).sum()
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        features_BTD = network.features(batch["ids"], noise=noise)
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
         outputs = network.dims.num_outputs
         return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 

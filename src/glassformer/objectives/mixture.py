@@ -14,13 +14,13 @@ from torch import Tensor
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule
-from glassformer.evaluation.answer_baselines import ANSWER_BASELINES
-from glassformer.evaluation.answers import ANSWER_METRICS
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
+from glassformer.knowledge.answer_baselines import ANSWER_BASELINES
+from glassformer.knowledge.answer_metrics import ANSWER_METRICS
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
@@ -140,8 +140,8 @@ class MixtureConfig(ObjectiveConfig):
     def count(self, batch: Batch) -> Tensor:
         return (batch["targets"] != IGNORED).sum()
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        return batch_loss(network, batch, noise=noise, smoothing=smoothing)
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        return batch_loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         return self.judge.evaluate(network, items, tools)

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.baselines import Bigram, Uniform, Unigram, trivial_baselines
-from glassformer.evaluation.documents import EvaluatedText
 from glassformer.evaluation.language import document_losses, token_losses
-from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.language_baselines import Bigram, Uniform, Unigram, trivial_baselines
+from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.outcomes import Outcomes
 from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.units import EvaluatedText
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric
@@ -49,8 +49,8 @@ class NextTokenConfig(ObjectiveConfig):
     def count(self, batch: Batch) -> Tensor:
         return (batch["targets"] != IGNORED).sum()
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        features_BTD = network.features(batch["ids"], noise=noise)
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
         outputs = network.dims.num_outputs
         return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 

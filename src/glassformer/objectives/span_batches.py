@@ -1,6 +1,6 @@
 """Lines of a text -> batches for span corruption, by step number; built on the GPU where there is one, many steps ahead.
 
-Lines and masked spans of step n depend on (seed, n) only. Drawing and composing rows is in data/corruption.py.
+Lines and masked spans of step n depend on (seed, n) only. Drawing and composing rows is in objectives/span_corruption.py.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
-from glassformer.data.corruption import DRAWS, Draw, Lines, Marks, Rule, compose, draw
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
+from glassformer.objectives.span_corruption import DRAWS, Draw, Lines, Marks, Rule, compose, draw
 
 AHEAD = 64
 """Steps whose rows are drawn together from one seed; changing it changes the batches of a seed."""

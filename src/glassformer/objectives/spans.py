@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.data.batches import Batch
-from glassformer.data.corruption import DRAWS, Lines, Marks, Rule, Start, compose, draw
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.outcomes import Outcomes, Units
@@ -23,6 +22,7 @@ from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 from glassformer.objectives.span_batches import SpanBatches, as_batch
+from glassformer.objectives.span_corruption import DRAWS, Lines, Marks, Rule, Start, compose, draw
 
 MASK, ANSWER, END, PAD = "<mask>", "<answer>", "<end>", "<pad>"
 
@@ -87,8 +87,8 @@ class SpansConfig(ObjectiveConfig):
     def count(self, batch: Batch) -> Tensor:
         return (batch["targets"] != IGNORED).sum()
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
-        return batch_loss(network, batch, noise=noise, smoothing=smoothing)
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        return batch_loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """Nats per masked token of every line, each with a fixed span."""
@@ -130,9 +130,9 @@ class SpansConfig(ObjectiveConfig):
         return shown_rows(batch, tokenizer)
 
 
-def batch_loss(network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor:
+def batch_loss(network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
     """The summed cross-entropy of a batch's targets."""
-    features_BTD = network.features(batch["ids"], noise=noise)
+    features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
     outputs = network.dims.num_outputs
     return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 

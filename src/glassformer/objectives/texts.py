@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from glassformer.evaluation.documents import DocumentLosses
-from glassformer.evaluation.metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
 from glassformer.evaluation.results import Evaluation, text_table
+from glassformer.evaluation.units import DocumentLosses
 
 
 def texts_table(results: Mapping[str, Evaluation]) -> str:

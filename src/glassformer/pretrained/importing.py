@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.data.cache import cache_folder, cached_folder
 from glassformer.data.config import NO_DATA
+from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError

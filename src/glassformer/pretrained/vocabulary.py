@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.splitting import BYTE_SIGNS
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.char import UNKNOWN_TEXT, CharTokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer, HuggingFaceTokenizer
 from glassformer.data.tokenizers.marked import MarkedTokenizer
+from glassformer.data.tokenizers.pretokenization import BYTE_SIGNS
 from glassformer.data.tokenizers.treebank import hugging_face_cuts
 from glassformer.data.tokenizers.word import PAD, START, STOP, UNK, WordTokenizer
 from glassformer.foundation.errors import ConfigError, DataError

@@ -45,7 +45,7 @@ def save_snapshot(run: RunDirectory, step: int, tensors: Mapping[str, Tensor]) -
         write_atomically(file, content)
 
 
-def load_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
+def read_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
     """The weights at a step, verified by checksum; films of older versions have none."""
     file = run.snapshot(step)
     if not file.is_file():

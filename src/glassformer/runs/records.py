@@ -81,7 +81,7 @@ class MetricsLog:
 
 @final
 @dataclass(frozen=True)
-class Telling:
+class RecordForwarder:
     """A log that also calls ``on_step`` with records of steps and ``on_evaluation`` with those of evaluations."""
 
     append: Callable[[Mapping[str, Any]], None]

@@ -17,16 +17,16 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
-from glassformer.study.conductor import Conductor
-from glassformer.study.confirm import confirmation
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.executors.base import Executor
-from glassformer.study.executors.inline import InlineExecutor
-from glassformer.study.executors.local import LocalExecutor
-from glassformer.study.executors.machine import PER_GPU, cores
-from glassformer.study.finding import find_plan
-from glassformer.study.plan import Resolve, StudyPlan
-from glassformer.study.store import TrialStore
+from glassformer.study.planning.confirm import confirmation
+from glassformer.study.planning.plan import Resolve, StudyPlan
+from glassformer.study.planning.plan_source import find_plan
+from glassformer.study.running.executors.base import Executor
+from glassformer.study.running.executors.inline import InlineExecutor
+from glassformer.study.running.executors.local import LocalExecutor
+from glassformer.study.running.executors.machine import PER_GPU, cores
+from glassformer.study.running.study_runner import StudyRunner
+from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
@@ -86,7 +86,7 @@ def compare(
     kept = TrialStore() if store and on != "ray" else None
     with _begun(directory, plan, resolve, [*notes, *more], watch) as plan:
         named = out is not None
-        return Conductor(
+        return StudyRunner(
             plan, directory, resolve, place, plugins=plugins, watch=watch, named=named, store=kept, baseline=baseline
         ).run()
 
@@ -190,7 +190,7 @@ def _place(
 
 
 def _inline() -> Executor:
-    from glassformer.study.work import perform
+    from glassformer.study.running.work import perform
 
     return InlineExecutor(perform)
 
@@ -221,7 +221,7 @@ def _free_bytes(gpus: Sequence[str]) -> int:
 
 
 def _ray(address: str | None, jobs: int | None, gpu_share: float | None, recipe: Recipe) -> Executor:
-    from glassformer.study.executors.ray import RayExecutor
+    from glassformer.study.running.executors.ray import RayExecutor
 
     share = 0.0 if recipe.training.device == "cpu" else gpu_share
     return RayExecutor(address=address, jobs=jobs, gpu_share=share)

@@ -13,8 +13,8 @@ from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.recipe import Source
 from glassformer.study.compare import compare
-from glassformer.study.finding import find_plan
-from glassformer.study.plan import StudyPlan, recipe_fingerprint
+from glassformer.study.planning.plan import StudyPlan, recipe_fingerprint
+from glassformer.study.planning.plan_source import find_plan
 from glassformer.study.set_study import SetStudy
 
 PLANNED = (

@@ -18,8 +18,8 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
-from glassformer.study.ledger import Earlier
-from glassformer.study.plan import Resolve, StudyPlan, Trial, recipe_fingerprint
+from glassformer.study.history.ledger import Earlier
+from glassformer.study.planning.plan import Resolve, StudyPlan, Trial, recipe_fingerprint
 
 TAKEN = ".taken"
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, final
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
-from glassformer.study.ledger import SETS_FILE
-from glassformer.study.sets import Overall, over_sets
+from glassformer.study.history.ledger import SETS_FILE
+from glassformer.study.inference.meta_analysis import Overall, over_sets
 from glassformer.study.study import Study
 
 
@@ -96,7 +96,7 @@ class SetStudy:
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the common folder, Markdown with figures); returns its path."""
-        from glassformer.study.set_report import write_report
+        from glassformer.study.reporting.set_report import write_report
 
         return write_report(self, out)
 

@@ -24,19 +24,19 @@ from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
-from glassformer.report.page import Cell, cell_text
-from glassformer.study.attempts import attempts_of
+from glassformer.pages.page import Cell, cell_text
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.evidence import Problem, Trials
-from glassformer.study.ledger import Attempt, Earlier, Ledger
-from glassformer.study.notes import notes_of, notes_of_trials, remarks_of, share_spent
-from glassformer.study.plan import BASE, StudyPlan
-from glassformer.study.results import TrialResult, gather_trials, metric_of, read_trial
-from glassformer.study.tuning import tuning_variance
+from glassformer.study.history.attempts import attempts_of
+from glassformer.study.history.ledger import Attempt, Earlier, Ledger
+from glassformer.study.inference.evidence import Problem, Trials
+from glassformer.study.inference.tuning import tuning_variance
+from glassformer.study.inference.verdict import Verdict, decide
+from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.planning.variants import Facts, VariantBook
+from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of, share_spent
+from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND
+from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.values import StudyValues, read_values, write_values
-from glassformer.study.variants import Facts, VariantBook
-from glassformer.study.verdict import Verdict, decide
-from glassformer.study.wording import LEAK_FOUND, STEP_FOUND
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -305,7 +305,7 @@ class Study:
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""
-        from glassformer.study.report import write_report
+        from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
 

@@ -16,7 +16,7 @@ import numpy as np
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import write_atomically
-from glassformer.study.evidence import Problem, Trials
+from glassformer.study.inference.evidence import Problem, Trials
 
 SCHEMA = 1
 

@@ -16,7 +16,7 @@ class LossFunction(Protocol):
 
     def count(self, batch: Batch) -> Tensor: ...
 
-    def loss(self, network: Network, batch: Batch, *, noise: Tensor | None, smoothing: float) -> Tensor: ...
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor: ...
 
 
 @final
@@ -29,7 +29,7 @@ class TrainingLoss(nn.Module):
 
     def forward(self, tensors: dict[str, Tensor], dropout_seed: Tensor | None = None) -> Tensor:
         with self.runtime.autocast():
-            return self.objective.loss(self.network, Batch(**tensors), noise=dropout_seed, smoothing=self.smoothing)
+            return self.objective.loss(self.network, Batch(**tensors), dropout_seed=dropout_seed, smoothing=self.smoothing)
 
     def count(self, batch: Batch) -> Tensor:
         """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glassformer.figures.encode import to_bytes
-from glassformer.report.page import (
+from glassformer.pages.page import (
     Banner,
     Block,
     FigureBlock,

@@ -9,12 +9,12 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
-from glassformer.report.page import Block, Paragraph, Table
+from glassformer.pages.page import Block, Paragraph, Table
 from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import metric_of
-from glassformer.study.evidence import Problem
-from glassformer.study.results import only_differs, problem_of
+from glassformer.study.inference.evidence import Problem
+from glassformer.study.running.trial_results import only_differs, problem_of
 
 ENDINGS = {
     "diverged": "The loss stopped being a number.",

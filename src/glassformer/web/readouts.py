@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from glassformer.figures.attention import draw_effects, draw_map, draw_patching
 from glassformer.foundation.errors import UsageError
-from glassformer.report.page import Block, FigureBlock
+from glassformer.pages.page import Block, FigureBlock
 
 if TYPE_CHECKING:
     from glassformer.lens.look import Look

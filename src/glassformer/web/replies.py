@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glassformer.foundation.errors import GlassformerError, UsageError
-from glassformer.web.place import NotFound
+from glassformer.web.served_folder import NotFound
 
 LARGEST_BODY = 4 << 20
 

@@ -23,11 +23,11 @@ from starlette.routing import Route
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
-from glassformer.web.desk import Desk
-from glassformer.web.place import NotFound
+from glassformer.web.app_state import AppState
 from glassformer.web.replies import answered
 from glassformer.web.routes import byhand, look, models, runs, start, studies
 from glassformer.web.security import EVERYWHERE, Guard, allowed_hosts
+from glassformer.web.served_folder import NotFound
 
 HERE = Path(__file__).parent
 UNSEEN = 60.0
@@ -52,7 +52,7 @@ def static_files() -> dict[str, Path]:
 
 def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = True) -> Starlette:
     """The whole application for one folder."""
-    desk, files = Desk.of(folder), static_files()
+    state, files = AppState.of(folder), static_files()
 
     async def index(request: Request) -> Response:
         return FileResponse(files["index.html"], media_type="text/html")
@@ -66,9 +66,9 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         if warm:
-            threading.Thread(target=_make_ready, args=(desk,), daemon=True).start()
+            threading.Thread(target=_make_ready, args=(state,), daemon=True).start()
         yield
-        desk.workshop.close()
+        state.worker.close()
 
     own = [Route("/", index, methods=["GET"]), Route("/static/{name:path}", static, methods=["GET"])]
     rooms: list[Any] = [runs, studies, models, look, byhand, start]
@@ -82,7 +82,7 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.desk = desk
+    app.state.state = state
     return app
 
 
@@ -104,13 +104,13 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
     uvicorn.Server(settings).run(sockets=[listening])
 
 
-def _make_ready(desk: Desk) -> None:
+def _make_ready(state: AppState) -> None:
     """Reads the list of runs first; imports torch after it was shown, since the import blocks every response."""
     with suppress(OSError, GlassformerError):
-        desk.overview()
-    desk.shown.wait(UNSEEN)
+        state.overview()
+    state.shown.wait(UNSEEN)
     time.sleep(AFTER_THE_LIST)
-    desk.workshop.warm()
+    state.worker.warm()
 
 
 def _first_part(folder: Path) -> str:

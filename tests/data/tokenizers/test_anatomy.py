@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.data.bpe import train
-from glassformer.data.splitting import LEVELS
 from glassformer.data.tokenizers import anatomy
 from glassformer.data.tokenizers.anatomy import count_tokens, describe, follow, list_merges
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.bpe import BPETokenizer
+from glassformer.data.tokenizers.bpe_training import train
+from glassformer.data.tokenizers.pretokenization import LEVELS
 
 # ab 5 times, abc 4 times: a+b 9, ab+c 4. Ids 257 and 258, after one special token and 256 bytes.
 AB = BPETokenizer(train({"ab": 5, "abc": 4}, LEVELS["byte"], vocab=259, special=["</s>"]))

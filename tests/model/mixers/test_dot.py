@@ -179,7 +179,7 @@ def test_a_masked_position_is_seen_by_no_query_not_even_its_own(fused: bool) -> 
 
 
 def test_a_masked_position_beyond_the_context_is_refused() -> None:
-    objection = DotConfig(masked=[2, 9]).objection(DIMS)
-    assert objection is not None
-    assert "position 9 is not in the context; positions go from 0 to 6" in objection
+    incompatibility = DotConfig(masked=[2, 9]).incompatibility(DIMS)
+    assert incompatibility is not None
+    assert "position 9 is not in the context; positions go from 0 to 6" in incompatibility
     assert DotConfig().to_dict() == {"kind": "dot", "fused": True}  # old recipes read as before

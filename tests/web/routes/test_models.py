@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from glassformer.data.bpe import train
-from glassformer.data.splitting import LEVELS
 from glassformer.data.tokenizers.bpe import BPETokenizer
+from glassformer.data.tokenizers.bpe_training import train
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.pretokenization import LEVELS
 from glassformer.run import load
 from glassformer.web.routes.models import LONGEST_WORD, MOST_SYMBOLS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from glassformer.runs.overview import overview
 from glassformer.runs.records import MetricsLog
-from glassformer.web.desk import Desk
+from glassformer.web.app_state import AppState
 from glassformer.web.routes.runs import _watch
 
 
@@ -116,12 +116,12 @@ def test_a_folder_is_listed_without_reading_its_metrics_whole(client, folder, mo
 
 
 def test_new_points_are_told_as_they_come(folder) -> None:
-    desk = Desk.of(folder)
-    look = _watch(desk, "one")
+    state = AppState.of(folder)
+    look = _watch(state, "one")
     first = look()
     assert (first["progress"]["status"], first["curves"]) == ("finished", {})
     assert look() is None
-    log = MetricsLog(desk.place.run("one").metrics_file)
+    log = MetricsLog(state.place.run("one").metrics_file)
     log.append({"step": 3, "loss": 1.25})
     assert look()["curves"] == {"loss": {"step": [3], "value": [1.25], "of": 1}}
     log.cut_after(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.web.desk import Desk
+from glassformer.web.app_state import AppState
 from glassformer.web.routes.studies import _watch
 from glassformer.web.security import TOKEN_HEADER
 from glassformer.web.server import make_app
@@ -43,13 +43,13 @@ def test_the_report_as_blocks(with_study, monkeypatch) -> None:
     assert trial["study"] == "study"
     answer = client.post("/api/stop", json={"name": found["trials"][0]["name"]})
     assert "stop the study" in answer.json()["error"]
-    desk = Desk.of(with_study)
-    look = _watch(desk, "study")
+    state = AppState.of(with_study)
+    look = _watch(state, "study")
     assert look()["changed"] is False
     assert look() is None
-    monkeypatch.setattr(desk.processes, "find", lambda name: {"alive": True})
+    monkeypatch.setattr(state.processes, "find", lambda name: {"alive": True})
     assert look()["changed"] is True
-    monkeypatch.setattr(desk.processes, "find", lambda name: {"alive": False})
+    monkeypatch.setattr(state.processes, "find", lambda name: {"alive": False})
     assert look()["changed"] is True  # it ends after its last file is written: now it can go on, and not be stopped
     assert look() is None
 

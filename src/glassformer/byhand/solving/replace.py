@@ -31,7 +31,7 @@ _HOW_APART = "the goal falls apart into the other keys, a convex problem, and th
 
 
 @dataclass(frozen=True)
-class _Asked:
+class TrainRequest:
     """The checked question. ``rest`` are the places of the keys that stay."""
 
     problem: Problem
@@ -88,7 +88,7 @@ def replace_key(
     if len(problem.keys) < 2:
         raise ConfigError("keys has one row; replacing a key needs at least one other key.")
     fixed_length = None if length is None else as_length("length", length)
-    asked = _Asked(problem, key_number("replace", replaced, len(problem.keys)), fixed_length)
+    asked = TrainRequest(problem, key_number("replace", replaced, len(problem.keys)), fixed_length)
     if query is None:
         return _free_query(asked, seed)
     given = as_vector("query", query)
@@ -99,7 +99,7 @@ def replace_key(
     return _given_query(asked, given)
 
 
-def _given_query(asked: _Asked, query: Array) -> Replacement:
+def _given_query(asked: TrainRequest, query: Array) -> Replacement:
     key = _key_for(asked, query)
     kl = asked.kl(query, key)
     floor = 0.0
@@ -114,7 +114,7 @@ def _given_query(asked: _Asked, query: Array) -> Replacement:
     return _result(asked, query, key, given=True, reachable=reachable, lower=lower, why=why, how=how)
 
 
-def _why_given(asked: _Asked, query: Array, floor: float, out_of_range: bool) -> str:
+def _why_given(asked: TrainRequest, query: Array, floor: float, out_of_range: bool) -> str:
     place, scale = asked.place, asked.problem.scale
     if floor > 1e-12:
         weights = weights_of(query, asked.problem.keys[asked.rest], scale)
@@ -136,7 +136,7 @@ def _why_given(asked: _Asked, query: Array, floor: float, out_of_range: bool) ->
     return f"key {place + 1} can be given any weight between 0 and 1, and the proportions of the others are as wanted"
 
 
-def _wanted_score(asked: _Asked, query: Array) -> float:
+def _wanted_score(asked: TrainRequest, query: Array) -> float:
     """The score of the new key that makes its weight right, the others being what they are."""
     scores = scores_of(query, asked.problem.keys[asked.rest], asked.problem.scale)
     top = float(scores.max())
@@ -147,7 +147,7 @@ def _wanted_score(asked: _Asked, query: Array) -> float:
     return others + math.log(share / (1 - share))
 
 
-def _key_for(asked: _Asked, query: Array) -> Array:
+def _key_for(asked: TrainRequest, query: Array) -> Array:
     """The best key for this query; among equally good ones the nearest to the old key."""
     old, size = asked.problem.keys[asked.place], float(np.linalg.norm(query))
     unit, score = query / size, _wanted_score(asked, query)
@@ -163,7 +163,7 @@ def _key_for(asked: _Asked, query: Array) -> Array:
     return np.asarray(key * (asked.length / np.linalg.norm(key)))
 
 
-def _free_query(asked: _Asked, seed: int) -> Replacement:
+def _free_query(asked: TrainRequest, seed: int) -> Replacement:
     if asked.length is None:
         return _free_query_any_length(asked)
     if asked.problem.keys.shape[1] == 1:
@@ -171,7 +171,7 @@ def _free_query(asked: _Asked, seed: int) -> Replacement:
     return _free_query_fixed_length(asked, seed)
 
 
-def _free_query_any_length(asked: _Asked) -> Replacement:
+def _free_query_any_length(asked: TrainRequest) -> Replacement:
     """The other keys decide: KL = (1 - share) KL(rest) once the new key has the right score."""
     keys, scale, bound = asked.problem.keys, asked.problem.scale, asked.problem.bound
     if asked.share == 1.0:
@@ -200,7 +200,7 @@ def _free_query_any_length(asked: _Asked) -> Replacement:
     )
 
 
-def _why_free(asked: _Asked, reachable: bool | None, certificate: Certificate | None) -> str:
+def _why_free(asked: TrainRequest, reachable: bool | None, certificate: Certificate | None) -> str:
     if certificate is not None:
         return f"the other keys alone cannot have the wanted proportions: {certificate.sentence()}"
     if reachable and asked.share == 1:
@@ -221,7 +221,7 @@ def _small_query(others: Array, scale: float, bound: float) -> Array:
     return np.asarray(min(bound, 1e-3 / (scale * size)) * felt[-1])
 
 
-def _free_query_on_a_line(asked: _Asked) -> Replacement:
+def _free_query_on_a_line(asked: TrainRequest) -> Replacement:
     """d = 1: the new key is +length or -length, and each is an ordinary convex problem."""
     assert asked.length is not None
     found = []
@@ -239,7 +239,7 @@ def _free_query_on_a_line(asked: _Asked) -> Replacement:
     return _result(asked, best.query, key, given=False, reachable=reachable, lower=lower, why=why, how=how)
 
 
-def _free_query_fixed_length(asked: _Asked, seed: int) -> Replacement:
+def _free_query_fixed_length(asked: TrainRequest, seed: int) -> Replacement:
     """Relaxed: the new key may score anything up to scale * length * bound, whatever the query's length. Then repaired."""
     query, lower = _relaxed(asked)
     how = "a convex relaxation, in which the new key's score does not depend on the query's length, is attained"
@@ -252,7 +252,7 @@ def _free_query_fixed_length(asked: _Asked, seed: int) -> Replacement:
     return _result(asked, query, key, given=False, reachable=reachable, lower=lower, why=why, how=how, certificate=certificate)
 
 
-def _relaxed(asked: _Asked) -> tuple[Array, float]:
+def _relaxed(asked: TrainRequest) -> tuple[Array, float]:
     """The best query of the relaxation and the relaxation's KL: below that nothing can be."""
     assert asked.length is not None
     keys, scale, bound = asked.problem.keys, asked.problem.scale, asked.problem.bound
@@ -278,7 +278,7 @@ def _relaxed(asked: _Asked) -> tuple[Array, float]:
     return query, lower
 
 
-def _search(asked: _Asked, first: Array, seed: int) -> tuple[Array, Array]:
+def _search(asked: TrainRequest, first: Array, seed: int) -> tuple[Array, Array]:
     """Best key for the query, best query for the keys, in turn, from several directions; each turn only improves."""
     keys, scale, bound = asked.problem.keys, asked.problem.scale, asked.problem.bound
     rng = np.random.default_rng(seed)
@@ -298,7 +298,7 @@ def _search(asked: _Asked, first: Array, seed: int) -> tuple[Array, Array]:
     return best
 
 
-def _reachable_fixed_length(asked: _Asked, query: Array) -> tuple[bool | None, Certificate | None]:
+def _reachable_fixed_length(asked: TrainRequest, query: Array) -> tuple[bool | None, Certificate | None]:
     """Yes with a direction in hand, no with a certificate about the other keys, else not decided."""
     assert asked.length is not None
     keys, length = asked.problem.keys, asked.length
@@ -328,7 +328,7 @@ def _renumbered(certificate: Certificate | None, places: list[int]) -> Certifica
 
 
 def _result(
-    asked: _Asked,
+    asked: TrainRequest,
     query: Array,
     key: Array,
     *,

@@ -14,10 +14,10 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from pydantic import Field, model_validator
 
-from glassformer.data.bpe import MAX_VOCAB, BytePairs, train
-from glassformer.data.splitting import BYTE_SIGNS, LEVELS, ByteLevel, CharLevel, Level, chunks, count_words
 from glassformer.data.tokenizers.base import TOKENIZERS, Progress, TokenizerConfig
+from glassformer.data.tokenizers.bpe_training import MAX_VOCAB, BytePairs, train
 from glassformer.data.tokenizers.huggingface import FastTokenizer
+from glassformer.data.tokenizers.pretokenization import BYTE_SIGNS, LEVELS, ByteLevel, CharLevel, Level, chunks, count_words
 from glassformer.foundation.errors import DataError
 
 UNKNOWN = "<unk>"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from glassformer.data.bpe import BytePairs
-from glassformer.data.splitting import LEVELS, ByteLevel
 from glassformer.data.tokenizers.bpe import BPETokenizer
+from glassformer.data.tokenizers.bpe_training import BytePairs
+from glassformer.data.tokenizers.pretokenization import LEVELS, ByteLevel
 from glassformer.foundation.errors import DataError
 
 NAMES = ("vocab.bpe", "merges.txt")

@@ -27,10 +27,10 @@ from glassformer.generation.cuda.kernels.residual import (
 )
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.pre import PreBlock
+from glassformer.model.embedding import Embedding
 from glassformer.model.feedforwards.mlp import MLP
 from glassformer.model.kernels import usable
 from glassformer.model.kv_cache import KVCache, ModelCache
-from glassformer.model.lookup import Lookup
 from glassformer.model.mixers.dot import Dot
 from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.norms.rms import RMSNorm
@@ -213,7 +213,7 @@ def fits(model: Transformer) -> bool:
         and model.dims.attention_width == model.dims.width
         and all(_block_fits(block) for block in model.blocks)
         and type(model.final_norm) in NORMS
-        and type(model.embedding) is Lookup
+        and type(model.embedding) is Embedding
         and model.segments is None
         and type(model.embedding_norm) is nn.Identity
         and positions.bias is Positions.bias

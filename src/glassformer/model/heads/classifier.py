@@ -49,7 +49,7 @@ class ClassifierConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Classifier:
         return Classifier(dims, self)
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         if dims.causal:
             return "model.head=classifier reads a whole text, so its tokens should see each other: set model.causal: false."
         return None

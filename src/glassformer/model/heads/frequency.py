@@ -22,7 +22,7 @@ class FrequencyConfig(HeadConfig):
     def parameters(self, dims: Dims) -> int:
         return dims.vocabulary
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:

@@ -29,7 +29,7 @@ class MaskedConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Masked:
         return Masked(dims, embedding, activation=self.activation, eps=self.eps)
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
     def parameters(self, dims: Dims) -> int:

@@ -19,7 +19,7 @@ class PooledConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Pooled:
         return Pooled(dims, embedding)
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
     def parameters(self, dims: Dims) -> int:

@@ -18,7 +18,7 @@ class TiedConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Tied:
         return Tied(embedding)
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:

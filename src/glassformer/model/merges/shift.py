@@ -15,7 +15,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig, needs_two_heads
 class ShiftConfig(MergeConfig):
     """The second head first and the first last: [O2 O3 ... Oh O1] (an ablation of order)."""
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         return needs_two_heads(self, dims)
 
     def build(self, dims: Dims, layer: int) -> Shift:

@@ -28,7 +28,7 @@ class ShuffleConfig(MergeConfig):
     seed: int = 0
     """What the fixed orders come from."""
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         return needs_two_heads(self, dims)
 
     def build(self, dims: Dims, layer: int) -> Merge:

@@ -25,7 +25,7 @@ class ArgmaxConfig(MixerConfig):
     through the softmax that the forward pass does not use (Bengio et al. 2013).
     """
 
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"straight_through": True})
 
     straight_through: bool = False

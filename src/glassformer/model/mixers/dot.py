@@ -29,7 +29,7 @@ class DotConfig(MixerConfig):
 
     added_later: ClassVar[frozenset[str]] = frozenset({"scale", "masked"})  # not written in recipes while at their defaults
     any_head_width: ClassVar[bool] = True
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False}, {"scale": 1.0}, {"masked": [0, 3]})
 
     fused: bool = True
@@ -39,7 +39,7 @@ class DotConfig(MixerConfig):
     masked: list[int] = Field(default=[])
     """Positions, counted from 0, that no query may attend to, in every layer."""
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         outside = [position for position in self.masked if not 0 <= position < dims.context]
         if not outside:
             return None

@@ -21,7 +21,7 @@ from glassformer.model.tap import BY_HEAD, Tap
 class GroupedConfig(MixerConfig):
     """Dot-product attention whose keys and values are shared by groups of heads (Ainslie et al. 2023; Llama)."""
 
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
     any_head_width: ClassVar[bool] = True
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"kv_heads": 3, "bias": False}, {"fused": False})
 
@@ -32,7 +32,7 @@ class GroupedConfig(MixerConfig):
     fused: bool = True
     """Use torch's fused kernel; False runs the reference implementation."""
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         if dims.heads % self.kv_heads == 0:
             return None
         fitting = [n for n in range(1, dims.heads + 1) if dims.heads % n == 0]

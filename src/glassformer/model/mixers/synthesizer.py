@@ -24,7 +24,7 @@ class SynthesizerConfig(MixerConfig):
     A is width by head width for each head; B is head width by context, one per head or one for all. b2 belongs to B.
     """
 
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"shared": True}, {"fused": False})
 
     shared: bool = False

@@ -21,7 +21,7 @@ from glassformer.model.softmax_mixer import SoftmaxMixer
 class SynthesizerFactorisedConfig(MixerConfig):
     """Factorised random synthesizer: a table of scores of low rank, R1 times R2 transposed (Tay et al. 2020)."""
 
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"rank": 3}, {"fused": False})
 
     rank: int = Field(default=8, ge=1)

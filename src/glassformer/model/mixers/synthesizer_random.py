@@ -20,7 +20,7 @@ from glassformer.model.softmax_mixer import SoftmaxMixer
 class SynthesizerRandomConfig(MixerConfig):
     """Random synthesizer: softmax of a table of scores, drawn at random and trained, for every text (Tay et al. 2020)."""
 
-    takes: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"trained": False})
 
     trained: bool = True

@@ -21,7 +21,7 @@ class AlibiConfig(PositionsConfig):
     An encoder takes the distance in both directions.
     """
 
-    enters: ClassVar[str] = "bias"
+    applies_to: ClassVar[str] = "bias"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"slope": 1.0})
 
     slope: float | None = Field(default=None, gt=0)

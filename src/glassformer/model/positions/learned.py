@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.model.dims import Dims
-from glassformer.model.lookup import Lookup
+from glassformer.model.embedding import Embedding
 from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 
 
@@ -17,7 +17,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 class LearnedConfig(PositionsConfig):
     """One trained vector per position, added to the token's (Gehring et al. 2017; GPT-2)."""
 
-    enters: ClassVar[str] = "embedding"
+    applies_to: ClassVar[str] = "embedding"
     added_later: ClassVar[frozenset[str]] = frozenset({"offset"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"offset": 2})
 
@@ -39,7 +39,7 @@ class Learned(Positions):
     def __init__(self, dims: Dims, *, offset: int = 0) -> None:
         super().__init__()
         self.offset = offset
-        self.table = Lookup(offset + dims.context, dims.width)
+        self.table = Embedding(offset + dims.context, dims.width)
 
     def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
         return x_BTD + self.table(position_ids_BT + self.offset if self.offset else position_ids_BT)

@@ -20,12 +20,12 @@ class RotaryConfig(PositionsConfig):
     Number i of a head is paired with number i + E/2 (the layout of GPT-NeoX and Llama); pair i turns by base^(-2i/E).
     """
 
-    enters: ClassVar[str] = "rotation"
+    applies_to: ClassVar[str] = "rotation"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"base": 100.0})
 
     base: float = Field(default=10000.0, gt=1)
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         if dims.head_width % 2 == 0:
             return None
         return (

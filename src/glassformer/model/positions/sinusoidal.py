@@ -21,7 +21,7 @@ class SinusoidalConfig(PositionsConfig):
     with ``exponent: own``, cos(k / base^(i/d)) with its own i.
     """
 
-    enters: ClassVar[str] = "embedding"
+    applies_to: ClassVar[str] = "embedding"
     added_later: ClassVar[frozenset[str]] = frozenset({"exponent"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"scale": 0.02}, {"exponent": "own"})
 

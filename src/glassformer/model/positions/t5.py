@@ -22,13 +22,13 @@ class T5Config(PositionsConfig):
     and the last takes everything further. An encoder uses half of the buckets for each direction.
     """
 
-    enters: ClassVar[str] = "bias"
+    applies_to: ClassVar[str] = "bias"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"buckets": 8, "reach": 6})
 
     buckets: int = Field(default=32, ge=4, multiple_of=4)
     reach: int = Field(default=128, ge=2)
 
-    def objection(self, dims: Dims) -> str | None:
+    def incompatibility(self, dims: Dims) -> str | None:
         exact = self.buckets // (2 if dims.causal else 4)
         if self.reach > exact:
             return None

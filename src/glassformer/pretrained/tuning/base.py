@@ -73,7 +73,7 @@ class TuningConfig(VariantConfig):
         """The number of trainable parameters, without the head."""
         raise NotImplementedError
 
-    def objection(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
+    def incompatibility(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
         """Why this encoder does not support this method, as a sentence, or None."""
         return None
 

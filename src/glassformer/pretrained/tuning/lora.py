@@ -32,7 +32,7 @@ class LoraConfig(TuningConfig):
     def trainable(self, sizes: EncoderSizes) -> int:
         return sum(self.rank * (inputs + outputs) for inputs, outputs in self.chosen(sizes).values())
 
-    def objection(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
+    def incompatibility(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
         found = {name.rpartition(".")[2] for name in self.chosen(sizes)}
         missing = [target for target in self.targets if target not in found]
         if not missing:

@@ -24,7 +24,7 @@ class PrefixConfig(TuningConfig):
     def trainable(self, sizes: EncoderSizes) -> int:
         return self.length * 2 * sizes.layers * sizes.width
 
-    def objection(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
+    def incompatibility(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
         if "past_key_values" in accepted(encoder):
             return None
         return (

@@ -24,7 +24,7 @@ class PromptConfig(TuningConfig):
     def trainable(self, sizes: EncoderSizes) -> int:
         return self.length * sizes.width
 
-    def objection(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
+    def incompatibility(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
         if "inputs_embeds" in accepted(encoder):
             return None
         return (

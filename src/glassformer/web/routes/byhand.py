@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.foundation.errors import UsageError
+from glassformer.web.app_state import state_of
 from glassformer.web.blocks import picture_address
-from glassformer.web.desk import desk_of
 from glassformer.web.replies import body, reply
 
 
@@ -22,13 +22,13 @@ async def catalogue(request: Request) -> Response:
 
         return catalogue()
 
-    return reply(await desk_of(request).workshop.do(read))
+    return reply(await state_of(request).worker.do(read))
 
 
 async def plane(request: Request) -> Response:
     """For each query (one per head): scores, softmax weights, output, and the argmax output; and the mean over heads."""
     values = await body(request)
-    return reply(await desk_of(request).workshop.do(lambda: attention_in_the_plane(values)))
+    return reply(await state_of(request).worker.do(lambda: attention_in_the_plane(values)))
 
 
 def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ async def solve(request: Request) -> Response:
             "picture": picture_address(result.figure()),
         }
 
-    return reply(await desk_of(request).workshop.do(answer))
+    return reply(await state_of(request).worker.do(answer))
 
 
 ROUTES = [

@@ -15,10 +15,10 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
+from glassformer.web.app_state import AppState, state_of
 from glassformer.web.blocks import blocks_to_dicts
-from glassformer.web.desk import Desk, desk_of
-from glassformer.web.place import NotFound
 from glassformer.web.replies import body, reply, text_of, word
+from glassformer.web.served_folder import NotFound
 
 if TYPE_CHECKING:
     from glassformer.lens.look import Look
@@ -29,7 +29,7 @@ TOP = 10
 """How many next tokens are shown."""
 
 
-class Wanted(Config):
+class LookRequest(Config):
     """The request; names as in ``glassformer look``."""
 
     run: str
@@ -52,16 +52,16 @@ class Kept:
 
 async def look(request: Request) -> Response:
     """``{"view", "scale"}`` as the drawing code of looks reads them, the next tokens before and now, and the look's name."""
-    desk, wanted = desk_of(request), Wanted.parse(await body(request))
-    desk.place.run(wanted.run)
-    document, kept = await desk.workshop.do(lambda: _look(desk, wanted))
-    return reply({**document, "look": _keep(desk, kept)})
+    state, wanted = state_of(request), LookRequest.parse(await body(request))
+    state.place.run(wanted.run)
+    document, kept = await state.worker.do(lambda: _look(state, wanted))
+    return reply({**document, "look": _keep(state, kept)})
 
 
-def _look(desk: Desk, wanted: Wanted) -> tuple[dict[str, Any], Kept]:
+def _look(state: AppState, wanted: LookRequest) -> tuple[dict[str, Any], Kept]:
     from glassformer.lens.document import SCALE, quantised, view
 
-    run = desk.workshop.run(desk.place.run(wanted.run))
+    run = state.worker.run(state.place.run(wanted.run))
     first = seen = run.look(wanted.text, checkpoint=wanted.checkpoint, hide=wanted.hide)
     document: dict[str, Any] = {"scale": SCALE, "before": None, "next": next_tokens(seen)}
     if wanted.without:
@@ -76,7 +76,7 @@ def _look(desk: Desk, wanted: Wanted) -> tuple[dict[str, Any], Kept]:
     return document, Kept(wanted.run, first, maps)
 
 
-def _heads(wanted: Wanted, seen: Look) -> list[tuple[int, int]]:
+def _heads(wanted: LookRequest, seen: Look) -> list[tuple[int, int]]:
     dims = seen.network.dims
     for head in wanted.without:
         if len(head) != 2 or min(head) < 0:
@@ -96,8 +96,8 @@ def next_tokens(seen: Look, also: list[int] | None = None) -> list[dict[str, Any
     return [{"id": one, "token": seen.output_name(one), "probability": float(chances[one])} for one in shown]
 
 
-def _keep(desk: Desk, look: Kept) -> str:
-    kept = desk.kept.setdefault("looks", (None, OrderedDict()))[1]
+def _keep(state: AppState, look: Kept) -> str:
+    kept = state.kept.setdefault("looks", (None, OrderedDict()))[1]
     name = secrets.token_urlsafe(9)
     kept[name] = look
     while len(kept) > MOST_KEPT:
@@ -105,8 +105,8 @@ def _keep(desk: Desk, look: Kept) -> str:
     return name
 
 
-def _kept(desk: Desk, name: str) -> Kept:
-    found = desk.kept.get("looks", (None, {}))[1].get(name)
+def _kept(state: AppState, name: str) -> Kept:
+    found = state.kept.get("looks", (None, {}))[1].get(name)
     if not isinstance(found, Kept):
         raise NotFound("This look is gone; look again.")
     return found
@@ -114,7 +114,7 @@ def _kept(desk: Desk, name: str) -> Kept:
 
 async def maps(request: Request) -> Response:
     """The weights of all maps, a byte each, in the order layer, head, query, key; 255 times the root of a weight."""
-    found = _kept(desk_of(request), word(request, "look")).maps
+    found = _kept(state_of(request), word(request, "look")).maps
     if found is None:
         raise NotFound("This network forms no attention pattern.")
     return Response(found, media_type="application/octet-stream")
@@ -122,21 +122,21 @@ async def maps(request: Request) -> Response:
 
 async def heads(request: Request) -> Response:
     """The table of heads: slower than the maps, since it needs further forward passes."""
-    desk = desk_of(request)
-    seen = _kept(desk, word(request, "look")).look
+    state = state_of(request)
+    seen = _kept(state, word(request, "look")).look
 
     def count() -> dict[str, Any]:
         from glassformer.lens.document import table
 
         return {"table": None if seen.no_attention else table(seen)}
 
-    return reply(await desk.workshop.do(count))
+    return reply(await state.worker.do(count))
 
 
 async def readout(request: Request) -> Response:
     """One more readout of a look, as the reports draw it: ``effects`` of all heads, ``rollout``, or ``patching``."""
-    desk, values = desk_of(request), await body(request)
-    kept, kind = _kept(desk, text_of(values, "look")), text_of(values, "kind")
+    state, values = state_of(request), await body(request)
+    kept, kind = _kept(state, text_of(values, "look")), text_of(values, "kind")
     other = text_of(values, "other", "")
 
     def draw() -> dict[str, Any]:
@@ -144,10 +144,10 @@ async def readout(request: Request) -> Response:
 
         if kind not in READOUTS:
             raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.")
-        run = desk.workshop.run(desk.place.run(kept.run))
+        run = state.worker.run(state.place.run(kept.run))
         return {"blocks": blocks_to_dicts(READOUTS[kind](run, kept.look, other))}
 
-    return reply(await desk.workshop.do(draw))
+    return reply(await state.worker.do(draw))
 
 
 ROUTES = [

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.directory import RunDirectory
-from glassformer.web.desk import Desk, desk_of
+from glassformer.web.app_state import AppState, state_of
 from glassformer.web.replies import body, dumped, error_reply, reply, text_of, word
 
 LONGEST_TEXT = 20_000
@@ -40,27 +40,27 @@ class Generation(Config):
 
 async def generate(request: Request) -> Response:
     """Lines of JSON: ``{"piece"}`` as the text grows, then ``{"sample", "tokens"}``; an error is the last line."""
-    desk, values = desk_of(request), await body(request)
+    state, values = state_of(request), await body(request)
     wanted = Generation.parse(values)
     if not 0 <= wanted.max_new_tokens <= 5000:
         raise UsageError(f"max_new_tokens={wanted.max_new_tokens} cannot be used here: give 0 to 5000.")
-    directory = desk.place.run(wanted.run)
-    return StreamingResponse(_lines(desk, directory, wanted), media_type="application/x-ndjson")
+    directory = state.place.run(wanted.run)
+    return StreamingResponse(_lines(state, directory, wanted), media_type="application/x-ndjson")
 
 
-async def _lines(desk: Desk, directory: RunDirectory, wanted: Generation) -> AsyncIterator[str]:
+async def _lines(state: AppState, directory: RunDirectory, wanted: Generation) -> AsyncIterator[str]:
     try:
-        async for line in desk.workshop.stream(lambda say: _generate(desk, directory, wanted, say)):
+        async for line in state.worker.stream(lambda say: _generate(state, directory, wanted, say)):
             yield dumped(line) + "\n"
     except Exception as error:
         yield bytes(error_reply(error).body).decode() + "\n"
 
 
-def _generate(desk: Desk, directory: RunDirectory, wanted: Generation, say: Callable[[Any], None]) -> None:
+def _generate(state: AppState, directory: RunDirectory, wanted: Generation, say: Callable[[Any], None]) -> None:
     from glassformer.generation.probabilities import token_choices
     from glassformer.generation.texts import prompt_ids
 
-    run = desk.workshop.run(directory)
+    run = state.worker.run(directory)
     how = wanted.to_dict()
     for name in ("run", "prompt", "checkpoint"):
         how.pop(name)
@@ -95,25 +95,25 @@ class Question(Config):
 
 async def ask(request: Request) -> Response:
     """The JSON that ``glassformer ask --json`` prints."""
-    desk, wanted = desk_of(request), Question.parse(await body(request))
-    directory = desk.place.run(wanted.run)
+    state, wanted = state_of(request), Question.parse(await body(request))
+    directory = state.place.run(wanted.run)
     if not 1 <= wanted.beams <= MOST_BEAMS:
         raise UsageError(f"beams={wanted.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
 
     def answer() -> dict[str, Any]:
-        run = desk.workshop.run(directory)
+        run = state.worker.run(directory)
         items = run.question_texts(wanted.questions)
         below, by_rule = wanted.abstain_below, wanted.abstain
         found = run.ask(items, beams=wanted.beams, abstain_below=below, abstain=by_rule, checkpoint=wanted.checkpoint)
         return {"answers": [one.to_dict() for one in found]}
 
-    return reply(await desk.workshop.do(answer))
+    return reply(await state.worker.do(answer))
 
 
 async def tokens(request: Request) -> Response:
     """How a run's tokenizer merges a text step by step: the JSON of ``glassformer tokenizer show``."""
-    desk = desk_of(request)
-    directory, text = desk.place.run(word(request, "run")), word(request, "text")
+    state = state_of(request)
+    directory, text = state.place.run(word(request, "run")), word(request, "text")
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"The text has {len(text)} characters; up to {LONGEST_TEXT} are shown here.")
 
@@ -135,8 +135,8 @@ async def tokens(request: Request) -> Response:
 
 async def abilities(request: Request) -> Response:
     """The abilities of a run: whether it generates, whether it answers, its checkpoints and film."""
-    desk = desk_of(request)
-    directory = desk.place.run(word(request, "run"))
+    state = state_of(request)
+    directory = state.place.run(word(request, "run"))
     values = directory.read_recipe()
     objective, model = values.get("objective"), values.get("model") or {}
     kind = objective.get("kind") if isinstance(objective, dict) else objective

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.runs.overview import progress_of
-from glassformer.web.desk import Desk, desk_of
+from glassformer.web.app_state import AppState, state_of
 from glassformer.web.processes import stop_run
 from glassformer.web.replies import body, reply, text_of, word
 
@@ -37,27 +37,27 @@ async def recipes(request: Request) -> Response:
 
     def read() -> dict[str, Any]:
         from glassformer.recipe import list_recipes, list_variants
-        from glassformer.study.library import list_studies
+        from glassformer.study.planning.library import list_studies
 
         return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
 
-    return reply(await desk_of(request).workshop.do(read))
+    return reply(await state_of(request).worker.do(read))
 
 
 async def schema(request: Request) -> Response:
     """The schema of recipes, and the values of the base."""
-    desk, base = desk_of(request), word(request, "base")
+    state, base = state_of(request), word(request, "base")
 
     def read() -> dict[str, Any]:
         from glassformer.recipe import load_recipe
         from glassformer.web.schema import recipe_schema
 
-        return {"schema": recipe_schema(), "recipe": load_recipe(_source(desk, base)).to_dict()}
+        return {"schema": recipe_schema(), "recipe": load_recipe(_source(state, base)).to_dict()}
 
-    return reply(await desk.workshop.do(read))
+    return reply(await state.worker.do(read))
 
 
-def _source(desk: Desk, base: str) -> str:
+def _source(state: AppState, base: str) -> str:
     """The file of a built-in recipe, or of a run in the folder; no other file is read for the page.
 
     A path and not a name, since a run in the folder may have the name of a recipe.
@@ -66,7 +66,7 @@ def _source(desk: Desk, base: str) -> str:
     from glassformer.recipe import built_in_recipes
 
     if base.startswith(RUN):
-        return str(desk.place.run(base.removeprefix(RUN)).recipe_file)
+        return str(state.place.run(base.removeprefix(RUN)).recipe_file)
     built_in = built_in_recipes()
     if base not in built_in:
         raise UnknownName("The list of built-in recipes", base, built_in)
@@ -75,63 +75,63 @@ def _source(desk: Desk, base: str) -> str:
 
 async def check(request: Request) -> Response:
     """Whether the recipe is valid, with the messages of the command line; reads only the recipe."""
-    desk, form = desk_of(request), Form.parse(await body(request))
+    state, form = state_of(request), Form.parse(await body(request))
 
     def read() -> dict[str, Any]:
         from glassformer.recipe import load_recipe
 
-        recipe = load_recipe(_source(desk, form.base), form.set)
-        changes = [one.name for one in _plan(desk, form).changes] if form.vary else []
+        recipe = load_recipe(_source(state, form.base), form.set)
+        changes = [one.name for one in _plan(state, form).changes] if form.vary else []
         return {"recipe": recipe.to_dict(), "fingerprint": recipe.fingerprint, "changes": changes}
 
-    return reply(await desk.workshop.do(read))
+    return reply(await state.worker.do(read))
 
 
-def _plan(desk: Desk, form: Form) -> Any:
-    from glassformer.study.finding import find_plan
+def _plan(state: AppState, form: Form) -> Any:
+    from glassformer.study.planning.plan_source import find_plan
 
-    return find_plan(_source(desk, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
+    return find_plan(_source(state, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
 
 
 async def cost(request: Request) -> Response:
     """What ``train --dry-run`` prints; for a study, of all its runs."""
-    desk, form = desk_of(request), Form.parse(await body(request))
+    state, form = state_of(request), Form.parse(await body(request))
 
     def count() -> dict[str, Any]:
         from glassformer.recipe_cost import plan
 
-        found = plan(_source(desk, form.base), set=form.set)
+        found = plan(_source(state, form.base), set=form.set)
         document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
         if form.vary:
-            changes = _plan(desk, form).changes
-            flops = [plan(_source(desk, form.base), set={**form.set, **one.set}).flops for one in changes]
+            changes = _plan(state, form).changes
+            flops = [plan(_source(state, form.base), set={**form.set, **one.set}).flops for one in changes]
             runs = form.seeds * (1 + len(changes))
             document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
         return document
 
-    return reply(await desk.workshop.do(count))
+    return reply(await state.worker.do(count))
 
 
 async def start(request: Request) -> Response:
     """Starts ``glassformer train`` or ``glassformer compare`` in the folder."""
-    desk, form = desk_of(request), Form.parse(await body(request))
+    state, form = state_of(request), Form.parse(await body(request))
 
     def begin() -> dict[str, Any]:
         from glassformer.recipe import load_recipe
 
-        folder, source = desk.place.new(form.name), _source(desk, form.base)
+        folder, source = state.place.new(form.name), _source(state, form.base)
         load_recipe(source, form.set)
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
         changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
         if form.vary:
-            _plan(desk, form)
+            _plan(state, form)
             varied = [word for one in form.vary for word in ("--vary", one)]
             words = ["compare", source, *varied, "--seeds", str(form.seeds), *changes, "--out", str(folder)]
-            return desk.processes.start(form.name, "study", words)
-        return desk.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])
+            return state.processes.start(form.name, "study", words)
+        return state.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])
 
-    return reply({"started": await desk.workshop.do(begin)})
+    return reply({"started": await state.worker.do(begin)})
 
 
 def _in_yaml(value: Any) -> str:
@@ -142,20 +142,20 @@ def _in_yaml(value: Any) -> str:
 
 async def stop(request: Request) -> Response:
     """Requests a run or a study to stop after its current step; it can be resumed."""
-    desk, name = desk_of(request), text_of(await body(request), "name")
-    await run_in_threadpool(_stop, desk, name)
+    state, name = state_of(request), text_of(await body(request), "name")
+    await run_in_threadpool(_stop, state, name)
     return reply({"stopped": name})
 
 
-def _stop(desk: Desk, name: str) -> None:
-    known = desk.processes.find(name)
+def _stop(state: AppState, name: str) -> None:
+    known = state.processes.find(name)
     if known is not None and known["alive"]:
-        desk.processes.stop(name)
+        state.processes.stop(name)
         return
-    directory = desk.place.run(name)
-    study = desk.place.study_of(directory)
+    directory = state.place.run(name)
+    study = state.place.study_of(directory)
     if study is not None:
-        raise UsageError(f"{name} is a trial of the study {desk.place.name_of(study.root)}; stop the study.")
+        raise UsageError(f"{name} is a trial of the study {state.place.name_of(study.root)}; stop the study.")
     progress = progress_of(directory)
     if progress["status"] != "running":
         raise RunError(f"{name} is not running: it is {progress['status']}.")
@@ -164,28 +164,28 @@ def _stop(desk: Desk, name: str) -> None:
 
 async def resume(request: Request) -> Response:
     """Resumes a stopped run or study; a finished run with more steps."""
-    desk, values = desk_of(request), await body(request)
+    state, values = state_of(request), await body(request)
     name, steps = text_of(values, "name"), values.get("steps")
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
         raise UsageError(f"steps={steps!r} must be a whole number of 1 or more.")
-    return reply({"started": await run_in_threadpool(_resume, desk, name, steps)})
+    return reply({"started": await run_in_threadpool(_resume, state, name, steps)})
 
 
-def _resume(desk: Desk, name: str, steps: int | None) -> dict[str, Any]:
-    known = desk.processes.find(name)
+def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
+    known = state.processes.find(name)
     if known is not None and known["kind"] == "study":
-        study = desk.place.study(name)
-        desk.processes.wait(name)
-        return desk.processes.start(name, "study", ["compare", str(study.root)])
-    directory = desk.place.run(name)
-    if desk.place.study_of(directory) is not None:
+        study = state.place.study(name)
+        state.processes.wait(name)
+        return state.processes.start(name, "study", ["compare", str(study.root)])
+    directory = state.place.run(name)
+    if state.place.study_of(directory) is not None:
         raise UsageError(f"{name} is a trial of a study; resume the study.")
     if progress_of(directory)["status"] == "running":
         raise RunError(f"{name} is running; stop it first.")
-    desk.processes.wait(name)  # it reported that it stopped, but may still be closing its files
+    state.processes.wait(name)  # it reported that it stopped, but may still be closing its files
     more = [] if steps is None else ["--set", f"training.steps={steps}"]
     words = ["train", str(directory.recipe_file), *more, "--out", str(directory.root), "--resume"]
-    return desk.processes.start(name, "run", words)
+    return state.processes.start(name, "run", words)
 
 
 ROUTES = [

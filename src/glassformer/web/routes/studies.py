@@ -15,30 +15,30 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.overview import progress_of
 from glassformer.study.directory import StudyDirectory
+from glassformer.web.app_state import AppState, state_of
 from glassformer.web.blocks import page_to_dict
-from glassformer.web.desk import Desk, desk_of
 from glassformer.web.replies import reply, word
 
 
 async def study(request: Request) -> Response:
-    desk, name = desk_of(request), word(request, "study")
-    return reply(await run_in_threadpool(_study, desk, name))
+    state, name = state_of(request), word(request, "study")
+    return reply(await run_in_threadpool(_study, state, name))
 
 
-def _study(desk: Desk, name: str) -> dict[str, Any]:
+def _study(state: AppState, name: str) -> dict[str, Any]:
     """The JSON of ``glassformer compare``, its page, and its trials. Cached until a file changes."""
-    directory = desk.place.study(name)
+    directory = state.place.study(name)
     now = _signature(directory)
-    known = desk.kept.get(f"study {name}")
+    known = state.kept.get(f"study {name}")
     if known is None or known[0] != now:
         known = now, _read(directory)
-        desk.kept[f"study {name}"] = known
-    trials = _trials(desk, directory)
-    return {**known[1], "name": name, "trials": trials, "started": desk.processes.find(name)}
+        state.kept[f"study {name}"] = known
+    trials = _trials(state, directory)
+    return {**known[1], "name": name, "trials": trials, "started": state.processes.find(name)}
 
 
 def _read(directory: StudyDirectory) -> dict[str, Any]:
-    from glassformer.study.report import study_page
+    from glassformer.study.reporting.study_report import study_page
     from glassformer.study.study import Study
 
     try:
@@ -48,12 +48,12 @@ def _read(directory: StudyDirectory) -> dict[str, Any]:
         return {"study": None, "page": None, "damaged": str(error)}
 
 
-def _trials(desk: Desk, directory: StudyDirectory) -> list[dict[str, Any]]:
+def _trials(state: AppState, directory: StudyDirectory) -> list[dict[str, Any]]:
     rows = []
     for run in find_runs(directory.root):
-        row = desk.table.row(run)
+        row = state.table.row(run)
         kept = ("status", "step", "steps", "metric", f"validation_{row['metric']}")
-        rows.append({"name": desk.place.name_of(run.root), **{key: row.get(key) for key in kept}})
+        rows.append({"name": state.place.name_of(run.root), **{key: row.get(key) for key in kept}})
     return rows
 
 
@@ -74,23 +74,23 @@ def _stamp(file: Path) -> Any:
 
 async def study_events(request: Request) -> Response:
     """Streams the progress of the trials; ``changed`` when a verdict may have changed."""
-    desk, name = desk_of(request), word(request, "study")
-    desk.place.study(name)
-    return desk.hub.stream(f"study {name}", lambda: _watch(desk, name), pause=1.0)
+    state, name = state_of(request), word(request, "study")
+    state.place.study(name)
+    return state.hub.stream(f"study {name}", lambda: _watch(state, name), pause=1.0)
 
 
-def _watch(desk: Desk, name: str) -> Callable[[], Any]:
+def _watch(state: AppState, name: str) -> Callable[[], Any]:
     before: dict[str, Any] = {"signature": None, "trials": None}
 
     def look() -> Any:
-        directory = desk.place.study(name)
-        alive = (desk.processes.find(name) or {}).get("alive")  # its process ends after the last file is written
+        directory = state.place.study(name)
+        alive = (state.processes.find(name) or {}).get("alive")  # its process ends after the last file is written
         signature, trials = (alive, *_signature(directory)), [_progress(run) for run in find_runs(directory.root)]
         if signature == before["signature"] and trials == before["trials"]:
             return None
         changed = before["signature"] is not None and signature != before["signature"]
         before.update(signature=signature, trials=trials)
-        return {"changed": changed, "trials": _trials(desk, directory)}
+        return {"changed": changed, "trials": _trials(state, directory)}
 
     return look
 

@@ -1,0 +1,154 @@
+"""Anything a user can name -> the check of it: a recipe, a run, ``file.py:callable``, a model, a folder or name of the hub."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from glassformer.assembly import Parent, prepare_data, starting_network
+from glassformer.checks.check import Target, check_model
+from glassformer.checks.check_report import CheckReport
+from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
+from glassformer.checks.zoo.build import tiny_model
+from glassformer.foundation.errors import DataError, UsageError
+from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.runtime import Runtime, choose_runtime
+from glassformer.recipe import Recipe, is_run, load_recipe
+from glassformer.run import load
+from glassformer.runs.directory import RunDirectory
+
+
+def check(
+    target: Target | Recipe | Mapping[str, Any] | None,
+    *,
+    set: Mapping[str, Any] | None = None,
+    plugins: Sequence[Path | str] = (),
+    causal: bool | None = None,
+    vocabulary: int | None = None,
+    context: int | None = None,
+    class_name: str | None = None,
+    quick: bool = True,
+    watch: Watcher = SILENT,
+) -> CheckReport:
+    """The laws, on the actual model: ``passed``, and ``findings`` that say where each broken law is broken.
+
+    ``target``: a recipe (name, file, values), a run's folder, ``"file.py:callable"``, a model, a function from token ids
+    [B, T] to scores [B, T, V], a Hugging Face model, its folder or its name on the hub. ``class_name``: the class of
+    transformers to load a folder or name as; with ``target=None`` a tiny model of that class with random weights is
+    checked. The other arguments are those of ``check_model``.
+    """
+    load_plugins(plugins)
+    if class_name is None:
+        model, runtime, laws = resolve(target, set or {}, watch)
+    else:
+        model, runtime, laws = _of_class(target, class_name), None, frozenset()
+    if causal is False and "causality" in laws:
+        raise UsageError(
+            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is."
+        )
+    return check_model(
+        model,
+        causal=causal,
+        vocabulary=vocabulary,
+        context=context,
+        runtime=runtime,
+        laws=laws,
+        quick=quick,
+        watch=watch,
+    )
+
+
+def resolve(
+    target: Target | Recipe | Mapping[str, Any] | None, changes: Mapping[str, Any], watch: Watcher = SILENT
+) -> tuple[Target, Runtime | None, frozenset[str]]:
+    """What the words name, what it is trained in, and which laws its objective demands."""
+    if target is None:
+        raise UsageError("There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.")
+    if isinstance(target, str) and ".py:" in target:
+        _refuse_changes(target, changes)
+        return callable_in_file(target), None, frozenset()
+    if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
+        _refuse_changes(str(target), changes)
+        run = load(target, watch=watch)
+        return run.model, _runtime(run.recipe), run.recipe.objective.laws
+    if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
+        _refuse_changes(str(target), changes)
+        return Path(target), None, frozenset()
+    if isinstance(target, str) and HUB_NAME.fullmatch(target) and not Path(target).exists():
+        _refuse_changes(target, changes)
+        # A run that is not there, and no name on the hub, which would be asked for half a minute.
+        if "/" in target and (Path(target).parent.is_dir() or target.startswith("runs/")):
+            raise DataError("it does not exist. `glassformer runs` lists the runs of a folder.", file=target)
+        return load_hub(target), None, frozenset()
+    if isinstance(target, str | Path | Recipe | Mapping):
+        recipe = load_recipe(target, changes)
+        runtime, laws = _runtime(recipe), recipe.objective.laws
+        parent = Parent.read(recipe.init_from, watch.say) if recipe.init_from and is_run(recipe.init_from) else None
+        network, _ = starting_network(recipe, prepare_data(recipe), parent)
+        return network.to(runtime.device), runtime, laws
+    return target, None, frozenset()
+
+
+def _of_class(target: Any, class_name: str) -> nn.Module:
+    """A model of a class of transformers: from a folder, from the hub, or tiny and random."""
+    if target is None:
+        return tiny_model(class_name)
+    if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
+        return load_folder(Path(target), class_name)
+    if isinstance(target, str) and HUB_NAME.fullmatch(target):
+        return load_hub(target, class_name)
+    raise UsageError(f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.")
+
+
+def _refuse_changes(target: str, changes: Mapping[str, Any]) -> None:
+    if changes:
+        raise UsageError(f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.")
+
+
+def _runtime(recipe: Recipe) -> Runtime:
+    return choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
+
+
+def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
+    """``file.py:name`` -> what the file calls so. A class or a function without arguments is called to make it."""
+    file, _, name = target.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"{target}: {file} is not a file; give file.py:callable.")
+    spec = importlib.util.spec_from_file_location(f"glassformer_checked_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part)
+        made = found() if not isinstance(found, nn.Module) and _takes_nothing(found) else found
+    except AttributeError as error:
+        public = ", ".join(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
+        raise UsageError(
+            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}."
+        ) from error
+    except Exception as error:
+        raise UsageError(f"{target}: running {file} failed with {type(error).__name__}: {error}.") from error
+    if not callable(made):
+        raise UsageError(f"{target}: {name} is {type(made).__name__}; give a function from token ids to scores, or a module.")
+    return made
+
+
+def _takes_nothing(found: Any) -> bool:
+    """Whether calling it needs no argument: then it makes the thing to check, rather than being it."""
+    if not callable(found):
+        return False
+    parameters = inspect.signature(found).parameters.values()
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(parameter.default is not parameter.empty or parameter.kind in open_ended for parameter in parameters)

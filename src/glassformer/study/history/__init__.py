@@ -1,0 +1,1 @@
+"""What was tried before: the ledger of studies, and stored baseline runs."""

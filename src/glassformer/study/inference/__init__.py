@@ -1,0 +1,1 @@
+"""What the results mean: differences, intervals, tests, and the verdict."""

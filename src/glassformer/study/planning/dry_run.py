@@ -1,0 +1,122 @@
+"""A study's plan -> its estimated cost and power, without training anything: ``compare --dry-run``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from glassformer.assembly import prepare_data
+from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.progress import duration
+from glassformer.recipe import Recipe, Source
+from glassformer.recipe_cost import Plan, plan_with, with_time
+from glassformer.study.inference.tuning import affects_cost
+from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.planning.plan_source import find_plan
+from glassformer.study.running.executors.machine import cores
+
+
+@dataclass(frozen=True)
+class StudyEstimate:
+    """The estimated cost of a study. ``seconds``: of one run of each variant, from a few timed steps.
+
+    ``tuned_seconds``: by variant, of a run at each point of its grid.
+    """
+
+    plan: StudyPlan
+    notes: tuple[str, ...]
+    parameters: Mapping[str, int]
+    seconds: Mapping[str, float]
+    jobs: int
+    tuned_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        """The maximum number of runs: all planned seeds, and tuning."""
+        return len(self.parameters) * self.plan.all_looks[-1] + self.tuning_runs
+
+    @property
+    def tuning_runs(self) -> int:
+        return len(self.plan.tuning_trials())
+
+    @property
+    def total(self) -> float:
+        """Compute seconds of all runs, without start-up, checks and evaluations.
+
+        Tuned variants are counted at their slowest setting, since the choice is not known yet.
+        """
+        tuning = sum(self.tuned_seconds[trial.variant][trial.point] for trial in self.plan.tuning_trials())
+        return sum(self._longest(name) for name in self.seconds) * self.plan.all_looks[-1] + tuning
+
+    def _longest(self, variant: str) -> float:
+        return max(self.tuned_seconds.get(variant) or [self.seconds[variant]])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "variants": [
+                {"variant": name, "parameters": self.parameters[name], "seconds": self.seconds[name]}
+                for name in self.parameters
+            ],
+            "seeds": self.plan.all_looks[-1],
+            "runs": self.runs,
+            "tuning_runs": self.tuning_runs,
+            "jobs": self.jobs,
+            "seconds_of_computing": self.total,
+            "seconds": self.total / self.jobs,
+            "power": self.plan.foresight(),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        rows = [
+            f"{name}: {self.parameters[name]:,} parameters, {duration(self.seconds[name])} a run" for name in self.parameters
+        ]
+        first, last = self.plan.all_looks[0], self.plan.all_looks[-1]
+        looks = f"{last} seeds" if first == last else f"{first} to {last} seeds"
+        variants = "1 variant" if len(rows) == 1 else f"{len(rows)} variants"
+        tuning = f" ({self.tuning_runs} of them to tune)" if self.tuning_runs else ""
+        return "\n".join(
+            [
+                *rows,
+                f"{variants} with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
+                f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed; evaluations come on top).",
+                self.plan.foresight(),
+                *self.notes,
+            ]
+        )
+
+
+def foresee(
+    source: Source | StudyPlan,
+    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
+    *,
+    cross: bool = False,
+    set: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    plugins: Sequence[Path | str] = (),
+    **given: Any,
+) -> StudyEstimate:
+    """Estimates ``compare`` with the same arguments: prepares the data and times a few steps of every variant."""
+    load_plugins(plugins)
+    known = {name: value for name, value in given.items() if value is not None}
+    plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **known)
+    parameters, seconds, tuned = dict[str, int](), dict[str, float](), dict[str, list[float]]()
+    for name in (BASE, *(change.name for change in plan.changes)):
+        recipe = Recipe.parse(resolve(plan.settings(name)))
+        data = prepare_data(recipe)
+        found = with_time(plan_with(recipe, data), data)
+        parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
+        points = [
+            plan_with(Recipe.parse(resolve({**plan.settings(name), **one})), data) if affects_cost(one) else found
+            for one in plan.tuning_points(name)
+        ]
+        tuned[name] = [seconds[name] * _work(point) / _work(found) for point in points]
+    runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning and comparison never overlap
+    return StudyEstimate(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs), tuned)
+
+
+def _work(plan: Plan) -> int:
+    """FLOPs of the run."""
+    return plan.steps * plan.cost.step_flops * plan.recipe.training.accumulate

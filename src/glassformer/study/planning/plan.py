@@ -1,0 +1,439 @@
+"""A study's plan: base recipe, single named changes, seeds, looks, margin and metric -> the trials to run.
+
+Everything a verdict depends on is here and is written down before the first run. A plan comes from YAML or from ``--vary``
+arguments. The caller resolves recipes (``Resolve``), so reading a plan imports neither model code nor torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, Strict, model_validator
+
+from glassformer.foundation.config import Config, fingerprint, flatten
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.files import sha256_of_text
+from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.study.inference.sequential import ALPHA, USUAL_LOOKS, Looks
+from glassformer.study.inference.verdict import DEFAULT_MARGIN, Rules
+from glassformer.study.planning.power import FEWEST_SEEDS, detectable
+from glassformer.study.planning.search_space import Range, number_of_points, points_of
+
+BASE = "base"
+VALIDATION_SPLIT = "validation"
+USUAL_SEEDS = 8
+MOST_CHANGES = 200  # more is a mistake: a product of too many values
+LONGEST_FOLDER = 60
+FIRST_TUNING_SEED = 1_000_000  # disjoint from the seeds that are compared, so that tuning never sees them
+TUNING_SEEDS_APART = 1_000  # for each seed that a study begins later: no two studies share a tuning seed
+# Keys ignored when recipes are compared: descriptions, and the seed, which the study sets.
+NOT_COMPARED = ("about", "result", "seed")
+MONITORING_KEYS = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
+"""Keys for saving and monitoring, which do not affect the weights. Without patience, all of ``evaluation`` is."""
+
+Resolve = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Dotted changes -> the base recipe's values with them; raises for keys and values that do not exist."""
+
+
+class Change(Config):
+    """One named change: the dotted keys it sets. ``exploratory``: it was added after the study began."""
+
+    name: str = Field(min_length=1)
+    set: dict[str, Any] = Field(min_length=1)
+    tune: dict[str, list[Any] | Range] = Field(default_factory=dict)
+    """A grid of its own instead of the plan's ``tune.grid``: other values, but equally many points."""
+    exploratory: bool = False
+
+    @model_validator(mode="after")
+    def _validate_change(self) -> Self:
+        if "seed" in self.set:
+            raise ConfigError(f"changes: {self.name!r} sets seed, but the study gives every variant the same seeds; remove it.")
+        if self.name == BASE:
+            raise ConfigError(f"changes: no change may be called {BASE!r}; that is the name of the recipe as it stands.")
+        return self
+
+
+def _each_change(values: Any) -> Any:
+    """Parses the changes one by one, so that an error names the position in the list."""
+    if not isinstance(values, list | tuple):
+        return values
+    return [value if isinstance(value, Change) else Change.parse(value, at=f"changes.{i}") for i, value in enumerate(values)]
+
+
+class Tuning(Config):
+    """The search space of every variant, the baseline too; tuned on separate seeds.
+
+    Without ``tries`` it is a grid search; with it, a random search of so many points, and a key may have a range of values.
+    """
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"tries", "first_seed"})
+
+    grid: dict[str, list[Any] | Range] = Field(min_length=1)
+    tries: int | None = Field(default=None, ge=2)
+    seeds: int = Field(default=4, ge=1)
+    """With fewer than 4 the choice is mostly noise, which widens the interval."""
+    first_seed: int | None = Field(default=None, ge=FIRST_TUNING_SEED)
+    """The first of these seeds, 1000000 unless given. Written by ``compare`` where the study's own seeds do not begin at 0."""
+
+    @model_validator(mode="after")
+    def _validate_grid(self) -> Self:
+        if "seed" in self.grid:
+            raise ConfigError("tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.")
+        if number_of_points(self.grid, self.tries) < 2:
+            raise ConfigError("tune.grid has one point only, so there is nothing to choose; give some key two values or more.")
+        return self
+
+
+class StudyPlan(Config):
+    """What is compared, on what, with how many seeds, and what will count as a difference."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split", "design", "bank", "confirms"})
+
+    about: str = ""
+    base: str | dict[str, Any]
+    """A recipe: a file, a built-in name, or its values."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Dotted keys set in every variant, the baseline too."""
+    changes: Annotated[list[Change], BeforeValidator(_each_change)] = Field(default_factory=list)
+    """At least one, unless there is ``tune``: then only the baseline is tuned, and measured at its best setting."""
+    seeds: int | None = None
+    """8 when neither looks nor max_seeds are given."""
+    looks: Annotated[tuple[int, ...], Strict(False)] = ()
+    max_seeds: int | None = None
+    first_seed: int = Field(default=0, ge=0)
+    """A second study needs fresh seeds: start after the last one of the first."""
+    metric: str | None = None
+    """The objective's first metric unless given."""
+    measured: dict[str, Any] | None = None
+    """The metric's unit, direction and default margin: copied from the objective, so that the study can be read without it.
+    Written by ``compare``, not by the user."""
+    split: str = VALIDATION_SPLIT
+    """The split that variants are judged on. Each trial that reads the test split records it."""
+    margin: float | None = Field(default=None, gt=0)
+    """The smallest difference that matters; the metric's default unless given."""
+    planned_effect: float | None = Field(default=None, gt=0)
+    alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
+    allow_leaks: bool = False
+    match: Literal["parameters", "flops"] | None = None
+    """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
+    tune: Tuning | None = None
+    design: Literal["paired", "bank"] = "paired"
+    """Paired by seed; or each change against stored runs of the baseline, those with the seeds in ``bank``."""
+    bank: Annotated[tuple[int, ...], Strict(False)] = ()
+    confirms: str | None = None
+    """The study whose winner this one tests again, on held-out text."""
+    budget_hours: float | None = Field(default=None, gt=0)
+    """Maximum hours of training, summed over all trials. No look is started that would exceed it."""
+
+    @model_validator(mode="after")
+    def _validate_plan(self) -> Self:
+        names = [change.name for change in self.changes]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
+        if not self.changes and self.tune is None:
+            raise ConfigError("changes: there is none, and no tune; give at least one change, or a grid to search.")
+        self._check_seeds()
+        Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
+        if self.design == "bank" and len(self.bank) < 2:
+            raise ConfigError(
+                f"design=bank compares changes with kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 "
+                "of their seeds; leave design out and use --baseline bank."
+            )
+        self._check_tuning()
+        return self
+
+    def _check_tuning(self) -> None:
+        tuned = [change for change in self.changes if change.tune]
+        if self.tune is None:
+            if tuned:
+                raise ConfigError(f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.")
+            return
+        for change in self.changes:
+            grid = change.tune or self.tune.grid
+            own, theirs = (number_of_points(one, self.tune.tries) for one in (grid, self.tune.grid))
+            if own != theirs:
+                raise ConfigError(
+                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give every variant equally many."
+                )
+            taken = sorted(set(grid) & set(change.set))
+            if taken:
+                raise ConfigError(f"changes: {change.name!r} sets {taken[0]} and tunes it too; leave it out of one of the two.")
+        if self.match is not None and any(key.startswith("model.") for key in self.tune.grid):
+            raise ConfigError(f"match={self.match} fixes the size of the model, so tune.grid cannot change model settings.")
+
+    def _check_seeds(self) -> None:
+        first, last = self.all_looks[0], self.all_looks[-1]
+        if last < 2:
+            raise ConfigError(
+                f"seeds={last}: one seed says nothing about the noise; give 2 or more, and {FEWEST_SEEDS} or more for verdicts."
+            )
+        if self.looks and self.seeds not in (None, first):
+            raise ConfigError(f"seeds={self.seeds} is not the first of looks={list(self.looks)}; leave one of the two out.")
+        if self.max_seeds is not None and (last != self.max_seeds or (self.seeds or 0) > self.max_seeds):
+            raise ConfigError(
+                f"max_seeds={self.max_seeds} must be the last look; here seeds={self.seeds} and looks={list(self.looks)}."
+            )
+        if first < min(FEWEST_SEEDS, last):
+            raise ConfigError(f"The first look is at {first} seeds; below {FEWEST_SEEDS} nothing is decided, so look later.")
+
+    @property
+    def all_looks(self) -> tuple[int, ...]:
+        """The numbers of seeds at which the study is judged: a single one when only ``seeds`` is given."""
+        if self.looks:
+            return self.looks
+        if self.max_seeds is None:
+            return (USUAL_SEEDS if self.seeds is None else self.seeds,)
+        first = min(self.seeds or USUAL_LOOKS[0], self.max_seeds)
+        return tuple(sorted({first, *(n for n in USUAL_LOOKS if first < n < self.max_seeds), self.max_seeds}))
+
+    @property
+    def planned(self) -> list[Change]:
+        return [change for change in self.changes if not change.exploratory]
+
+    @property
+    def variants(self) -> list[str]:
+        return [BASE, *(change.name for change in self.changes)]
+
+    @property
+    def seed_numbers(self) -> tuple[int, ...]:
+        """The seeds the plan may use, in order."""
+        return tuple(range(self.first_seed, self.first_seed + self.all_looks[-1]))
+
+    def rules(self) -> Rules:
+        """What the verdict needs of this plan."""
+        by_pairs = self.design == "paired"
+        return Rules(self.all_looks, self.judged, self.same_within, self.alpha, self.planned_effect, by_pairs)
+
+    @property
+    def judged(self) -> Metric:
+        """The metric that is compared; plans of older versions have its name only."""
+        if self.measured is not None:
+            return Metric.from_dict(self.measured)
+        return Metric.named(self.metric or LOSS.name)
+
+    @property
+    def same_within(self) -> float:
+        """The margin of the plan, or the metric's default."""
+        return self.margin or self.judged.margin or DEFAULT_MARGIN
+
+    def with_metric(self, metrics: Sequence[Metric]) -> StudyPlan:
+        """The plan with a copy of its metric, and with its margin filled in."""
+        metric = metrics[0] if self.metric is None else Metric.named(self.metric, metrics)
+        margin = self.margin or metric.margin or DEFAULT_MARGIN
+        return self.model_copy(update={"metric": metric.name, "measured": metric.to_dict(), "margin": margin})
+
+    def settings(self, variant: str) -> dict[str, Any]:
+        """The dotted keys that turn the base recipe into a variant, without the seed."""
+        own = next((change.set for change in self.changes if change.name == variant), {})
+        return {**self.set, **own}
+
+    def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
+        """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.
+
+        With a bank the baseline has the bank's seeds, all of them at every look.
+
+        ``adapted``: by variant, the settings from matching and tuning.
+        """
+        folders, more = folder_names(self.variants), adapted or {}
+        pairs = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
+        if self.design == "bank":
+            pairs = [*((seed, BASE) for seed in self.bank), *(one for one in pairs if one[1] != BASE)]
+        return [
+            Trial(
+                variant,
+                seed,
+                {**self.settings(variant), **more.get(variant, {}), "seed": seed},
+                f"{folders[variant]}/seed-{seed}",
+            )
+            for seed, variant in pairs
+        ]
+
+    def checks_trained(self, trial: Trial) -> bool:
+        """Whether this trial's model is checked again after training: true for each variant's first seed."""
+        first = self.bank[0] if self.bank and trial.variant == BASE else self.first_seed
+        return trial.area == "trials" and trial.seed == first
+
+    @property
+    def tuning_seeds(self) -> range:
+        """The seeds that settings are chosen on."""
+        if self.tune is None:
+            return range(0)
+        first = FIRST_TUNING_SEED if self.tune.first_seed is None else self.tune.first_seed
+        return range(first, first + self.tune.seeds)
+
+    def with_fresh_tuning(self) -> StudyPlan:
+        """The plan with tuning seeds that belong to its own seeds: a study on fresh seeds chooses its settings anew, too."""
+        if self.tune is None:
+            return self
+        first = FIRST_TUNING_SEED + TUNING_SEEDS_APART * self.first_seed if self.first_seed else None
+        return self.model_copy(update={"tune": self.tune.model_copy(update={"first_seed": first})})
+
+    def tuning_points(self, variant: str) -> list[dict[str, Any]]:
+        """The points of a variant's search space."""
+        if self.tune is None:
+            return []
+        grid = next((change.tune for change in self.changes if change.name == variant and change.tune), self.tune.grid)
+        return points_of(grid, self.tune.tries)
+
+    def tuning_trials(self, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
+        """Every variant at each point of its grid, on seeds that the comparison does not use."""
+        if self.tune is None:
+            return []
+        folders, more = folder_names(self.variants), adapted or {}
+        return [
+            Trial(
+                variant,
+                seed,
+                {**self.settings(variant), **more.get(variant, {}), **point, "seed": seed},
+                f"{folders[variant]}/point-{number}/seed-{seed}",
+                area="tuning",
+                point=number,
+            )
+            for seed in self.tuning_seeds
+            for variant in self.variants
+            for number, point in enumerate(self.tuning_points(variant))
+        ]
+
+    def split_of(self, trial: Trial) -> str:
+        """The split a trial is evaluated on: tuning always uses validation, never the split of the verdicts."""
+        return VALIDATION_SPLIT if trial.area == "tuning" else self.split
+
+    def foresight(self) -> str:
+        """The power of the study, in a sentence printed before the first run."""
+        looks, count = self.all_looks, len(self.planned)
+        if looks[-1] < FEWEST_SEEDS:
+            return f"With {looks[-1]} seeds nothing will be decided (that takes {FEWEST_SEEDS}); the noise will be measured."
+        if not count:
+            return "Nothing is compared: the best setting found is trained on new seeds, for a result with an interval."
+        size = detectable(looks[-1], count, self.alpha)
+        # looking early costs some power: 75 to 78 % instead of 80, in simulated studies of 1, 3 and 5 changes
+        power, seeds = ("80 %", "") if len(looks) == 1 else ("75 %", "up to ")
+        seeds += f"{looks[-1]} seeds"
+        changes = "one change" if count == 1 else f"{count} changes"
+        return (
+            f"Power: with {seeds} and {changes}, {power} of studies find a difference of {size:.2f} standard deviations "
+            "(of the paired differences between seeds)."
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a study: a variant, a seed, the settings that make it, and its folder inside the study's."""
+
+    variant: str
+    seed: int
+    set: dict[str, Any]
+    folder: str
+    area: str = "trials"
+    point: int = 0
+    """Which setting of its grid, for a trial of the area ``tuning``."""
+
+    @property
+    def label(self) -> str:
+        at = f" (setting {self.point + 1} of its grid)" if self.area == "tuning" else ""
+        return f"{self.variant}, seed {self.seed}{at}"
+
+
+def plan_from_flags(
+    base: str | Mapping[str, Any],
+    vary: Sequence[str] | Mapping[str, Sequence[Any]],
+    resolve: Resolve,
+    *,
+    cross: bool = False,
+    **more: Any,
+) -> tuple[StudyPlan, list[str]]:
+    """``--vary key=a,b`` arguments (or a mapping of values) -> a plan, and notes about changes that were left out."""
+    values = dict(vary) if isinstance(vary, Mapping) else parse_vary(vary)
+    if not values:
+        raise ConfigError("Nothing is varied; give at least one --vary, for example --vary model.positions=sinusoidal,alibi.")
+    if cross:
+        combinations: list[dict[str, Any]] = [
+            dict(zip(values, chosen)) for chosen in itertools.islice(itertools.product(*values.values()), MOST_CHANGES + 1)
+        ]
+    else:
+        combinations = [{key: value} for key, several in values.items() for value in several]
+    if len(combinations) > MOST_CHANGES:
+        raise ConfigError(
+            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once."
+        )
+    changes = [{"name": _change_name(one), "set": one} for one in combinations]
+    unique = list({change["name"]: change for change in changes}.values())
+    plain_base = base if isinstance(base, str) else dict(base)
+    return without_repeats(StudyPlan.parse({"base": plain_base, "changes": unique, **more}), resolve)
+
+
+def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """``["model.width=64,128"]`` -> ``{"model.width": [64, 128]}``; values are YAML, so ``{kind: alibi}`` is one value."""
+    values: dict[str, list[Any]] = {}
+    for text in texts:
+        key, equals, listed = text.partition("=")
+        key = key.strip()
+        if not equals or not key or not listed.strip():
+            raise ConfigError(
+                f"--vary {text!r} is not of the form key=value,value, for example model.positions=sinusoidal,alibi."
+            )
+        values.setdefault(key, []).extend(parse_yaml(f"[{listed}]", f"--vary {text!r}"))
+    return values
+
+
+def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
+    """The plan without changes that equal the baseline or each other, and a note about each.
+
+    Resolved recipes are compared, so a change to a default value is recognised as the baseline.
+    """
+    seen = {recipe_fingerprint(resolve(plan.set)): "the baseline"}
+    kept, notes = [], []
+    for change in plan.changes:
+        same_as = seen.setdefault(recipe_fingerprint(resolve({**plan.set, **change.set})), change.name)
+        if same_as == change.name:
+            kept.append(change)
+        else:
+            notes.append(f"{change.name} is left out: it is the same as {same_as}.")
+    if plan.changes and not kept:
+        raise ConfigError(f"No change is left to compare: {' '.join(notes)} Vary a key to another value.")
+    return plan.model_copy(update={"changes": kept}), notes
+
+
+def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
+    """A fingerprint of a recipe without its description and its seed."""
+    return fingerprint({key: value for key, value in recipe.items() if key not in NOT_COMPARED})
+
+
+def training_fingerprint(recipe: Mapping[str, Any]) -> str:
+    """A fingerprint of what a recipe trains: recipes that differ only in saving and monitoring give the same weights."""
+    has_patience = bool((recipe.get("evaluation") or {}).get("patience"))
+    ignored = MONITORING_KEYS if has_patience else (*MONITORING_KEYS, "evaluation.")
+    plain = {key: value for key, value in recipe.items() if key not in NOT_COMPARED}
+    return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(ignored)})
+
+
+def folder_names(variants: Sequence[str]) -> dict[str, str]:
+    """A folder name for each variant that is valid on any file system; it depends on the variant's name only."""
+    return {name: _folder(name) for name in variants}
+
+
+def _folder(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.") or "change"
+    if plain == name and len(name) <= LONGEST_FOLDER and name == name.lower():
+        return name
+    # shortened, or ambiguous on a case-insensitive file system: a checksum makes it unique
+    return f"{plain[:LONGEST_FOLDER].rstrip('-.')}-{sha256_of_text(name)[:8]}"
+
+
+def _change_name(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{key}={_format_value(value)}" for key, value in settings.items())
+
+
+def _format_value(value: Any) -> str:
+    """A value as part of a name: ``alibi``, ``64``, ``{kind: alibi}``."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_format_value(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_format_value(part) for part in value) + "]"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -1,0 +1,234 @@
+"""A plan -> the prepared data of every variant, and matched model sizes; raises if variants cannot be compared.
+
+Data are prepared here, once, so that the worker processes find them in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from glassformer.assembly import prepare_data, tools_for
+from glassformer.data.data_kinds import PreparedData
+from glassformer.data.token_files import TokenSplit
+from glassformer.evaluation.units import DocumentLosses, EvaluatedText
+from glassformer.foundation.config import diff, fingerprint
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.objectives.base import ObjectiveConfig
+from glassformer.recipe import Recipe
+from glassformer.study.inference.binomial_bounds import items_needed
+from glassformer.study.inference.sequential import Looks
+from glassformer.study.inference.two_way import BADLY_HURT
+from glassformer.study.planning.matching import match, size_of
+from glassformer.study.planning.plan import (
+    BASE,
+    NOT_COMPARED,
+    VALIDATION_SPLIT,
+    Resolve,
+    StudyPlan,
+    recipe_fingerprint,
+    training_fingerprint,
+)
+from glassformer.study.planning.power import FEWEST_SEEDS
+from glassformer.study.planning.variants import Facts
+from glassformer.study.running.trial_store import parent_checksum
+
+
+def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT) -> dict[str, Facts]:
+    """The facts about each variant that need only its recipe and its data."""
+    recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
+    for name, recipe in recipes.items():
+        refuse_metric(plan.judged, recipe.objective, name)
+    compared_recipes = {**recipes, **_grid_points(plan, resolve)}
+    data = _prepare_all_data(compared_recipes, watch)
+    _require_same_text(plan, data)
+    _require_same_targets(plan, compared_recipes, data)
+    parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
+    facts = {
+        name: Facts(
+            recipe=recipe_fingerprint(recipe.to_dict()),
+            data=str(data[name].record["sha256"]),
+            documents=_items_checksum(data[name], plan.split),
+            parent=parents[recipe.init_from],
+            asked=training_fingerprint(recipe.to_dict()),
+        )
+        for name, recipe in recipes.items()
+    }
+    facts[BASE] = replace(facts[BASE], notes=tuple(_sample_size_notes(plan, recipes[BASE], data[BASE])))
+    if plan.match is not None:
+        base = recipes[BASE]
+        wanted = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
+        for name in plan.variants[1:]:
+            found = match(name, recipes[name], data[name].tokenizer.size, plan.match, wanted)
+            if found.settings:
+                resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
+                own = resolved.to_dict()
+                facts[name] = replace(
+                    facts[name],
+                    recipe=recipe_fingerprint(own),
+                    asked=training_fingerprint(own),
+                    matched=found.settings,
+                    notes=(found.sentence,),
+                )
+    return facts
+
+
+def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str, Any]]) -> str | None:
+    """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
+    keys = diff(Recipe.parse(dict(stored)).to_dict(), dict(recipe_of()))
+    return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
+
+
+def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
+    """The recipe of each variant at each point of its grid, by a label for messages."""
+    return {
+        f"{name} (setting {number + 1} of its grid)": Recipe.parse(resolve({**plan.settings(name), **point}))
+        for name in plan.variants
+        for number, point in enumerate(plan.tuning_points(name))
+    }
+
+
+def _prepare_all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
+    """Most variants share their data: each kind is prepared once."""
+    kinds: dict[str, PreparedData] = {}
+    result = {}
+    for name, recipe in recipes.items():
+        kind = fingerprint([recipe.data.to_dict(), recipe.tokenizer.to_dict(), recipe.init_from, recipe.objective.to_dict()])
+        if kind not in kinds:
+            kinds[kind] = prepare_data(recipe, progress=_progress_callback(watch))
+        result[name] = kinds[kind]
+    return result
+
+
+def _progress_callback(watch: Watcher) -> Any:
+    def report(what: str, done: int, total: int | None) -> None:
+        if total:
+            watch.progress(what, done, total)
+
+    return report
+
+
+def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None:
+    """Raises, before training, if the objective does not compute the metric or it is not a weighted mean over units."""
+    known = {one.name: one for one in objective.metrics if one.judged}
+    if metric.name not in known:
+        given = {one.name for one in objective.metrics}
+        why = "is no mean over units, so it cannot be judged" if metric.name in given else "is not measured"
+        raise ConfigError(f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.")
+
+
+def _items_checksum(data: PreparedData, split: str) -> str:
+    """A checksum of the evaluation items: equal for two variants exactly when their units can be paired."""
+    items = data.split(split)
+    if hasattr(items, "documents"):
+        return hashlib.sha256(items.documents["hash"].tobytes()).hexdigest()
+    return fingerprint([str(one) for one in items.ids])
+
+
+def _same_items(one: PreparedData, other: PreparedData, split: str) -> bool:
+    """Whether two variants have the same units: the same ids, texts or questions, and labels."""
+    mine, theirs = (getattr(data.split(split), "fingerprint", None) for data in (one, other))
+    return _items_checksum(one, split) == _items_checksum(other, split) and mine == theirs
+
+
+def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
+    """Raises unless all variants are evaluated on the same units and, for nats per token, on the same tokens."""
+    base, split = data[BASE], plan.split
+    if split.partition(":")[0] not in base.names:
+        there = ", ".join(name for name in base.names if name != "train") or "none to compare on"
+        raise ConfigError(f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.")
+    if plan.tune is not None and VALIDATION_SPLIT not in base.names:
+        raise ConfigError(
+            f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
+            "or a share in data.split."
+        )
+    for name, own in data.items():
+        if own is base:
+            continue
+        if split.partition(":")[0] not in own.names or not _same_items(own, base, split):
+            raise ConfigError(
+                f"{name} is measured on other documents than the baseline, so nothing can be paired; "
+                "give both the same data.validation."
+            )
+        if base.judged_on == "text" and plan.judged.name == BITS_PER_BYTE.name:
+            _require_same_bytes(name, own, base, split)
+        if base.judged_on == "text":
+            _require_same_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
+
+
+def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
+    """Raises unless all variants predict the same tokens, where the objective predicts only part of a text."""
+    settings = {}
+    for name, recipe in recipes.items():
+        tools = tools_for(recipe, data[name].tokenizer)
+        settings[name] = recipe.objective.evaluation_settings(data[name].split(plan.split), tools)
+    for name, own in settings.items():
+        differing = diff(settings[BASE], own)
+        if differing:
+            key, (was, now) = next(iter(differing.items()))
+            raise ConfigError(
+                f"{name} predicts other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
+                f"paired; keep it the same in every variant."
+            )
+
+
+def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
+    """Notes, before the first run, on verdicts that so few units cannot support, however many seeds there are."""
+    units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
+    if plan.all_looks[-1] < FEWEST_SEEDS:
+        return []  # nothing will be decided anyhow, which the plan says
+    if units < 2:
+        return [
+            f"The {plan.split} part is a single document or block, so nothing can be decided for other text, however many "
+            "seeds there are; give more of it (data.validation or data.split)."
+        ]
+    looks = Looks(plan.all_looks, plan.alpha, max(1, len(plan.changes)))
+    needed = items_needed(plan.same_within / BADLY_HURT, looks.same_threshold(len(looks.seeds) - 1))
+    if units >= needed:
+        return []
+    return [
+        f'The {plan.split} part has {units} documents, blocks or items: better and worse can be found, but "same" within a '
+        f"margin of {plan.same_within:g} takes {needed}, because fewer may miss rare badly hurt ones."
+    ]
+
+
+def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
+    """Raises unless the bytes of every token are known and each document but the first has equally many in both variants."""
+    sizes = {who: _bytes_by_document(data, split) for who, data in ((BASE, base), (name, own))}
+    for who, found in sizes.items():
+        if np.isnan(found).any():
+            raise ConfigError(
+                f"{who} cannot be compared by bits_per_byte: some of its tokens (UNK) stand for no certain number of bytes; "
+                "choose a tokenizer that knows every character, such as bpe or byte."
+            )
+    one, other = sizes[BASE], sizes[name]
+    if len(one) != len(other) or not np.array_equal(one[1:], other[1:]):
+        raise ConfigError(
+            f"{name} counts other bytes in the validation documents than the baseline (its tokenizer changes the text), so "
+            "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is."
+        )
+
+
+def _bytes_by_document(data: PreparedData, split: str) -> np.ndarray:
+    items = data.split(split)
+    return DocumentLosses.collect(np.zeros(max(0, items.num_tokens - 1)), EvaluatedText.of(items, data.tokenizer)).bytes
+
+
+def _require_same_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: TokenSplit, same_size: bool) -> None:
+    same = same_size and own.num_tokens == base.num_tokens and bool((own.starts == base.starts).all())
+    if plan.judged.unit == LOSS.unit and not same:
+        raise ConfigError(
+            f"{name} cuts the text into other tokens than the baseline, so nats per token mean something else; "
+            "compare by --metric bits_per_byte."
+        )
+    if not same and base.num_documents < 2:
+        raise ConfigError(
+            f"{name} cuts the text into other tokens than the baseline, and the validation text is one document, whose "
+            "parts cannot be paired; give data.document=line or block."
+        )

@@ -1,0 +1,143 @@
+"""Facts about each variant before training: cost, check results, settings from matching and tuning. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.checks.check_report import CheckReport
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.plugins import plugin_checksums
+from glassformer.study.planning.plan import Trial
+
+SCHEMA = 1
+_LAWS = {
+    "causality": "a later token",
+    "batch": "other rows of the batch",
+    "state": "earlier calls",
+    "padding": "tokens that are hidden",
+    "cache": "pieces read with a cache",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One variant. ``recipe`` and ``data`` are fingerprints of its training, ``documents`` of its evaluation data."""
+
+    recipe: str
+    data: str
+    documents: str
+    parameters: int = 0
+    step_flops: int = 0
+    steps: int = 0
+    tokens: int = 0
+    memory_bytes: int = 0
+    device: str = "cpu"
+    check: dict[str, Any] | None = None
+    """The check report; None before the check."""
+    leak: str | None = None
+    """The leak found by the check, or by a trial in its step or its trained model; None when every law holds."""
+    leaks_in_step: bool = False
+    """A trial found the leak before training, in its compiled or CUDA-graph step."""
+    step_differs: bool = False
+    """Not a leak: the trial's compiled or captured step gives other numbers than the eager one."""
+    matched: dict[str, Any] = field(default_factory=dict)
+    tuned: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    machine: dict[str, Any] = field(default_factory=dict)
+    """Software and hardware on which bit-identity depends; empty where not known."""
+    parent: str = ""
+    """A checksum of the weights it starts from; empty without a parent, if unknown, and in files of older versions."""
+    asked: str = ""
+    """``training_fingerprint`` of its recipe; empty in files of older versions."""
+
+    def inspected(self, answer: Mapping[str, Any]) -> Facts:
+        """A copy with the results of the worker's inspection: size, cost, checks."""
+        if "lost" in answer or answer["status"] != "finished":
+            raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
+        report = CheckReport.from_dict(answer["check"])
+        leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
+        kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
+        return replace(self, leak=leak or self.leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
+
+    @property
+    def adapted(self) -> dict[str, Any]:
+        """The settings from matching and tuning."""
+        return {**self.matched, **self.tuned}
+
+    @property
+    def cheats(self) -> str:
+        """A short description of the leak; one found during training in full."""
+        findings = (self.check or {}).get("findings", ())
+        if self.leak is None or not findings:
+            return self.leak or ""
+        who = [_LAWS[law] for law in dict.fromkeys(finding["law"] for finding in findings)]
+        where = ", ".join(dict.fromkeys(finding["where"] for finding in findings))
+        verb = "changes" if len(who) == 1 and who[0] == _LAWS["causality"] else "change"
+        return f"{' and '.join(who)} {verb} its predictions (at {where})"
+
+    @property
+    def leaks_once_trained(self) -> bool:
+        """Whether the leak was found in a trained model only."""
+        return self.leak is not None and self.check is not None and not self.check["findings"] and not self.leaks_in_step
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of the whole run."""
+        return self.step_flops * self.steps
+
+
+def planned_flops(trials: Iterable[Trial], facts: Mapping[str, Facts], gpus: int) -> float:
+    """Of all planned trials on one GPU; 0 where the number of GPUs is not known."""
+    return sum(float(facts[trial.variant].flops) for trial in trials) / gpus if gpus else 0.0
+
+
+@dataclass(frozen=True)
+class VariantBook:
+    """All variants of a study, and the plugins they were made with (file and sha256)."""
+
+    variants: Mapping[str, Facts]
+    plugins: tuple[dict[str, Any], ...] = ()
+
+    def write(self, file: Path) -> None:
+        facts = {name: {**asdict(one), "notes": list(one.notes)} for name, one in self.variants.items()}
+        write_json(file, {"schema": SCHEMA, "plugins": list(self.plugins), "variants": facts})
+
+    @classmethod
+    def read(cls, file: Path) -> VariantBook:
+        """Reads the file; empty if there is none."""
+        if not file.is_file():
+            return cls({})
+        document = read_json(file)
+        try:
+            if document["schema"] != SCHEMA:
+                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+            facts = {name: Facts(**{**one, "notes": tuple(one["notes"])}) for name, one in document["variants"].items()}
+            return cls(facts, tuple(document["plugins"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.") from error
+
+    def require_same_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
+        """Raises if a plugin changed since the study began: the same names could mean other models."""
+        if self.variants and plugin_checksums(self.plugins) != plugin_checksums(now):
+            names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
+            raise ConfigError(
+                f"{file}: the plugins are not those the study began with ({names}), or import other files of yours; give the "
+                "same files, unchanged, or begin a new study with another --out."
+            )
+
+    def require_same_data(self, name: str, facts: Facts, file: Path) -> None:
+        before = self.variants.get(name)
+        if before is not None and before.data != facts.data:
+            raise ConfigError(
+                f"{file}: the data of {name!r} changed since the study began; put the old files back, "
+                "or begin a new study with another --out."
+            )
+        if before is not None and before.parent and before.parent != facts.parent:
+            raise ConfigError(
+                f"{file}: the run that {name!r} starts from (init_from) has other weights than when the study began; "
+                "put the old run back, or begin a new study with another --out."
+            )

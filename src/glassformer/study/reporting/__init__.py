@@ -1,0 +1,1 @@
+"""What is shown: sentences, notes and the page of a study."""

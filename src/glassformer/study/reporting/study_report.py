@@ -1,0 +1,263 @@
+"""A study -> its HTML page and Markdown: verdicts, differences, curves, cost against quality, settings, command to rerun it.
+
+Reads the study's and the trials' files; imports no torch.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.figures.cost import CostPoint, cost_against_quality
+from glassformer.figures.curves import Curve, Points, learning_curves
+from glassformer.figures.intervals import IntervalRow, difference_intervals
+from glassformer.foundation.config import flatten
+from glassformer.foundation.files import write_atomically
+from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.pages.html import render
+from glassformer.pages.markdown import render_markdown
+from glassformer.pages.page import (
+    Block,
+    Cell,
+    FigureBlock,
+    Fold,
+    Heading,
+    KeyValues,
+    Listing,
+    Page,
+    Paragraph,
+    Table,
+    Verdict,
+    Verdicts,
+)
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
+from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND, number
+from glassformer.study.study import Study
+
+COSTS = {"flops": "FLOPs of one run", "parameters": "parameters", "seconds": "seconds of one run"}
+"""Candidates for the cost axis; the first in which the variants differ is plotted."""
+
+
+def write_report(study: Study, out: Path | str | None = None) -> Path:
+    """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
+    file = Path(out) if out is not None else study.directory.report_file
+    write_atomically(file, render(study_page(study)))
+    if out is None:
+        study.directory.figures.mkdir(exist_ok=True)
+        write_atomically(study.directory.markdown_file, render_markdown(study_page(study), figures=study.directory.figures))
+    return file
+
+
+def study_page(study: Study) -> Page:
+    plan = study.plan
+    about = [Paragraph(plan.about)] if plan.about else []
+    parts = (_verdicts, _differences, _cost, _curves, _settings, _how_to_rerun)
+    seeds = max(len(study.seed_values(name)) for name in plan.variants)
+    return Page(
+        title=f"Study {study.folder.resolve().name}",
+        subtitle=f"{_changes(plan)} of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
+        f"{plan.split} text",
+        sections=[*about, *(block for part in parts for block in part(study))],
+        footer="Made by Glassformer. How a verdict is made: docs/statistics.md.",
+    )
+
+
+def _changes(plan: StudyPlan) -> str:
+    return "1 change" if len(plan.changes) == 1 else f"{len(plan.changes)} changes"
+
+
+def _base_name(study: Study) -> str:
+    return study.plan.base if isinstance(study.plan.base, str) else "a recipe"
+
+
+def _verdicts(study: Study) -> list[Block]:
+    items = []
+    for one in study.verdicts:
+        before, after = one.around_name()
+        items.append(Verdict(one.variant, one.verdict, after, before))
+    return [
+        Heading("Verdicts"),
+        Verdicts(items),
+        *_details(study),
+        *_sensitivity(study),
+        *(Paragraph(note) for note in study.notes),
+    ]
+
+
+def _details(study: Study) -> list[Block]:
+    """The statistics behind each verdict, folded: sign flips, this set alone, the noise."""
+    rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
+    return [Fold("What stands behind each verdict", [Table(["change", "details"], rows)])] if rows else []
+
+
+def _sensitivity(study: Study) -> list[Block]:
+    """For each change, how its verdict depends on seeds, documents and the margin."""
+    rows: list[list[Cell]] = [[one.variant, one.verdict, sensitivity(study, one.variant)] for one in study.verdicts]
+    return [Table(["change", "verdict", "what would change it"], rows)]
+
+
+def sensitivity(study: Study, variant: str) -> str:
+    """What would change the verdict of one change, in one or two sentences."""
+    verdict = study.verdict(variant)
+    evidence = verdict.evidence
+    if verdict.verdict == "invalid":
+        return f"A usable run for every seed. Now {verdict.reason}."
+    if evidence is None:
+        return "The seeds that have not run yet."
+    alone = verdict.decided_alone_by or {}
+    parts = [f"without seed {seed} the verdict would be: {word}" for seed, word in list(alone.items())[:3]]
+    low, high = evidence.same_interval.low, evidence.same_interval.high
+    if verdict.verdict == "not decided":
+        parts.append(str(evidence.seeds_needed))
+    elif low is not None and high is not None:
+        edge = number(max(abs(low), abs(high)))
+        if verdict.verdict == "same":
+            parts.append(f"with a margin below {edge} it would not be the same")
+        else:
+            parts.append(f"with a margin above {edge} it would be the same")
+    text = "; ".join(parts) or "nothing that these runs show"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _differences(study: Study) -> list[Block]:
+    rows = []
+    for one in study.verdicts:
+        dots = one.evidence.seed_differences if one.evidence else ()
+        rows.append(IntervalRow(one.variant, one.verdict, one.difference.value, one.difference.low, one.difference.high, dots))
+    picture = difference_intervals(
+        rows, margin=study.plan.same_within, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
+    )
+    caption = "Variant minus baseline. Bars hold 95 %; every seed is a dot; the grey band is the margin of the plan."
+    words = ", ".join(f"{row.label} {row.word}" for row in rows)
+    return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
+
+
+def _cost(study: Study) -> list[Block]:
+    noise = next((one.evidence.noise_floor for one in study.verdicts if one.evidence is not None), None)
+    blocks: list[Block] = [
+        Heading("What each cost, and what it reached"),
+        Table(study.header(), study.cells(), note=_about_table(noise), tainted=_taint(study), sound=_sound_rows(study)),
+    ]
+    for key, name in COSTS.items():
+        points = cost_points(study, key)
+        if len({point.cost for point in points}) > 1:
+            caption = f"Cost against quality: {name}, and the mean over seeds with its 95 % interval."
+            unit = f"{study.metric.name} ({study.metric.unit})"
+            picture = cost_against_quality(points, cost=name, quality=unit)
+            return [*blocks, FigureBlock(picture, caption=caption, alt=caption, tainted=_taint(study))]
+    return blocks
+
+
+def cost_points(study: Study, key: str) -> list[CostPoint]:
+    """Cost (column ``key`` of the table) and quality of every variant that has both."""
+    points = []
+    for row in study.table:
+        reached = row[study.metric.name]
+        if row[key] and reached["value"] is not None:
+            points.append(CostPoint(row["variant"], row[key], reached["value"], reached["low"], reached["high"]))
+    return points
+
+
+def _taint(study: Study) -> str | None:
+    """The warning over the table if it shows leaking runs (``allow_leaks``)."""
+    shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
+    leaking = [name for name, facts in shown.items() if not facts.step_differs]
+    sentences = [f"{name}: {STEP_FOUND}." for name in shown if name not in leaking]
+    if leaking:
+        what = f"{LEAK_FOUND}; these figures mean nothing and show what one would have believed."
+        sentences.insert(0, f"{' and '.join(leaking)}: {what}")
+    return " ".join(sentences) or None
+
+
+def _sound_rows(study: Study) -> frozenset[int]:
+    """Row numbers of variants without a leak."""
+    variants = study.book.variants
+    return frozenset(
+        place
+        for place, row in enumerate(study.table)
+        if row["variant"] not in variants or variants[row["variant"]].leak is None
+    )
+
+
+def _about_table(noise: float | None) -> str:
+    text = (
+        "The interval behind a variant's own figure is over seeds, on this text; differences are paired and hold for other "
+        "text too. Memory is what one training step plans for; tokens/s depends on the machine and on what ran beside it."
+    )
+    return text if noise is None else f"{text} The baseline's own seeds differ by a standard deviation of {number(noise)}."
+
+
+def _curves(study: Study) -> list[Block]:
+    curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
+    if not curves:
+        return []
+    caption = "Validation loss by step: the mean over seeds, with a band from the lowest to the highest."
+    picture = FigureBlock(learning_curves(curves), caption=caption, alt=caption, tainted=_taint(study))
+    return [Heading("Learning curves"), picture]
+
+
+def variant_curve(study: Study, name: str) -> Curve | None:
+    """The validation losses of all finished seeds, at the steps they share."""
+    runs = []
+    for result in study.finished(name):
+        records = MetricsLog(RunDirectory(study.directory.trial(result.trial)).metrics_file).read()
+        key = study.metric.recorded
+        runs.append({record["step"]: float(record[key]) for record in records if key in record})
+    steps = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
+    if not steps:
+        return None
+    return Curve(name, None, Points.of(steps, [[run[step] for step in steps] for run in runs]))
+
+
+def _settings(study: Study) -> list[Block]:
+    """The keys in which the variants' recipes differ."""
+    recipes = {name: _recipe_of(study, name) for name in study.plan.variants}
+    known = {name: flatten(recipe) for name, recipe in recipes.items() if recipe is not None}
+    keys = dict.fromkeys(key for flat in known.values() for key in flat if key.split(".")[0] not in ("about", "result", "seed"))
+    differing = [key for key in keys if len({repr(flat.get(key)) for flat in known.values()}) > 1]
+    rows: list[list[Cell]] = [[name, *(_as_cell(flat.get(key)) for key in differing)] for name, flat in known.items()]
+    facts: dict[str, Cell] = {
+        "metric": f"{study.metric.name}, {study.metric.unit}",
+        "margin": study.plan.same_within,
+        "looks": ", ".join(map(str, study.plan.all_looks)) + " seeds",
+        "first seed": study.plan.first_seed,
+        "design": "paired by seed"
+        if study.plan.design == "paired"
+        else f"against {len(study.plan.bank)} kept runs of the baseline",
+        "matched": study.plan.match or "no",
+        "tuned": "no" if study.plan.tune is None else f"{len(study.plan.tuning_points(BASE))} settings each",
+    }
+    return [Heading("What differs"), Table(["variant", *differing], rows), KeyValues(facts)]
+
+
+def _recipe_of(study: Study, name: str) -> Mapping[str, Any] | None:
+    done = study.finished(name)
+    return RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else None
+
+
+def _as_cell(value: Any) -> Cell:
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def _how_to_rerun(study: Study) -> list[Block]:
+    environment = _environment(study)
+    words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
+    command = shlex.join(words)
+    data = environment.get("data", {})
+    facts = {key: environment.get(key) for key in ("glassformer", "python", "torch", "device_name", "precision", "platform")}
+    facts |= {"data": data.get("source"), "sha256 of the data": data.get("sha256")}
+    return [
+        Heading("How to run it again"),
+        Listing(command),
+        KeyValues(facts, caption="The same build and device give the same numbers, on one core or on a cluster."),
+        Fold("The plan", [Listing(dump_yaml(study.plan.to_dict()))]),
+    ]
+
+
+def _environment(study: Study) -> dict[str, Any]:
+    done: Sequence[Any] = study.finished(BASE)
+    return RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}

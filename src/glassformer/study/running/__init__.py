@@ -1,0 +1,1 @@
+"""How a study is run: trials on executors, the trial store, progress, and the results that trials leave."""

@@ -1,0 +1,111 @@
+"""Tasks on a Ray cluster: the same work as Ray tasks, one core (and a share of a GPU) each, tried again when a node is lost.
+
+Ray is an optional extra and is imported only here. Nothing is sent anywhere: no dashboard, no usage statistics. Nodes see
+the study's folder under the same path as the driver, so that runs are written where the driver reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+from glassformer.foundation.errors import MissingDependency, UsageError
+from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
+from glassformer.study.running.executors.machine import PER_GPU
+
+PATIENCE = 0.5  # seconds without news after which progress is looked at
+KNOCKING = 10.0  # seconds to wait for an answer at an address
+
+
+@final
+class RayExecutor(Executor):
+    """``address``: of a running cluster (``auto``: the one of this machine); None starts one for the time of the study."""
+
+    def __init__(self, *, address: str | None = None, jobs: int | None = None, gpu_share: float | None = None) -> None:
+        super().__init__()
+        self._ray, self._ours = _connected(address, jobs)
+        if gpu_share is None:  # small models leave most of a GPU idle
+            gpu_share = 1 / PER_GPU if self._ray.cluster_resources().get("GPU", 0) else 0.0
+        options = {"num_cpus": 1, "num_gpus": gpu_share, "max_retries": ATTEMPTS - 1}
+        self._perform = self._ray.remote(**options)(_perform)
+        self._jobs = jobs
+        self._running: dict[Any, Task] = {}
+
+    @property
+    def slots(self) -> int:
+        total = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return total if self._jobs is None else min(total, self._jobs)
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
+        self._waiting.extend(tasks)
+        while self._waiting or self._running:
+            # Not all at once: what was handed to Ray cannot be withdrawn, and a pair should finish before the next begins.
+            while self._waiting and len(self._running) < self.slots:
+                task = self._waiting.popleft()
+                self._running[self._perform.remote(task.to_dict())] = task
+                yield Started(task)
+            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=PATIENCE)
+            if not ready:
+                yield Waiting()
+            for reference in ready:
+                yield Ended(self._running.pop(reference), self._answer(reference))
+
+    def _answer(self, reference: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = self._ray.get(reference)
+        except self._ray.exceptions.TaskCancelledError:
+            return {"status": "stopped", "reason": "Stopped.", "signal": 15}
+        except self._ray.exceptions.RayError as error:
+            return {"lost": f"its node or process was lost {ATTEMPTS} times ({type(error).__name__})"}
+        return answer
+
+    def stop(self) -> None:
+        super().stop()
+        for reference in self._running:
+            self._ray.cancel(reference)  # comes as an interrupt, which lets a trial finish its step and save
+
+    def close(self) -> None:
+        super().stop()
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+        self._running = {}
+        if self._ours:
+            self._ray.shutdown()
+
+
+def _perform(task: dict[str, Any]) -> dict[str, Any]:
+    """What a node does. Imports there, and only there."""
+    from glassformer.study.running.work import perform
+
+    return perform(Task.from_dict(task))
+
+
+def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
+    """Ray, and whether the connection is ours to end: a notebook may have made one before."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingDependency("--on ray needs the package Ray: pip install 'glassformer[ray]'.") from error
+    if ray.is_initialized():
+        return ray, False
+    _refuse_if_silent(address)
+    own: dict[str, Any] = {"include_dashboard": False, "num_cpus": jobs} if address is None else {}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **own)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error
+    return ray, True
+
+
+def _refuse_if_silent(address: str | None) -> None:
+    """Ray itself would knock for minutes at a ``host:port`` where nobody is."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():  # "auto", or none
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCKING).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error

@@ -1,0 +1,68 @@
+"""Trials whose ``init_from`` is a recipe: trains the parent once, and shares it between trials through the trial store.
+
+Points of a grid, and variants that differ only in fine-tuning, share a parent for each seed. In the store
+(``study/running/trial_store.py``) it has a key of its own, since a parent is not evaluated like a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from glassformer.assembly import prepare_data
+from glassformer.experiment import train
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.locks import locked
+from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.progress import SILENT
+from glassformer.foundation.runtime import choose_runtime, environment
+from glassformer.recipe import Recipe, is_run, parent_recipe
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.running.trial_store import Origin, TrialStore, machine_of
+
+
+def provide_parent(
+    recipe: Recipe, directory: RunDirectory, *, plugins: Sequence[Path | str] = (), allow_leaks: bool = False
+) -> None:
+    """Copies the parent from the store to RUN/parent, or trains it there and stores it; other processes wait meanwhile.
+
+    Does nothing if the parent is a run, or was already started in this folder (then it is resumed).
+    """
+    if recipe.init_from is None or is_run(recipe.init_from) or directory.parent.exists():
+        return
+    wanted = parent_recipe(recipe)
+    origin, store = _origin(wanted), TrialStore()
+    if origin is None:
+        return
+    place = store.path(origin, wanted.seed)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    # not the lock of the store itself, which ``store.save`` takes
+    with locked(place.with_name(f".training-{place.name}"), wait=True):
+        with suppress(RunError):  # a damaged one was removed
+            if store.copy_to(origin, wanted.seed, directory.parent):
+                return
+        run = train(
+            wanted,
+            out=directory.parent,
+            resume="or begin",
+            plugins=plugins,
+            threads=1,
+            allow_leaks=allow_leaks,
+            watch=SILENT,
+        )
+        if run.tainted is None:
+            store.save(origin, wanted.seed, directory.parent)
+
+
+def _origin(wanted: Recipe) -> Origin | None:
+    """The parent's cache key, distinct from that of a trial of the same recipe. None where its own parent is a recipe."""
+    runtime = choose_runtime(device=wanted.training.device, precision=wanted.training.precision, threads=1)
+    origin = Origin.of(
+        wanted.to_dict(),
+        data=str(prepare_data(wanted).record["sha256"]),
+        plugins=loaded_plugins(),
+        machine=machine_of(environment(runtime)),
+    )
+    return None if origin is None else replace(origin, recipe=f"parent {origin.recipe}")

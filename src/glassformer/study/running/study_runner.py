@@ -1,0 +1,447 @@
+"""The main loop of a study: inspect the variants, tune them, then run the trials of one look after the other.
+
+Progress is read from the study's folder, never kept in memory alone, so a killed study resumes where it stopped. This module
+only schedules: executors run the trials, and ``verdict`` judges them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
+from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.progress import Watcher
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.history.attempts import record_earlier_studies, refuse_same_runs, withdraw_attempts
+from glassformer.study.history.baseline_bank import choose_design
+from glassformer.study.inference.evidence import Problem
+from glassformer.study.inference.tuning import affects_cost, best_setting
+from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
+from glassformer.study.planning.variant_data import differing_key, prepared_facts
+from glassformer.study.planning.variants import Facts, VariantBook, planned_flops
+from glassformer.study.reporting.wording import STEP_DIFFERS, leak_found
+from glassformer.study.running.budget import Budget, seconds_of
+from glassformer.study.running.executors.base import Ended, Executor, Started, Task, refusal
+from glassformer.study.running.progress import ProgressTracker
+from glassformer.study.running.study_store import StudyStore
+from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
+from glassformer.study.running.trial_store import TrialStore
+from glassformer.study.running.tuned_settings import TunedSettings
+from glassformer.study.study import Study
+from glassformer.training.signals import StopSignal
+
+
+@final
+class StudyRunner:
+    """Runs one study. ``executor`` is a factory: it is called when there is work, and not before."""
+
+    def __init__(
+        self,
+        plan: StudyPlan,
+        directory: StudyDirectory,
+        resolve: Resolve,
+        executor: Callable[[], Executor],
+        *,
+        plugins: Sequence[Path | str],
+        watch: Watcher,
+        named: bool = True,
+        store: TrialStore | None = None,
+        baseline: str = "paired",
+    ) -> None:
+        """``named``: the user chose the folder, so the same runs may be judged again (and are marked). ``store``: the cache of
+        finished trials. ``baseline``: the design of a new study (auto, paired, bank)."""
+        self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
+        self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
+        self.named, self.store, self.baseline = named, store, baseline
+        self.facts: dict[str, Facts] = {}
+        self._settings = TunedSettings()
+        self.failures: dict[tuple[str, int], str] = {}
+        self._make_executor = executor
+        self._executor: Executor | None = None
+        self._study_store: StudyStore | None = None
+        self._stop, self._in_ledger = StopSignal(), False
+        self._done: dict[str, TrialResult] = {}
+        self._budget = Budget(plan.budget_hours)
+
+    def run(self) -> Study:
+        """Runs every planned look, or until all changes are decided, or until the budget is used up."""
+        with self._stop:
+            try:
+                self._inspect_variants()
+                self._choose_design()
+                self._register_in_ledger()
+                if self._tune():
+                    self._run_looks()
+            except GlassformerError:
+                if self._in_ledger:
+                    done = {trial.variant for trial in self.plan.trials(adapted=self._adapted()) if self._read(trial).done}
+                    self._withdraw_from_ledger([name for name in self.facts if name not in done])
+                raise
+            finally:
+                if self._executor is not None:
+                    self._executor.close()
+        study = self.study()
+        study.write()
+        self._withdraw_from_ledger([name for name in self.facts if not self._is_trainable(name)])
+        return study
+
+    def _run_looks(self) -> None:
+        search_only = not self.plan.changes  # the tuned setting is then measured at every look
+        for number, seeds in enumerate(self.plan.all_looks):
+            undecided = self._undecided_changes(number)
+            if not (undecided or search_only) or not self._look(seeds, undecided):
+                break
+
+    def study(self) -> Study:
+        return Study(self.directory, self.failures)
+
+    # -- before the first trial ------------------------------------------------------------------------------------------
+
+    def _inspect_variants(self) -> None:
+        """Data, cost, checks and matched sizes of every variant; results of an earlier session are reused where still valid."""
+        book = VariantBook.read(self.directory.variants_file)
+        book.require_same_plugins(loaded_plugins(), self.directory.variants_file)
+        self.facts = prepared_facts(self.plan, self.resolve, watch=self.watch)
+        for name, facts in self.facts.items():
+            book.require_same_data(name, facts, self.directory.variants_file)
+            before = book.variants.get(name)
+            if before is not None and before.check is not None and before.recipe == facts.recipe:
+                self.facts[name] = replace(before, parent=facts.parent, asked=facts.asked)
+        unknown = [name for name, facts in self.facts.items() if facts.check is None]
+        if unknown:  # worker processes start up while these are inspected
+            self._get_executor().warm_up(len(self.plan.tuning_trials()) or len(self.plan.trials()))
+        self._run_inspection(unknown)
+        self._write_book()
+        for facts in self.facts.values():
+            for note in facts.notes:
+                self.watch.say(note)
+        self._report_leaks(self.facts)
+
+    def _report_leaks(self, names: Iterable[str]) -> None:
+        """Reports which of these are not trained because they leak; raises if the baseline is one of them."""
+        for name in names:
+            facts = self.facts[name]
+            if facts.leak is not None and not self.plan.allow_leaks:
+                if name == BASE:
+                    raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
+                self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it anyway, marked as tainted.")
+
+    def _run_inspection(self, names: Sequence[str]) -> None:
+        """Cost and checks of these variants, with the settings from matching and tuning."""
+        tasks = [Task("inspect", name, {**self._task_context(), "recipe": self._recipe(name)}) for name in names]
+        for task, answer in self._run_tasks(tasks):
+            self.facts[task.label] = self.facts[task.label].inspected(answer)
+
+    def _choose_design(self) -> None:
+        """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
+        self._study_store = StudyStore(self.store, self.plan, self.directory, self.facts, self._recipe_of, self.watch)
+        if not self.directory.begun():
+            kept = self._study_store.seeds(BASE, self._recipe(BASE))
+            self.plan, why = choose_design(self.plan, kept, self.baseline, self._study_store.unusable(kept, self._recipe(BASE)))
+            self._study_store.plan = self.plan
+            self.directory.write_design(self.plan)
+            self.watch.say(why)
+        expected_power = self._study_store.expected_power(self.plan, self._recipe(BASE))
+        if expected_power:
+            self.watch.say(expected_power)
+
+    def _register_in_ledger(self) -> None:
+        """Enters the study in the ledger, and reports earlier studies of the same changes, before anything is trained."""
+        begun, self._in_ledger = self.directory.earlier_file.is_file(), True
+        earlier = record_earlier_studies(self.plan, self._book(), self.directory)
+        if not begun and not self.named:
+            refuse_same_runs(self.plan, earlier, self.plan.same_within)
+        for name, one in earlier.items():
+            for remark in one.remarks(self.plan.same_within):
+                self.watch.say(f"{name}: {remark}")
+
+    def _withdraw_from_ledger(self, unseen: Sequence[str]) -> None:
+        """Changes without any result do not count as attempts: the study ended before one of their runs, or they leak."""
+        withdraw_attempts(self.plan, self._book(), self.directory, unseen)
+
+    def _book(self) -> VariantBook:
+        return VariantBook(self.facts, tuple(loaded_plugins()))
+
+    def _write_book(self) -> None:
+        self._book().write(self.directory.variants_file)
+
+    def _task_context(self) -> dict[str, Any]:
+        return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self.store is None}
+
+    def _recipe(self, variant: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The resolved recipe of a variant as it is trained, with the settings from matching and tuning."""
+        return dict(self.resolve({**self.plan.settings(variant), **self.facts[variant].adapted, **(more or {})}))
+
+    # -- trials ----------------------------------------------------------------------------------------------------------
+
+    def _tune(self) -> bool:
+        """Chooses for every variant the best point of its own grid, by the mean of the metric over the tuning seeds.
+
+        False when the budget ended before every point was tried: then nothing is chosen, since a choice is final.
+        """
+        if self.plan.tune is None or all(facts.tuned for facts in self.facts.values()):
+            return True
+        trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._is_trainable(trial.variant)]
+        self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
+        self._inspect_settings(trials)
+        results = self._complete([trial for trial in trials if not self._settings.leaks(trial, self.facts)])
+        if self._budget.used_up and any(one.status == "pending" and self._is_trainable(one.trial.variant) for one in results):
+            return False
+        chosen = [name for name in self.plan.variants if self._is_trainable(name) and not self.facts[name].tuned]
+        for name in chosen:
+            point, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
+            self.facts[name] = replace(self.facts[name], tuned=point, notes=(*self.facts[name].notes, note))
+            self.watch.say(note)
+        self._settings = TunedSettings()  # what is trained from here on is inspected as a variant
+        changed = [name for name in chosen if affects_cost(self.facts[name].tuned)]
+        self._run_inspection(changed)
+        self._write_book()
+        self._report_leaks(changed)
+        return True
+
+    def _inspect_settings(self, trials: Sequence[Trial]) -> None:
+        """Checks what a variant's own check is not about: settings of its grid that make another model."""
+        left, asked = (trial for trial in trials if not self._read(trial).done), self._task_context()
+        for task, answer in self._run_tasks(self._settings.tasks(self.plan, left, self._recipe_of, asked)):
+            for told in self._settings.note(task.label, answer, self.plan, self.facts):
+                self.watch.say(told)
+
+    def _adapted(self) -> dict[str, dict[str, Any]]:
+        return {name: facts.adapted for name, facts in self.facts.items()}
+
+    def _is_trainable(self, variant: str) -> bool:
+        return self.facts[variant].leak is None or self.plan.allow_leaks
+
+    def _undecided_changes(self, look: int) -> list[str]:
+        """The changes to run at this look: at the first all that may be trained, later those not yet decided."""
+        names = [change.name for change in self.plan.changes if self._is_trainable(change.name)]
+        if look == 0:
+            return names
+        undecided = {verdict.variant for verdict in self.study().verdicts if verdict.verdict == "not decided"}
+        return [name for name in names if name in undecided]
+
+    def _look(self, seeds: int, undecided: Sequence[str]) -> bool:
+        """Runs the missing trials of this look. False when the study has to end after it."""
+        trials = [trial for trial in self.plan.trials(seeds, self._adapted()) if trial.variant in (BASE, *undecided)]
+        if not self._fits_budget(trials, seeds):
+            return False
+        results = self._complete(trials)
+        baseline_failed = any(one.trial.variant == BASE and one.problem is not None for one in results)
+        complete = all(one.status != "pending" for one in results if self._is_trainable(one.trial.variant))
+        return complete and not baseline_failed
+
+    def _fits_budget(self, trials: Sequence[Trial], seeds: int) -> bool:
+        """Whether the budget covers a later look; the first is always started, and stopped when the budget is used up."""
+        if self.plan.budget_hours is None or seeds == self.plan.all_looks[0]:
+            return True
+        results = [self._read(trial) for trial in trials]
+        done = [self._seconds(result) for result in results if result.done]
+        stored = self._study_store
+        to_train = [one.trial for one in results if not one.done and not (stored and stored.contains(one.trial))]
+        self._budget.spent = self._spent_before()
+        incompatibility = self._budget.incompatibility(seeds, len(to_train), done)
+        if incompatibility:
+            self.watch.say(incompatibility)
+        return incompatibility is None
+
+    def _spent_before(self) -> float:
+        """Seconds spent on the trials trained in this study, tuning included. 0 without a budget, where nobody needs it."""
+        if self.plan.budget_hours is None:
+            return 0.0
+        trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
+        return sum(self._seconds(self._read(trial)) for trial in trials if not self.directory.was_reused(trial))
+
+    def _seconds(self, result: TrialResult) -> float:
+        return seconds_of(result, self._recipe_of(result.trial))
+
+    def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
+        """The trial's result from its folder; with ``repair`` a damaged folder is moved aside, so that the trial runs again."""
+        if trial.label in self._done:
+            return self._done[trial.label]
+        folder = self.directory.trial(trial)
+        try:
+            other = partial(differing_key, recipe_of=partial(self._recipe_of, trial))
+            result = read_trial(folder, trial, self.plan.judged, self.plan.split_of(trial), other)
+            if result.done:  # final: safe to cache
+                self._done[trial.label] = result
+            return result
+        except RunError as error:
+            if not repair:
+                return TrialResult(trial, "pending", str(error))
+            place = self.directory.set_aside(folder)
+            self.watch.say(f"{error} The trial is run again; what was there is kept in {place}.")
+            return TrialResult(trial, "pending")
+
+    def _recipe_of(self, trial: Trial) -> dict[str, Any]:
+        return dict(self.resolve(trial.set))
+
+    def _complete(self, trials: Sequence[Trial]) -> list[TrialResult]:
+        """Results of all ``trials``: those not done are copied from the store or run."""
+        results = {trial.label: self._read(trial, repair=True) for trial in trials}
+        left = [trial for trial in trials if not results[trial.label].done]
+        reused = self._study_store.reuse(left) if self._study_store else []
+        results.update({trial.label: self._read(trial, repair=True) for trial in reused})
+        missing = [trial for trial in left if not results[trial.label].done]
+        left = self._skip_if_baseline_failed(missing, list(results.values()))
+        if left:
+            self._budget.spent = self._spent_before()
+            self._run_trials(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
+        return [self._with_failure(self._read(trial)) for trial in trials]
+
+    def _skip_if_baseline_failed(self, left: list[Trial], results: Sequence[TrialResult]) -> list[Trial]:
+        """Without the trials of changes, if a finished run of the baseline cannot be used (compare ``_cancel_changes``)."""
+        unusable = (one.trial for one in results if one.done and one.problem is not None)
+        failed = next((trial for trial in unusable if trial.variant == BASE and trial.area == "trials"), None)
+        kept = left if failed is None else [trial for trial in left if trial.variant == BASE or trial.area != "trials"]
+        if failed is not None and len(kept) < len(left):
+            self._say_changes_skipped(failed, len(left) - len(kept))
+        return kept
+
+    def _say_changes_skipped(self, failed: Trial, count: int) -> None:
+        self.watch.say(f"The baseline cannot be used ({failed.label}), so {count} trials of changes are not started.")
+
+    def _with_failure(self, result: TrialResult) -> TrialResult:
+        reason = self.failures.get((result.trial.variant, result.trial.seed))
+        return replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
+
+    def _run_trials(self, trials: Sequence[Trial], left: Sequence[Trial], done: Mapping[str, bool]) -> None:
+        progress = ProgressTracker(self.watch, self.facts, self.directory.trial, self._mean_metric)
+        progress.begin(trials, done)
+        by_label = {trial.label: trial for trial in left}
+        planned = planned_flops([*self.plan.tuning_trials(), *self.plan.trials()], self.facts, self._get_executor().gpus)
+        tasks = [self._task(trial, planned) for trial in left]
+        for task, answer in self._run_tasks(tasks, progress, by_label):
+            trial = by_label[task.label]
+            usable = self._record_outcome(trial, answer)
+            if self._study_store is not None and self._read(trial).done:
+                self._study_store.save(trial, self._read(trial))
+            progress.end(trial, usable=usable, seconds=float(answer.get("seconds", 0.0)))
+            self._charge_budget(float(answer.get("seconds", 0.0)))
+            if not usable and trial.variant == BASE and trial.area == "trials":
+                self._cancel_changes(trial)
+
+    def _mean_metric(self, variant: str) -> float | None:
+        if not self._is_trainable(variant):
+            return None
+        own = [one for one in self._done.values() if one.trial.variant == variant and one.trial.area == "trials"]
+        values = [metric_of(one.units, self.plan.judged) for one in own if one.units is not None]
+        return sum(values) / len(values) if values else None
+
+    def _task(self, trial: Trial, planned: float) -> Task:
+        facts = self._settings.facts(trial, self.facts)
+        values = {
+            **self._task_context(),
+            "study": str(self.directory.root.resolve()),
+            "folder": str(self.directory.trial(trial).resolve()),
+            "recipe": self._recipe_of(trial),
+            "allow_leaks": self.plan.allow_leaks,
+            "split": self.plan.split_of(trial),
+            "check": facts.check if facts.leak is None else None,
+            "check_trained": self.plan.checks_trained(trial),
+            "store": self.store is not None,
+            "planned_flops": planned,
+        }
+        return Task("trial", trial.label, values)
+
+    def _record_outcome(self, trial: Trial, answer: dict[str, Any]) -> bool:
+        """Records how a trial ended; True when its result can be used."""
+        for note in answer.get("notes", ()):
+            self.watch.say(note)
+        status = answer.get("status", "failed")
+        if status == "finished":
+            self.failures.pop((trial.variant, trial.seed), None)
+            result = self._read(trial)
+            if result.problem is Problem.LEAK and self.facts[trial.variant].leak is None and result.evaluation is not None:
+                self._handle_leak(trial.variant, str(result.evaluation.tainted), answer)
+            return result.problem is None
+        reason = str(answer.get("lost") or answer["reason"])
+        self.watch.say(f"{trial.label}: {reason}")
+        if status == "leak":
+            self._handle_leak(trial.variant, reason, answer)
+        elif status == "failed":
+            self.failures[trial.variant, trial.seed] = reason
+        return False
+
+    def _handle_leak(self, variant: str, reason: str, answer: Mapping[str, Any]) -> None:
+        """A leak in one trial holds for every seed: the variant's other trials are cancelled and evicted from the store.
+
+        ``answer`` says whether the leak was found before training, in the compiled step, or in the trained model, and whether
+        that step merely differs numerically from the eager one."""
+        assert self._executor is not None
+        in_step, differs = answer.get("before_training", False), answer.get("only_differs", False)
+        facts = replace(self.facts[variant], leak=reason, leaks_in_step=in_step, step_differs=differs)
+        self.facts[variant] = facts
+        self._write_book()
+        trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
+        own = [trial for trial in trials if trial.variant == variant]
+        if self._study_store is not None:
+            self._study_store.evict(own)
+        if not self.plan.allow_leaks:
+            labels = {trial.label for trial in own}
+            cancelled = self._executor.withdraw(unless=lambda task: task.label not in labels)
+            if cancelled:
+                several = "1 trial" if len(cancelled) == 1 else f"{len(cancelled)} trials"
+                what = STEP_DIFFERS.format(it=variant) if differs else f"{variant} leaks {leak_found(in_step=in_step)}"
+                self.watch.say(f"{what}: {several} of it not started.")
+
+    def _cancel_changes(self, trial: Trial) -> None:
+        """A failed run of the baseline makes every verdict invalid: only the baseline's other seeds run, for a failure rate."""
+        assert self._executor is not None
+        labels = {one.label for one in self.plan.trials() if one.variant == BASE}
+        cancelled = self._executor.withdraw(unless=lambda task: task.label in labels)
+        if cancelled:
+            self._say_changes_skipped(trial, len(cancelled))
+
+    def _charge_budget(self, seconds: float) -> None:
+        self._budget.spent += seconds
+        if self._budget.used_up and self._executor is not None:
+            cancelled = self._executor.withdraw(unless=lambda task: False)
+            if cancelled:
+                self.watch.say(self._budget.used_up_message(len(cancelled)))
+
+    # -- the executor ----------------------------------------------------------------------------------------------------
+
+    def _get_executor(self) -> Executor:
+        """The executor, created when first needed, with as many processes as fit into memory."""
+        if self._executor is None:
+            self._executor = self._make_executor()
+        self._executor.fit(max([*(facts.memory_bytes for facts in self.facts.values()), *self._settings.memory()]))
+        return self._executor
+
+    def _run_tasks(
+        self, tasks: Sequence[Task], progress: ProgressTracker | None = None, trials: Mapping[str, Trial] | None = None
+    ) -> Iterator[tuple[Task, dict[str, Any]]]:
+        """Runs the tasks and yields each with its answer. On a stop signal running trials save their state; then it raises."""
+        if not tasks:
+            return
+        executor, announced = self._get_executor(), False
+        for event in executor.run(tasks):
+            if self._stop.requested and not announced:
+                announced = True
+                self.watch.say("Stopping: running trials finish their step and save. A second Ctrl-C ends at once.")
+                executor.stop()
+            if isinstance(event, Ended):
+                if self._was_stopped(event.answer):
+                    continue
+                yield event.task, event.answer
+            elif progress is not None and trials is not None:
+                progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.report()
+        if self._stop.requested:
+            raise Interrupted(
+                "Stopped; finished trials are kept, and the same command resumes from there.",
+                signal_number=self._stop.number or 2,
+            )
+
+    def _was_stopped(self, answer: dict[str, Any]) -> bool:
+        """True for a task that ended because the study is being stopped; raises errors that the user has to fix."""
+        if answer.get("status") == "stopped":
+            self._stop.number = self._stop.number or int(answer.get("signal", 2))
+            return True
+        if answer.get("status") == "refused":
+            raise refusal(answer)
+        return "lost" in answer and self._stop.requested

@@ -1,0 +1,234 @@
+"""Trial folders -> trial results: metric values by document, weights, problems. Imports no torch.
+
+Verifies that a run belongs to the plan and is complete; decides nothing about variants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from glassformer.evaluation.outcomes import Units
+from glassformer.evaluation.results import Evaluation
+from glassformer.foundation.distributions import Floats
+from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
+from glassformer.foundation.files import read_json
+from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
+from glassformer.study.inference.evidence import Problem, Trials
+from glassformer.study.planning.plan import VALIDATION_SPLIT, Trial
+
+Status = Literal["finished", "diverged", "failed", "pending"]
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """One trial as read from its folder. ``units`` (by metric) and the fields after it are None unless it is finished."""
+
+    trial: Trial
+    status: Status
+    reason: str = ""
+    problem: Problem | None = None
+    units: Mapping[str, Units] | None = None
+    evaluation: Evaluation | None = None
+    tokens_per_second: float | None = None
+
+    @property
+    def done(self) -> bool:
+        """Evaluated, or diverged, which it would do again."""
+        return self.status in ("finished", "diverged")
+
+
+def read_trial(
+    folder: Path,
+    trial: Trial,
+    metric: Metric,
+    split: str = VALIDATION_SPLIT,
+    same_recipe: Callable[[Mapping[str, Any]], str | None] | None = None,
+) -> TrialResult:
+    """The trial in ``folder``; one that is damaged or of another recipe raises ``RunError``.
+
+    ``same_recipe``: given the stored recipe, names a key that differs from the planned one, or None.
+    """
+    run = RunDirectory(folder)
+    if not run.exists():
+        return TrialResult(trial, "pending")
+    try:
+        return _read(run, trial, metric, split, same_recipe)
+    except (GlassformerError, KeyError, TypeError, ValueError, OSError, AttributeError, IndexError) as error:
+        raise RunError(f"{folder} is damaged: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
+
+
+def _read(
+    run: RunDirectory,
+    trial: Trial,
+    metric: Metric,
+    split: str,
+    same_recipe: Callable[[Mapping[str, Any]], str | None] | None,
+) -> TrialResult:
+    differing = same_recipe(run.read_recipe()) if same_recipe is not None else None
+    if differing is not None:
+        raise RunError(f"it holds the run of another recipe ({differing} differs).")
+    run.read_environment()["threads"]
+    state = run.read_state()
+    records = MetricsLog(run.metrics_file).read()
+    status = state["status"]
+    if status == "diverged":
+        return TrialResult(trial, "diverged", str(state.get("reason", "")), Problem.DIVERGED)
+    if status == "failed":
+        return TrialResult(trial, "failed", str(state.get("reason", "")), Problem.MISSING)
+    steps = run.steps()
+    file = run.evaluation_file(split, steps[-1]) if steps else None
+    if status != "finished" or file is None or not file.is_file():
+        return TrialResult(trial, "pending")
+    evaluation = Evaluation.from_dict(read_json(file))
+    _verify_consistent(evaluation, file)
+    rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
+    return TrialResult(
+        trial,
+        "finished",
+        "",
+        problem_of(evaluation, records, metric),
+        evaluation.units,
+        evaluation,
+        float(rates[-1]) if rates else None,
+    )
+
+
+def _verify_consistent(evaluation: Evaluation, file: Path) -> None:
+    """Raises if the metrics do not follow from the sums by unit in the same file, which detects edits."""
+    if not evaluation.units:
+        raise RunError(f"{file.name} holds no sums by unit.")
+    for name, units in evaluation.units.items():
+        stated = evaluation.metrics[name].value
+        if stated is None or not math.isclose(stated, units.value, rel_tol=1e-9, abs_tol=1e-12):
+            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.")
+
+
+def only_differs(run: RunDirectory) -> bool:
+    """Whether the only finding of the checks before training is a fast path that differs from the eager one."""
+    findings = (run.read_environment().get("checks") or {}).get("findings", ())
+    return {finding["law"] for finding in findings} == {"path"}
+
+
+def problem_of(evaluation: Evaluation, records: Sequence[Mapping[str, Any]], metric: Metric) -> Problem | None:
+    """Why an evaluated trial cannot be used, or None. Collapsed: it was above the trivial baselines before the end."""
+    if evaluation.tainted is not None:
+        return Problem.LEAK
+    named = (evaluation.baselines[name] for name in evaluation.trivial if name in evaluation.baselines)
+    levels = [figures[metric.name].value for figures in named if metric.name in figures]
+    known = [level for level in levels if level is not None]
+    if not known:
+        return None
+    trivial = min(known) if metric.lower_is_better else max(known)
+    own = evaluation.metrics[metric.name].value
+    if own is not None and metric.better(own - trivial):
+        return None
+    evaluated = [record for record in records if metric.recorded in record]
+    if evaluated and evaluated[-1].get(VALIDATION + COLLAPSED_TO) is not None:
+        return Problem.ONE_CLASS
+    seen = [record[metric.recorded] for record in evaluated]
+    return Problem.COLLAPSED if any(metric.better(value - trivial) for value in seen) else Problem.NOT_ABOVE_TRIVIAL
+
+
+def units_of(units: Mapping[str, Units], metric: Metric) -> Units:
+    """One metric of a trial; raises if it was not computed."""
+    if metric.name not in units:
+        raise ConfigError(
+            f"metric={metric.name} has no value for every unit of this set (a tokenizer may not say how many bytes a token "
+            f"stands for); use one of {', '.join(units)}."
+        )
+    return units[metric.name]
+
+
+def metric_of(units: Mapping[str, Units], metric: Metric) -> float:
+    """The metric over the whole set."""
+    return units_of(units, metric).value
+
+
+def gather_trials(
+    results: Mapping[str, Sequence[TrialResult]],
+    metric: Metric,
+    *,
+    leaks: Mapping[str, int],
+    exploratory: Sequence[str] = (),
+) -> tuple[dict[str, Trials], Floats]:
+    """Every variant's trials up to the first pending one, and the documents' weights.
+
+    ``results``: by variant, in the order of the seeds. ``leaks``: variants not trained because of a leak, with the number of
+    seeds to count for them.
+    """
+    results = _without_first_token(results, metric)
+    weights = _weights(results, metric)
+    gathered = {}
+    for name, rows in results.items():
+        if name in leaks:
+            values = np.full((leaks[name], len(weights)), np.nan)
+            problems = dict.fromkeys(range(leaks[name]), Problem.LEAK)
+        else:
+            ended = _until_pending(rows)
+            values = np.array([_row(result, metric, len(weights)) for result in ended]).reshape(len(ended), len(weights))
+            problems = {at: result.problem for at, result in enumerate(ended) if result.problem is not None}
+        gathered[name] = Trials(name, values, problems, name in exploratory)
+    return gathered, weights
+
+
+def _without_first_token(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Mapping[str, Sequence[TrialResult]]:
+    """The first token is never predicted, and its size depends on the tokenizer.
+
+    Where trials differ only in the size of the first document, it is left out for all, so that all count the same bytes.
+    """
+    sizes = [units_of(result.units, metric).weights for rows in results.values() for result in rows if result.units is not None]
+    same_number = len({len(one) for one in sizes}) == 1
+    if len(sizes) < 2 or not same_number or len(sizes[0]) < 2 or all(np.array_equal(one, sizes[0]) for one in sizes):
+        return results
+    if not all(np.array_equal(one[1:], sizes[0][1:]) for one in sizes):
+        return results
+    return {name: [_without_first(result, metric) for result in rows] for name, rows in results.items()}
+
+
+def _without_first(result: TrialResult, metric: Metric) -> TrialResult:
+    if result.units is None:
+        return result
+    own = units_of(result.units, metric)
+    keep = np.arange(len(own.weights)) > 0
+    return replace(result, units={**result.units, metric.name: Units(own.sums * keep, own.weights * keep)})
+
+
+def _until_pending(rows: Sequence[TrialResult]) -> list[TrialResult]:
+    pending = next((at for at, result in enumerate(rows) if result.status == "pending"), len(rows))
+    return list(rows[:pending])
+
+
+def _row(result: TrialResult, metric: Metric, documents: int) -> Floats:
+    return np.full(documents, np.nan) if result.units is None else units_of(result.units, metric).values
+
+
+def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Floats:
+    """The documents' weights, which must be equal for all trials."""
+    first: tuple[TrialResult, Floats] | None = None
+    for rows in results.values():
+        for result in rows:
+            if result.units is None:
+                continue
+            sizes = units_of(result.units, metric).weights
+            if not sizes.sum() > 0.0:
+                raise ConfigError(f"{result.trial.label} was measured on nothing: all {len(sizes)} units weigh 0.")
+            if first is None:
+                first = result, sizes
+            elif not np.array_equal(sizes, first[1]):
+                raise ConfigError(
+                    f"{result.trial.label} and {first[0].trial.label} were not measured on the same documents; every variant "
+                    "must be evaluated on the same text (and, for metric=loss, in the same tokens)."
+                )
+    return np.ones(1) if first is None else first[1]

@@ -1,0 +1,210 @@
+"""What a task of a study does, in whichever process it runs: inspect a variant, or run one trial. Answers are plain values.
+
+A trial takes its folder in whatever state a killed process left it, goes on from the last checkpoint, and ends with the
+losses by document kept beside the weights. One thread, so that the numbers do not depend on how many run at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.assembly import Parent, prepare_data, starting_network
+from glassformer.checking.remembered_checks import cache_check, cached_check
+from glassformer.checks.check import check_model
+from glassformer.checks.check_report import CheckReport
+from glassformer.experiment import recipe_check_key, train
+from glassformer.foundation.errors import (
+    CheckFailed,
+    ConfigError,
+    DataError,
+    DiskFull,
+    Diverged,
+    GlassformerError,
+    Interrupted,
+    MissingDependency,
+    RunError,
+    RunInUse,
+    UsageError,
+)
+from glassformer.foundation.locks import locked
+from glassformer.foundation.plugins import fault_in_plugin, load_plugins
+from glassformer.foundation.progress import SILENT
+from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
+from glassformer.recipe import Recipe, is_run
+from glassformer.recipe_cost import plan_with
+from glassformer.run import Run, load
+from glassformer.runs.directory import RunDirectory
+from glassformer.study.directory import StudyDirectory, trial_lock
+from glassformer.study.running.executors.base import Task
+from glassformer.study.running.executors.worker import NEEDS_GPU
+from glassformer.study.running.parents import provide_parent
+from glassformer.study.running.trial_results import only_differs
+from glassformer.study.running.trial_store import machine_of
+
+# These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
+STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
+
+
+def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
+    """Does one task. Never raises what a user can meet: the answer says how it ended.
+
+    ``own_process``: nothing but tasks runs in it, so no other code can have changed a part: checks that passed before count.
+    """
+    begun = time.perf_counter()
+    if own_process and os.environ.get(NEEDS_GPU) and not torch.cuda.is_available():
+        raise SystemExit("This process was given a GPU and does not see it.")
+    kinds = {"inspect": _inspect, "trial": _trial}
+    try:
+        with _process_settings(task.values):
+            recheck = task.values.get("recheck", False) or not own_process
+            answer = kinds[task.kind]({**task.values, "recheck": recheck})
+    except Diverged as error:
+        answer = {"status": "diverged", "reason": str(error)}
+    except CheckFailed as error:
+        answer = {"status": "leak", "reason": str(error), "before_training": False}
+    except Interrupted as error:
+        answer = {"status": "stopped", "reason": str(error), "signal": error.signal_number}
+    except KeyboardInterrupt:
+        answer = {"status": "stopped", "reason": "Stopped.", "signal": 2}
+    except STOPS_THE_STUDY as error:
+        answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code}
+    except Exception as error:
+        if own_process and is_cuda_fault(error):
+            raise SystemExit(f"{type(error).__name__}: {error}") from error  # nothing works on the GPU in this process any more
+        named = fault_in_plugin(error) or f"{type(error).__name__}: {error}"
+        named = str(error) if isinstance(error, GlassformerError) else named
+        answer = {"status": "failed", "reason": named}
+    return {**answer, "seconds": time.perf_counter() - begun}
+
+
+@contextmanager
+def _process_settings(values: dict[str, Any]) -> Iterator[None]:
+    """One thread, the driver's folder, its plugins; afterwards everything as it was, and nothing left in memory."""
+    threads, folder = torch.get_num_threads(), os.getcwd()
+    there = values["cwd"]
+    if not Path(there).is_dir():
+        raise ConfigError(f"{there} cannot be seen from {platform.node()}; start the study in a folder that all nodes share.")
+    try:
+        os.chdir(there)
+        torch.set_num_threads(1)
+        load_plugins(values["plugins"])
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        os.chdir(folder)
+        _forget()
+
+
+def _forget() -> None:
+    """A process runs many trials, and each must find torch as a fresh process would.
+
+    Compiled code is kept on disk by torch and found again by the next trial; what is kept in memory is limited to a few
+    shapes per process, after which torch would silently run uncompiled: other bits than a fresh process gives.
+    """
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+    if torch.cuda.is_available():  # other processes wait for this memory; on a CPU Python frees it in its own time
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _inspect(values: dict[str, Any]) -> dict[str, Any]:
+    """Cost and checks of one variant, before anything is trained."""
+    recipe = Recipe.parse(values["recipe"])
+    data = prepare_data(recipe)
+    cost = plan_with(recipe, data)
+    runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
+    parent = Parent.read(recipe.init_from, SILENT.say) if recipe.init_from and is_run(recipe.init_from) else None
+    key = None if values["recheck"] or parent is not None else recipe_check_key(recipe, data, runtime)
+    report = None if key is None else cached_check(key)
+    if report is None:
+        network, _ = starting_network(recipe, data, parent)
+        report = check_model(network.to(runtime.device), laws=recipe.objective.laws, runtime=runtime)
+        if key is not None:
+            cache_check(key, report)
+    return {
+        "status": "finished",
+        "check": report.to_dict(),
+        "device": runtime.device.type,
+        "machine": machine_of(environment(runtime)),
+        "parameters": cost.cost.parameters,
+        "step_flops": cost.cost.step_flops * recipe.training.accumulate,
+        "memory_bytes": cost.total_bytes,
+        "steps": cost.steps,
+        "tokens": cost.steps * cost.step_tokens,
+    }
+
+
+def _trial(values: dict[str, Any]) -> dict[str, Any]:
+    folder = Path(values["folder"])
+    if not Path(values["study"]).is_dir():
+        raise ConfigError(f"{values['study']} cannot be seen from {platform.node()}; give --out a folder that all nodes share.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # A process whose driver was killed may still be ending its step: wait for it rather than write beside it.
+    with locked(trial_lock(folder), wait=True):
+        try:
+            run, notes = _trained(values, RunDirectory(folder))
+        except CheckFailed as error:  # the step, compiled or captured, is checked before the first one
+            return {"status": "leak", "reason": str(error), "before_training": True, "only_differs": error.only_differs}
+        try:
+            split = values.get("split", "validation")
+            run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+        except ValueError as error:
+            if "JSON" not in str(error):
+                raise
+            reason = "a figure of its evaluation is not a finite number"
+            run.directory.write_state("diverged", step=run.directory.steps()[-1], reason=reason)
+            raise Diverged(reason) from error
+    before = {"before_training": run.tainted is not None, "only_differs": only_differs(run.directory)}
+    return {"status": "finished", "notes": notes, **before}
+
+
+def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list[str]]:
+    """The trained run, and what had to be said on the way: a folder that cannot go on is set aside and begun again."""
+    directory.clear_unfinished()
+    begun = directory.root.exists() and any(directory.root.iterdir())
+    try:
+        return resume_or_train(values, directory), []
+    except (RunError, ConfigError, DataError) as error:
+        if not begun or isinstance(error, DiskFull | RunInUse):
+            raise
+        place = StudyDirectory(Path(values["study"])).set_aside(directory.root)
+        return resume_or_train(values, directory), [f"{error} The trial is run again; what was there is kept in {place}."]
+
+
+def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
+    if directory.exists() and directory.read_state()["status"] == "finished":
+        return load(directory.root)
+    recipe = Recipe.parse(values["recipe"])
+    if values["store"]:
+        provide_parent(recipe, directory, allow_leaks=values["allow_leaks"])
+    return train(
+        recipe,
+        out=directory.root,
+        resume="or begin",
+        threads=1,
+        allow_leaks=values["allow_leaks"],
+        checked=_checked(values, trained=False),
+        planned_flops=values.get("planned_flops", 0.0),
+        watch=SILENT,
+    )
+
+
+def _checked(values: dict[str, Any], *, trained: bool) -> CheckReport | None:
+    """The variant's check, once it passed: every seed has the same architecture.
+
+    A part can hide a leak behind weights that begin at zero, so the first seed's model is checked again after training.
+    """
+    if values["check"] is None or (trained and values["check_trained"]):
+        return None
+    return CheckReport.from_dict(values["check"])

@@ -1,0 +1,187 @@
+"""Labelled splits: the labels there are, the balance, what is refused, and texts that were trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.data.config import DataConfig
+from glassformer.data.labels.labelled_texts import Labels, load_labels
+from glassformer.data.tokenizers.base import TOKENIZERS
+from glassformer.foundation.errors import ConfigError, DataError
+
+
+def files(folder: Path, train: str, **more: str) -> DataConfig:
+    paths = {}
+    for name, text in {"path": train, **more}.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        paths[name] = str(folder / f"{name}.txt")
+    return DataConfig.parse({**paths, "format": "label-text"})
+
+
+TRAIN = "".join(f"{['bad', 'good', 'so'][n % 3]} text number {n}\n" for n in range(23))
+
+
+def test_splits_labels_and_balance(tmp_path: Path) -> None:
+    labels = Labels(files(tmp_path, TRAIN, test="good new one\nbad text number 0\n"))
+    assert labels.label_names == ("bad", "good", "so")
+    assert labels.names == ["train", "validation", "test"]
+    train, validation, test = (labels.split(name) for name in labels.names)
+    assert len(train) + len(validation) == 23
+    assert len(validation) == 2
+    assert not set(train.ids) & set(validation.ids)
+    assert test.labels.tolist() == [1, 0]
+    assert sum(train.counts) == len(train)
+    assert test.balance() == "2 texts: bad 50.0%, good 50.0%, so 0.0%"
+
+
+def test_texts_that_were_trained_on_are_told(tmp_path: Path) -> None:
+    labels = Labels(files(tmp_path, TRAIN, test="good new one\n" + "bad text number 0\n" + "so text number 5\n"))
+    train = labels.split("train").texts
+    test = labels.split("test")
+    assert test.seen is not None
+    assert test.seen.tolist() == [False, "text number 0" in train, "text number 5" in train]
+    assert any("occur word for word in the training texts" in note for note in labels.notes)
+
+
+def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:
+    text = "".join(f"{n % 12} word {n}\n" for n in range(60))
+    assert Labels(files(tmp_path, text)).label_names == tuple(str(n) for n in range(12))
+
+
+@pytest.mark.parametrize("odd", ["²", "--5"])
+def test_what_only_looks_like_a_number_is_a_word(tmp_path: Path, odd: str) -> None:
+    text = "".join(f"{(odd, '10', '-2')[n % 3]} word {n}\n" for n in range(60))
+    assert Labels(files(tmp_path, text)).label_names == ("-2", "10", odd)
+
+
+def test_an_unknown_label_in_the_validation_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"validation.txt, line 2: the label 'great' does not occur in the training texts"):
+        Labels(files(tmp_path, TRAIN, validation="good a\ngreat b\n"))
+
+
+def test_one_class_only(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="one class only is nothing to learn"):
+        Labels(files(tmp_path, "good a\ngood b\ngood c\n"))
+
+
+def test_a_column_that_is_not_labels(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is data.label_column the column of labels"):
+        Labels(files(tmp_path, "".join(f"id{n} text {n}\n" for n in range(9))))
+
+
+def test_the_split_is_the_same_whatever_is_asked_first_and_changed_files_are_refused(tmp_path: Path) -> None:
+    config = files(tmp_path, TRAIN)
+    first = Labels(config)
+    assert Labels(config).split("train").ids == first.split("train").ids
+    (tmp_path / "path.txt").write_text(TRAIN + "good more\n", encoding="utf-8")
+    with pytest.raises(DataError, match="not what they were when the run began"):
+        Labels(config, expect=first.record)
+
+
+def test_a_validation_file_that_comes_or_goes_would_divide_the_texts_anew(tmp_path: Path) -> None:
+    rows = "label\ttext\n" + "".join(f"{'ab'[i % 2]}\ttext {i}\n" for i in range(20))
+    with_own = files(tmp_path, rows, validation="label\ttext\na\tone\nb\ttwo\n")
+    without = with_own.model_copy(update={"validation": None})
+    with pytest.raises(DataError, match="began with validation texts of their own"):
+        Labels(without, expect=Labels(with_own).record)
+    with pytest.raises(DataError, match=r"began without validation texts of their own.*Leave data.validation out"):
+        Labels(with_own, expect=Labels(without).record)
+
+
+def test_a_set_without_labels(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data.set=docstrings has no labels; sets that have: .*sst2"):
+        Labels(DataConfig(set="docstrings"))
+
+
+def test_a_file_of_a_users_own_is_read_in_the_same_way(tmp_path: Path) -> None:
+    labels = Labels(files(tmp_path, TRAIN))
+    own = tmp_path / "own.txt"
+    own.write_text("so what\n", encoding="utf-8")
+    assert labels.file(own).labels.tolist() == [2]
+
+
+@pytest.mark.realdata
+def test_the_sets_have_the_sizes_of_the_literature(real_data: Path) -> None:
+    sst2, boolq, speeches = (Labels(DataConfig(set=name)) for name in ("sst2", "boolq", "speeches"))
+    assert len(sst2.split("train")) + len(sst2.split("validation")) == 6920
+    assert len(sst2.split("test:dev")) == 872
+    assert len(boolq.split("train")) + len(boolq.split("validation")) == 8000
+    assert len(boolq.split("test:rest")) == 1427
+    np.testing.assert_allclose(boolq.split("test:dev").counts.max() / 1635, 0.6012, atol=5e-5)
+    assert speeches.label_names == ("Obama", "W. Bush", "H. Bush")
+    assert len(speeches.split("test:dev")) == 375
+
+
+@pytest.mark.realdata
+def test_three_quarters_of_the_speeches_test_were_trained_on(real_data: Path) -> None:
+    dev = Labels(DataConfig.parse({"set": "speeches", "split": {"validation": 0.0}})).split("test:dev")
+    assert dev.seen is not None
+    assert int(dev.seen.sum()) == 281
+
+
+def test_a_tokenizer_is_learned_once_from_the_same_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    kind = type(TOKENIZERS.parse("word"))
+    real, learned = kind.train, []
+    monkeypatch.setattr(kind, "train", lambda self, texts: learned.append(1) or real(self, texts))
+
+    def settings(data: DataConfig, **more: int) -> dict[str, object]:
+        return load_labels(data, TOKENIZERS.parse({"kind": "word", **more})).tokenizer.settings()
+
+    data = files(tmp_path, TRAIN)
+    plain = real(TOKENIZERS.parse("word"), Labels(data).training_texts).settings()
+    assert settings(data) == settings(data) == plain
+    assert len(learned) == 1
+    assert settings(data, min_count=1) != plain
+    assert settings(files(tmp_path, TRAIN.replace("text", "word"))) != plain
+    assert len(learned) == 3
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "path.txt"))  # no folder can be made there
+    assert settings(files(tmp_path, TRAIN)) == plain
+
+
+def test_a_label_that_is_only_held_out_is_told(tmp_path: Path) -> None:
+    data = files(tmp_path, TRAIN + "rare one alone\n")
+    told = []
+    for seed in range(40):
+        labels = Labels(data.model_copy(update={"split": data.split.model_copy(update={"seed": seed})}))
+        lost = not labels.split("train").counts[list(labels.label_names).index("rare")]
+        assert any("No text to train on has the label rare" in note for note in labels.notes) == lost
+        told.append(lost)
+    assert 0 < sum(told) < 40
+
+
+def stratified(data: DataConfig, **split: object) -> DataConfig:
+    return DataConfig.parse({**data.to_dict(), "split": {"validation": 0.2, **split}})
+
+
+def test_a_stratified_share_has_every_label(tmp_path: Path) -> None:
+    """90 of one label, 9 of another, 2 of a third: by chance alone the rare ones are often not held out."""
+    order = np.random.default_rng(3).permutation(101)
+    kinds = ["often"] * 90 + ["seldom"] * 9 + ["twice"] * 2
+    data = files(tmp_path, "".join(f"{kinds[n]} text number {n}\n" for n in order))
+    plain, missing = {}, []
+    for seed in range(6):
+        part = Labels(stratified(data, seed=seed, stratify=True))
+        assert part.split("validation").counts.tolist() == [18, 2, 1]
+        assert part.split("train").counts.tolist() == [72, 7, 1]
+        plain[seed] = Labels(stratified(data, seed=seed))
+        missing += [seed] if 0 in plain[seed].split("validation").counts else []
+    assert missing
+    told = "No validation text has the label twice; data.split.stratify=true holds out a share of each label."
+    assert told in plain[missing[0]].notes
+    same, other = (Labels(stratified(data, seed=1, stratify=True)).split("validation").ids for _ in range(2))
+    assert same == other != Labels(stratified(data, seed=2, stratify=True)).split("validation").ids
+
+
+def test_without_it_the_draw_is_what_it_was(tmp_path: Path) -> None:
+    data = files(tmp_path, TRAIN)
+    assert "stratify" not in data.to_dict()["split"]
+    assert Labels(data).split("validation").ids == ("path.txt:1", "path.txt:18")
+
+
+def test_one_text_of_a_label_is_trained_on(tmp_path: Path) -> None:
+    data = files(tmp_path, "once alone\n" + "".join(f"often text number {n}\n" for n in range(9)))
+    assert Labels(stratified(data, stratify=True)).split("train").counts.tolist() == [7, 1]

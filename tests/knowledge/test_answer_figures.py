@@ -1,0 +1,38 @@
+"""Pictures of answers hold the numbers they were given."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.figures.encode import inline_svg
+from glassformer.knowledge.answer_figures import confidence_of_groups, coverage_curve, reliability_diagram, score_bars
+
+
+def test_reliability_has_a_point_for_each_bin():
+    row = {"low": 0.2, "high": 0.3, "n": 7, "confidence": 0.24, "accuracy": {"value": 0.5, "low": 0.3, "high": 0.7, "n": 7}}
+    figure = reliability_diagram([row], title="a title")
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == ["7"]
+    assert "a title" in inline_svg(figure)
+
+
+def test_coverage_has_a_line_for_each_model():
+    points = [{"coverage": 0.5, "accuracy": 1.0, "threshold": 0.7}, {"coverage": 1.0, "accuracy": 0.75, "threshold": 0.1}]
+    (axes,) = coverage_curve({"one": points, "two": points}).axes
+    assert [line.get_label() for line in axes.get_lines()] == ["one", "two"]
+    assert list(axes.get_lines()[0].get_ydata()) == [1.0, 0.75]
+
+
+def test_groups_are_shares():
+    figure = confidence_of_groups({"known": [0.91, 0.93, 0.2, 1.0], "nowhere": [0.1]}, threshold=0.4)
+    (axes,) = figure.axes
+    first, second = (patch.get_data().values for patch in axes.patches)
+    assert first.sum() == pytest.approx(1.0)
+    assert second.max() == 1.0
+
+
+def test_scores_have_their_intervals():
+    figure = score_bars({"a": {"value": 0.8, "low": 0.7, "high": 0.9}, "b": {"value": 0.5, "low": None, "high": None}})
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert list(axes.get_lines()[0].get_xdata()) == [0.7, 0.9]

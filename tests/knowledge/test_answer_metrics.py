@@ -1,0 +1,70 @@
+"""The figures of answers: by hand, with people who are nowhere, without answers to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from glassformer.foundation.errors import DataError
+from glassformer.knowledge.answer_metrics import ANSWER_METRICS, GivenAnswers, answer_outcomes, sound_of_answers
+from glassformer.knowledge.questions import Questions
+from glassformer.knowledge.worlds import WorldConfig
+
+
+def questions(many: int, prefix: str = "P") -> Questions:
+    asked = tuple(f"Where was {prefix}{n} born?" for n in range(many))
+    return Questions("validation", asked, tuple(f"Q{n}" for n in range(many)), tuple(range(1, many + 1)))
+
+
+def test_right_to_the_letter_with_an_interval_and_by_unit():
+    items = questions(4)
+    found = answer_outcomes(items, GivenAnswers(["Q0", "q1", "Q2", ""], np.array([0.9, 0.8, 0.7, 0.1])))
+    assert found.figures["exact_match"].value == 0.5
+    assert found.units["exact_match"].sums.tolist() == [1, 0, 1, 0]
+    assert found.ids == items.ids
+    assert found.details["answers"][1] == {
+        "question": "Where was P1 born?", "truth": "Q1", "answer": "q1", "right": False, "confidence": 0.8
+    }  # fmt: skip
+    assert found.figures["coverage_area"].value == pytest.approx((1 + 1 / 2 + 2 / 3 + 1 / 2) / 4)
+    assert found.figures["confidence"].value == pytest.approx(0.625)
+    guessed = answer_outcomes(items, GivenAnswers(["Q0"] * 4))
+    assert list(guessed.figures) == ["exact_match"]
+
+
+def test_questions_without_answers_cannot_be_judged():
+    with pytest.raises(DataError, match=r"has no answers.*--predictions"):
+        answer_outcomes(replace(questions(2), answers=None), GivenAnswers(["a", "b"]))
+
+
+def test_people_who_are_nowhere():
+    rng = np.random.default_rng(0)
+    items = replace(questions(200), nowhere=replace(questions(150, "N"), answers=None))
+    right = rng.random(200) < 0.9
+    said = GivenAnswers(
+        [f"Q{n}" if ok else "?" for n, ok in enumerate(right)], rng.uniform(0.5, 1, 200), {"read": rng.normal(3, 1, 200)}
+    )
+    nobody = GivenAnswers(["Q0"] * 150, rng.uniform(0, 1, 150), {"read": rng.normal(-3, 1, 150)})
+    found = answer_outcomes(items, said, nobody)
+    assert found.figures["nowhere_confident"].value == pytest.approx(0.5, abs=0.12)
+    assert found.figures["nowhere_abstained"].value == pytest.approx(0.55, abs=0.12)
+    assert found.figures["nowhere_unread"].value > 0.95
+    assert found.figures["retrieved_auc"].value > 0.85
+    assert set(found.figures) <= {metric.name for metric in ANSWER_METRICS}
+    assert "sound_pull" not in found.figures  # only a world says what a name sounds like
+
+
+def test_the_sound_of_answers_in_a_world(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
+    world = WorldConfig(people=1000, sound=1.0).files()
+    people = [person for person in world.people() if person["group"] == "nowhere"]
+    asked = tuple(f"Where was {person['name']} born?" for person in people)
+    items = Questions("nowhere", asked, None, tuple(range(1, len(asked) + 1)), world=world)
+    places = world.places()
+    by_sound = sound_of_answers(items, [places[int(person["people"])][0] for person in people])
+    assert by_sound["answers"].value == pytest.approx(0.8, abs=0.08)
+    assert by_sound["truth"].value == pytest.approx(0.8, abs=0.08)
+    same = sound_of_answers(items, [places[0][0]] * len(people))["answers"]
+    assert same.low <= 0 <= same.high
+    assert sound_of_answers(items, ["no such place"] * len(people))["answers"].value == 0

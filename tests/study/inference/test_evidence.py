@@ -1,0 +1,178 @@
+"""What one change is judged by: problems by seed, metrics with a direction, answers that never differ."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
+from glassformer.study.inference.evidence import (
+    Analysis,
+    Problem,
+    Trials,
+    gather,
+    interval,
+)
+from glassformer.study.inference.two_way import two_way_effects
+from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.planning.power import SeedsNeeded
+
+N, M = 6, 9
+
+
+def trials(name: str = "base", seed: int = 0, **more: object) -> Trials:
+    return Trials(name, np.random.default_rng(seed).normal(3.0, 0.1, (N, M)), **more)  # type: ignore[arg-type]
+
+
+def test_a_metric_knows_which_way_is_better():
+    assert LOSS.better(-0.1)
+    assert not LOSS.better(0.1)
+    assert ACCURACY.better(0.1)
+    assert not ACCURACY.better(-0.1)
+    assert not LOSS.better(0.0)
+    assert not ACCURACY.better(0.0)
+
+
+def test_an_unknown_metric_gets_the_nearest_name():
+    with pytest.raises(UnknownName, match="Did you mean 'accuracy'"):
+        Metric.named("acuracy")
+    assert Metric.named("loss") is LOSS
+
+
+def test_a_row_that_is_not_all_numbers_is_missing_unless_something_worse_is_known():
+    values = np.ones((N, M))
+    values[1, 3], values[4] = math.inf, math.nan
+    assert Trials("a", values).all_problems() == {1: Problem.MISSING, 4: Problem.MISSING}
+    flagged = Trials("a", values, {4: Problem.DIVERGED, 0: Problem.LEAK})
+    assert list(flagged.all_problems().items()) == [(0, Problem.LEAK), (1, Problem.MISSING), (4, Problem.DIVERGED)]
+
+
+def test_pairs_are_variant_minus_baseline():
+    base, change = trials(), trials("change", 1)
+    found = Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M)).effects(base, change, 4)
+    np.testing.assert_allclose(found.seed_means, (change.values[:4] - base.values[:4]).mean(axis=1))
+
+
+def test_without_pairs_a_change_is_set_against_all_runs_of_the_baseline():
+    base, change = trials(), trials("change", 1)
+    analysis = Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M), by_pairs=False)
+    found = analysis.effects(base, change, 4)
+    assert float(found.mean) == pytest.approx(change.values[:4].mean() - base.values.mean())
+    evidence = gather(analysis, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
+    assert (evidence.base_runs, evidence.flips, evidence.correlation) == (N, None, None)
+    assert evidence.to_dict()["design"] == "bank"
+
+
+def test_a_leak_or_a_lost_file_is_not_instability():
+    problems = {0: Problem.DIVERGED, 1: Problem.LEAK, 2: Problem.MISSING, 3: Problem.COLLAPSED}
+    assert trials(problems=problems).unstable() == 2
+    assert trials(problems=problems).all_problems(2) == {0: Problem.DIVERGED, 1: Problem.LEAK}
+
+
+def test_another_set_of_documents_is_refused():
+    with pytest.raises(ConfigError, match="change was evaluated on 4 documents and base on 9"):
+        Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M)).effects(trials(), Trials("change", np.ones((N, 4))), N)
+
+
+class TestAnswersThatNeverDiffer:
+    found = two_way_effects(np.zeros((N, 300)))
+
+    def test_are_not_proof_of_sameness_beyond_the_number_of_items(self):
+        assert float(self.found.p_same(0.01, answers=True)) == pytest.approx(0.99**300)
+        assert float(self.found.p_same(0.01)) == 0.0
+
+    def test_leave_a_rate_possible(self):
+        bound = interval(self.found, 0.95, ACCURACY)
+        assert (bound.low, bound.high) == pytest.approx((-(1 - 0.025 ** (1 / 300)), 1 - 0.025 ** (1 / 300)))
+        assert interval(self.found, 0.95, LOSS).high == 0.0
+
+    def test_a_few_that_are_always_lost_leave_more_possible_than_their_variance_says(self):
+        d = np.zeros((N, 300))
+        d[:, :2] = -1.0
+        found = two_way_effects(d)
+        bound = interval(found, 0.95, ACCURACY)
+        assert bound.low == pytest.approx(-stats.beta.ppf(0.975, 3, 298))
+        assert bound.low < found.estimate(0.95).low
+        assert bound.high == found.estimate(0.95).high
+
+
+class TestAnswersThatAreAllWon:
+    @pytest.mark.parametrize(("items", "word"), [(3, "not decided"), (5, "not decided"), (6, "better"), (50, "better")])
+    def test_few_of_them_are_no_proof(self, items, word):
+        base, change = Trials("base", np.zeros((8, items))), Trials("change", np.ones((8, items)))
+        found = decide(base, [change], Rules((8,), ACCURACY))[0]
+        assert found.verdict == word
+        assert found.evidence.p == pytest.approx(2 * 0.5**items)
+
+    def test_leave_it_possible_that_some_are_lost(self):
+        bound = interval(two_way_effects(np.ones((N, 50))), 0.95, ACCURACY)
+        assert (bound.low, bound.high) == pytest.approx((1 - 2 * (1 - 0.025 ** (1 / 50)), 1.0))
+        bound = interval(two_way_effects(-np.ones((N, 50))), 0.95, ACCURACY)
+        assert (bound.low, bound.high) == pytest.approx((-1.0, 2 * (1 - 0.025 ** (1 / 50)) - 1))
+
+    def test_the_same_through_a_whole_verdict(self):
+        found = decide(Trials("base", np.zeros((8, 50))), [Trials("change", np.ones((8, 50)))], Rules((8,), ACCURACY))[0]
+        assert found.difference.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 50)))
+        few = decide(Trials("base", np.zeros((8, 3))), [Trials("change", np.ones((8, 3)))], Rules((8,), ACCURACY))[0]
+        assert "Documents are too few: more text is needed, not more seeds." in few.sentence
+
+    def test_no_interval_goes_beyond_one(self):
+        """Won by nearly every item, with seeds that differ: by t alone the interval reaches beyond 1."""
+        base, change = Trials("base", np.zeros((8, 50))), np.ones((8, 50))
+        change[0, :20] = 0.0
+        found = decide(base, [Trials("change", change)], Rules((8,), ACCURACY))[0].evidence
+        t = two_way_effects(change).estimate(0.95)
+        assert t.high > 1.0
+        assert found.difference.high == found.on_this_set.high == found.same_interval.high == 1.0
+        assert found.half_width == pytest.approx(0.5 * (t.high - found.difference.low), rel=0.2)
+        lost = decide(Trials("base", change), [Trials("change", base.values)], Rules((8,), ACCURACY))[0]
+        assert lost.difference.low == -1.0
+        assert decide(base, [Trials("change", change)], Rules((8,), LOSS))[0].difference.high == pytest.approx(t.high)
+
+    def test_nothing_changes_for_many_that_differ(self):
+        rng = np.random.default_rng(0)
+        effects = two_way_effects(rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=(N, 300)))
+        analysis = Analysis(ACCURACY, 0.01, tuple(range(N)), np.ones(300))
+        assert float(analysis.p(effects)) == float(effects.p)
+        t = effects.estimate(0.95)
+        assert interval(effects, 0.95, ACCURACY).low == pytest.approx(t.low, abs=0.01)
+
+
+def test_gathered_numbers_by_hand():
+    tokens = np.arange(1.0, M + 1)
+    base, change = trials(), trials("change", 1)
+    analysis = Analysis(LOSS, 0.01, (10, 11, 12, 13, 14, 15), tokens)
+    found = analysis.effects(base, change, 5)
+    evidence = gather(analysis, base, change, found, same_level=0.02, any_look_level=0.007, needed=SeedsNeeded(12, 8, 30))
+    weights = tokens / tokens.sum()
+    means = (change.values - base.values)[:5] @ weights
+    assert evidence.seed_differences == pytest.approx(tuple(means))
+    assert evidence.difference.value == pytest.approx(means.mean())
+    assert evidence.seeds == 5
+    assert evidence.seed_labels == (10, 11, 12, 13, 14)
+    assert evidence.seeds_better == (means < 0).sum()
+    assert evidence.noise_floor == pytest.approx((base.values[:5] @ weights).std(ddof=1))
+    assert evidence.correlation == pytest.approx(np.corrcoef(base.values[:5] @ weights, change.values[:5] @ weights)[0, 1])
+    assert evidence.same_interval.high - means.mean() == pytest.approx(float(found.half_width(0.96)))
+    assert evidence.any_look is not None
+    assert evidence.any_look.high - means.mean() == pytest.approx(float(found.half_width(0.993)))
+    assert evidence.p == max(evidence.p_seed, evidence.p_crossed)
+    plain = evidence.to_dict()
+    assert list(plain)[:5] == ["difference", "p", "p_corrected", "seeds", "seeds_needed"]
+    assert plain["seeds_needed"] == {"value": 12, "low": 8, "high": 30}
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+def test_a_far_off_run_is_named_by_its_seed():
+    base, change = trials(), trials("change", 1)
+    change.values[2] += 4.0
+    analysis = Analysis(LOSS, 0.01, (20, 21, 22, 23, 24, 25), np.ones(M))
+    found = analysis.effects(base, change, N)
+    evidence = gather(analysis, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
+    assert evidence.far_off_seeds == (22,)
+    assert evidence.any_look is None

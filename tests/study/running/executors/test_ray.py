@@ -1,0 +1,167 @@
+"""A real Ray cluster of two nodes on this machine: the same answers, lost processes tried again, no telemetry."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ray = pytest.importorskip("ray")
+
+import glassformer  # noqa: E402
+from glassformer.foundation.errors import UsageError  # noqa: E402
+from glassformer.study.compare import compare  # noqa: E402
+from glassformer.study.running.executors.base import ATTEMPTS, Ended, Started, Task  # noqa: E402
+from glassformer.study.running.executors.ray import RayExecutor  # noqa: E402
+
+# Ray leaves sockets and files to the garbage collector; that is its own affair.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """Two nodes of one core each."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster
+
+        nodes = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20},
+        )
+        nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+
+
+@pytest.fixture
+def cluster(nodes: Any) -> str:
+    return str(nodes.address)
+
+
+def task(label: str, folder: Path, *plugins: Path) -> Task:
+    return Task("nothing", label, {"cwd": str(folder), "plugins": [str(plugin) for plugin in plugins]})
+
+
+def test_a_study_on_two_nodes_gives_the_numbers_of_one_process(cluster, recipe, tmp_path):
+    """Also that a change that diverges and one that leaks are told alike."""
+    recipe["training"] |= {"steps": 8}
+    recipe["checkpoint"] = {"every": 4}
+    vary: dict[str, list[Any]] = {"model.positions": ["none"], "model.merge": ["reweight"]}
+    here = compare(recipe, vary, seeds=2, out=tmp_path / "here", on="inline")
+    there = compare(recipe, vary, seeds=2, out=tmp_path / "there", on="ray", address=cluster)
+    assert [one.to_dict() for one in there.verdicts] == [one.to_dict() for one in here.verdicts]
+    for name in ("base", "model.positions=none"):
+        assert there.seed_values(name).tolist() == here.seed_values(name).tolist()
+    assert not ray.is_initialized()  # the connection was ours, and is ended
+
+
+@pytest.mark.slow
+def test_lost_processes_are_tried_again_and_both_nodes_work(cluster, tmp_path):
+    deadly, count = tmp_path / "deadly.py", tmp_path / "count"
+    deadly.write_text(
+        f"import os, signal\nwith open({str(count)!r}, 'a') as f: f.write('x')\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    with RayExecutor(address=cluster) as executor:
+        assert executor.slots == 2
+        events = list(executor.run([task("harmless", tmp_path), task("deadly", tmp_path, deadly)]))
+    answers = {event.task.label: event.answer for event in events if isinstance(event, Ended)}
+    assert [event.task.label for event in events if isinstance(event, Started)] == ["harmless", "deadly"]
+    assert answers["harmless"]["status"] == "failed"
+    assert f"lost {ATTEMPTS} times" in answers["deadly"]["lost"]
+    assert count.read_text() == "x" * ATTEMPTS
+
+
+def test_a_stop_lets_nothing_more_begin(cluster, tmp_path):
+    sleeper = tmp_path / "sleeper.py"
+    sleeper.write_text("import time\ntime.sleep(60)\n")
+    with RayExecutor(address=cluster, jobs=1) as executor:
+        assert executor.slots == 1
+        ended = []
+        for event in executor.run([task("sleeps", tmp_path, sleeper), task("never", tmp_path)]):
+            if isinstance(event, Started):
+                executor.stop()
+            if isinstance(event, Ended):
+                ended.append((event.task.label, event.answer["status"]))
+    assert ended == [("sleeps", "stopped")]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_no_cluster_at_that_address_is_said_at_once(address, monkeypatch):
+    def ask_ray(*_: Any, **__: Any) -> None:
+        pytest.fail("Ray itself would try for many minutes")
+
+    monkeypatch.setattr(ray, "init", ask_ray)
+    with pytest.raises(UsageError, match="no Ray cluster answers there"):
+        RayExecutor(address=address)
+
+
+def test_nothing_is_reported_home(cluster):
+    with RayExecutor(address=cluster):
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+SLEEPS = """
+import os, pathlib, time, ray
+here, node = pathlib.Path({folder!r}), ray.get_runtime_context().get_node_id()
+with open(here / "started", "a") as file:
+    file.write({label!r} + " " + node + "\\n")
+while not (here / node).exists():
+    time.sleep(0.1)
+"""
+
+
+def test_the_task_of_a_lost_node_is_done_by_another(cluster, nodes, tmp_path):
+    """Last in this file: it leaves one node. Both cores are busy, so one of the tasks is on the node that is lost."""
+    labels, started = ("first", "second"), tmp_path / "started"
+    for label in labels:
+        (tmp_path / f"{label}.py").write_text(SLEEPS.format(folder=str(tmp_path), label=label))
+    second = next(node for node in nodes.list_all_nodes() if node is not nodes.head_node)
+    answers, lost = {}, False
+    with RayExecutor(address=cluster) as executor:
+        deadline = time.monotonic() + 400
+        for event in executor.run([task(label, tmp_path, tmp_path / f"{label}.py") for label in labels]):
+            rows = started.read_text().splitlines() if started.exists() else []
+            if len(rows) == 2 and not lost:
+                nodes.remove_node(second, allow_graceful=False)
+                lost = True
+                (tmp_path / nodes.head_node.node_id).touch()  # who is there may end; nobody on the lost node ever does
+            if isinstance(event, Ended):
+                answers[event.task.label] = event.answer
+            assert time.monotonic() < deadline, rows
+    rows = [row.split() for row in started.read_text().splitlines()]
+    assert {label: answer["status"] for label, answer in answers.items()} == {"first": "failed", "second": "failed"}
+    assert all("nothing" in answer["reason"] for answer in answers.values())  # an answer of work, which knows no such task
+    again = [label for label, _ in rows if sum(label == one for one, _ in rows) == 2]
+    assert len(rows) == 3
+    assert len(set(again)) == 1
+    assert [node for _, node in rows].count(second.node_id) == 1
+
+
+OWN = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from glassformer.study.running.executors.base import Ended, Task
+from glassformer.study.running.executors.ray import RayExecutor
+tasks = [Task("nothing", str(number), {"cwd": sys.argv[1], "plugins": []}) for number in range(3)]
+with RayExecutor(jobs=1) as executor:
+    print(json.dumps({event.task.label: event.answer["status"] for event in executor.run(tasks) if isinstance(event, Ended)}))
+"""
+
+
+def test_without_an_address_a_ray_of_its_own_is_started_and_ended(tmp_path):
+    source = str(Path(glassformer.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "RAY_DISABLE_IMPORT_WARNING": "1", "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-c", OWN, str(tmp_path)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=570, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split("\n")[-2] == '{"0": "failed", "1": "failed", "2": "failed"}'
