@@ -14,9 +14,16 @@ from typing import ClassVar
 
 
 class GlassformerError(Exception):
-    """Anything a user can meet. ``exit_code`` is what the command line ends with."""
+    """Anything a user can meet. ``exit_code`` is what the command line ends with.
+
+    ``reason``: a short code that programs and tests compare, such as "heads-do-not-divide-width"; sentences may be reworded.
+    """
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str = "", *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class UsageError(GlassformerError):
@@ -28,9 +35,9 @@ class UsageError(GlassformerError):
 class BadArgument(UsageError):
     """A value that one argument does not take. Python names the argument (``top_p=2``), the command line its option."""
 
-    def __init__(self, argument: str, value: object, rule: str) -> None:
+    def __init__(self, argument: str, value: object, rule: str, *, reason: str = "") -> None:
         self.argument, self.value, self.rule = argument, value, rule
-        super().__init__(f"{argument}={value!r} cannot be used: {rule}.")
+        super().__init__(f"{argument}={value!r} cannot be used: {rule}.", reason=reason or f"bad-{argument}")
 
     @property
     def on_command_line(self) -> str:
@@ -55,16 +62,17 @@ class UnknownName(ConfigError):
         self.name, self.known = name, names
         near = did_you_mean(name, names)
         remedy = f" {else_try}" if else_try and not near else ""
-        super().__init__(f"{what if whole else f'{what} has no {name!r}.'}{near} Known: {', '.join(names)}.{remedy}")
+        first = what if whole else f"{what} has no {name!r}."
+        super().__init__(f"{first}{near} Known: {', '.join(names)}.{remedy}", reason="unknown-name")
 
 
 class DataError(GlassformerError):
     """A text, a table or a token file cannot be used. Says the file and, where there is one, the line."""
 
-    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None) -> None:
+    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None, reason: str = "") -> None:
         self.file, self.line = file, line
         where = "" if file is None else (f"{file}: " if line is None else f"{file}, line {line}: ")
-        super().__init__(where + message)
+        super().__init__(where + message, reason=reason)
 
 
 class RunError(GlassformerError):
@@ -103,8 +111,8 @@ class CheckFailed(GlassformerError):
 
     exit_code = 3
 
-    def __init__(self, message: str, *, only_differs: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, only_differs: bool = False, reason: str = "") -> None:
+        super().__init__(message, reason=reason)
         self.only_differs = only_differs
 
 
@@ -122,7 +130,7 @@ class Interrupted(GlassformerError):
     """A signal ended the run after the current step was saved. ``exit_code`` is 130 or 143."""
 
     def __init__(self, message: str, *, signal_number: int) -> None:
-        super().__init__(message)
+        super().__init__(message, reason="interrupted")
         self.signal_number = signal_number
 
     @property
