@@ -25,7 +25,7 @@ from glassformer.knowledge.questions import Questions
 from glassformer.knowledge.subjects import subject
 from glassformer.objectives.base import Data, ObjectiveConfig
 from glassformer.objectives.mixture import MixedBatches
-from glassformer.objectives.span_batches import AHEAD, SpanBatches
+from glassformer.objectives.spans import AHEAD, SpanBatches
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

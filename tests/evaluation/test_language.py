@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.evaluation import language
 from glassformer.evaluation.language import document_losses, evaluate_language, loss_chunks, token_losses
 from glassformer.evaluation.language_baselines import trivial_baselines
-from glassformer.evaluation.units import EvaluatedText
+from glassformer.evaluation.language_metrics import EvaluatedText
 from glassformer.foundation.errors import UsageError
 
 V, N = 7, 53

@@ -9,9 +9,8 @@ import pytest
 
 from glassformer.evaluation import language_baselines as baselines
 from glassformer.evaluation.language_baselines import Bigram, Uniform, Unigram, trivial_baselines
-from glassformer.evaluation.language_metrics import language_outcomes
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText, language_outcomes
 from glassformer.evaluation.results import not_better_than_baseline
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import LOSS
 

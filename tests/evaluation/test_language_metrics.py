@@ -13,8 +13,14 @@ import pytest
 import torch
 
 from glassformer.evaluation.language import document_losses
-from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, document_perplexities, language_metrics
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText, word_weights
+from glassformer.evaluation.language_metrics import (
+    LANGUAGE_METRICS,
+    DocumentLosses,
+    EvaluatedText,
+    document_perplexities,
+    language_metrics,
+    word_weights,
+)
 
 
 def made(nats, tokens, byte_counts=None, words=None, unknown=None, documents=None, characters=None) -> DocumentLosses:

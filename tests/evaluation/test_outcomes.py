@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.results import Outcomes, Units
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 

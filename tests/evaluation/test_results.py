@@ -9,9 +9,14 @@ import sys
 import numpy as np
 import pytest
 
-from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.language_metrics import (
+    LANGUAGE_METRICS,
+    DocumentLosses,
+    EvaluatedText,
+    PositionLosses,
+    language_outcomes,
+)
 from glassformer.evaluation.results import Evaluation, text_table
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText, PositionLosses
 from glassformer.foundation.estimate import Estimate
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
+from glassformer.evaluation.results import save_evaluation, saved_evaluation
 from glassformer.run import load
 
 

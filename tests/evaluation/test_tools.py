@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.tokenizers.byte import ByteTokenizerConfig
-from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
 
 TOKENIZER = ByteTokenizerConfig().train(lambda: iter(()))
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText, PositionLosses, word_weights
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText, PositionLosses, word_weights
 from glassformer.foundation.errors import DataError
 
 LENGTHS = np.array([np.nan, 1.0, 2.0, 0.0])  # id 0 is UNK, id 3 a mark

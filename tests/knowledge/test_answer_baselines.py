@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.evaluation.tools import EvaluationTools
+from glassformer.evaluation.results import EvaluationTools
 from glassformer.knowledge.answer_baselines import ANSWER_BASELINES, OpenBookAnswer, packed, unpacked
 from glassformer.knowledge.questions import Questions
 

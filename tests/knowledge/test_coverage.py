@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from glassformer.knowledge.coverage import abstention, accuracy_by_coverage, confident, coverage_area, curve, threshold_for
 
 from glassformer.evaluation.calibration import first_half
-from glassformer.knowledge.coverage import abstention, accuracy_by_coverage, confident, coverage_area, curve, threshold_for
 
 
 def test_by_hand():

@@ -15,7 +15,7 @@ from glassformer.checking.verify_resume import verify_resume
 from glassformer.data.config import DataConfig
 from glassformer.data.labels.labelled_texts import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.evaluation.tools import EvaluationTools
+from glassformer.evaluation.results import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 from glassformer.foundation.files import sha256_of_file
 from glassformer.model.config import ModelConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.objectives.salient_spans import salient_spans
+from glassformer.objectives.span_corruption import salient_spans
 
 TEXT = "Ann Lee-Low (1821, New York) was o'Neil born in 18; X7 in Saint-Denis, 12345 and 1944."
 SALIENT = ["Ann Lee-Low", "1821", "New York", "X7", "Saint-Denis", "1944"]

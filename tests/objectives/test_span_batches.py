@@ -8,8 +8,8 @@ import torch
 
 from glassformer.foundation.errors import DataError
 from glassformer.model.losses import IGNORED
-from glassformer.objectives.span_batches import AHEAD, SpanBatches, as_batch
 from glassformer.objectives.span_corruption import Lines, Marks, Rule
+from glassformer.objectives.spans import AHEAD, SpanBatches, as_batch
 
 TEXT = "".join(f"P{n} was born in Q{n * 7 % 11}.\n" for n in range(13))
 SIGNS = sorted(set(TEXT))

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from tests.study.conducted import MakesUp, Said
 
-from glassformer.evaluation.language_metrics import language_outcomes
+from glassformer.evaluation.language_metrics import DocumentLosses, language_outcomes
 from glassformer.evaluation.results import Evaluation
-from glassformer.evaluation.units import DocumentLosses
 from glassformer.foundation.config import override
 from glassformer.foundation.files import write_json
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS

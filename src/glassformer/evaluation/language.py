@@ -16,9 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.evaluation.language_baselines import LanguageBaseline
-from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.language_metrics import (
+    LANGUAGE_METRICS,
+    DocumentLosses,
+    EvaluatedText,
+    PositionLosses,
+    language_outcomes,
+)
 from glassformer.evaluation.results import Evaluation
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText, PositionLosses
 from glassformer.foundation.errors import UsageError
 
 Model = Callable[[Tensor], Tensor]

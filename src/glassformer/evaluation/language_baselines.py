@@ -14,10 +14,8 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
-from glassformer.evaluation.language_metrics import language_outcomes
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText, language_outcomes
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import release_pages
 

@@ -1,6 +1,7 @@
 """Answers with confidences -> metrics: exact match, calibration, coverage, hallucination, influence of a name's sound.
 
-Takes lists of answers, from a network or a baseline, and the questions. Imports no torch.
+Takes lists of answers, from a network or a baseline, and the questions. Retrieved: a right answer about a person in the
+training text. Made up (hallucinated): a wrong one, and any answer about people who are nowhere. Imports no torch.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.calibration import calibration
-from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.abstaining import AbstainRule, abstention, confident, coverage_area, coverage_curve
+from glassformer.evaluation.calibration import calibration, first_half
 from glassformer.evaluation.proportions import wilson
+from glassformer.evaluation.ranking import auc, together
+from glassformer.evaluation.results import Outcomes, Units
+from glassformer.foundation.distributions import t_quantile
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import EXACT_MATCH, Metric
-from glassformer.knowledge.coverage import abstention, confident, coverage_area, curve
-from glassformer.knowledge.questions import Questions
-from glassformer.knowledge.retrieved import retrieved_or_made_up
-from glassformer.knowledge.sound import pull_of_sound
-from glassformer.knowledge.subjects import subject
+from glassformer.knowledge.questions import Questions, subject
 
 ANSWER_METRICS = (
     EXACT_MATCH,
@@ -39,9 +39,8 @@ ANSWER_METRICS = (
 
 KNOWN_ANSWERED = 0.9
 """The fraction of known people still answered at the threshold of ``nowhere_abstained``."""
-
-
 FAMILIES = 8
+"""Family names that are saved with the abstention rule."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,7 @@ def answer_outcomes(questions: Questions, said: GivenAnswers, nowhere: GivenAnsw
         raise DataError(
             "has no answers, so nothing can be right or wrong; write what the model says with --predictions FILE, or use ask.",
             file=questions.file or questions.name,
+            reason="no-answers",
         )
     right_N = np.array([one == truth for one, truth in zip(said.answers, questions.answers)], dtype=np.float64)
     units = {EXACT_MATCH.name: Units(right_N, np.ones(len(right_N)))}
@@ -69,7 +69,7 @@ def answer_outcomes(questions: Questions, said: GivenAnswers, nowhere: GivenAnsw
     details: dict[str, Any] = {"answers": _table(questions, said, right_N)}
     if said.confidence is not None:
         found = calibration(said.confidence, right_N, questions.ids)
-        details |= {"calibration": found, "coverage": curve(said.confidence, right_N)}
+        details |= {"calibration": found, "coverage": coverage_curve(said.confidence, right_N)}
         n = len(right_N)
         figures["coverage_area"] = Estimate(coverage_area(said.confidence, right_N), n=n)
         figures["ece"] = Estimate(found["ece"], n=n)
@@ -116,7 +116,7 @@ def _about_nowhere(
             for name in ("nowhere_abstained", "known_answered"):
                 figures[name] = Estimate.from_dict(found[name])
     if said.scores and nowhere.scores:
-        judged = retrieved_or_made_up(said.scores, right_N, questions.ids, nowhere.scores, nobody.ids, answered=KNOWN_ANSWERED)
+        judged = retrieved_or_made_up(said.scores, right_N, questions.ids, nowhere.scores, nobody.ids)
         if judged is not None:
             judged["rule"] |= {"wordings": list(questions.wordings), "families": _families(questions)}
             details["retrieved"] = judged
@@ -129,6 +129,43 @@ def _about_nowhere(
         details["sound"] = {name: one.to_dict() for name, one in sound.items()}
     details["answers"] = _table(nobody, nowhere, np.zeros(len(nobody)))
     return figures, details
+
+
+def retrieved_or_made_up(
+    known: Mapping[str, np.ndarray],
+    right_N: np.ndarray,
+    known_ids: Sequence[str],
+    nowhere: Mapping[str, np.ndarray],
+    nowhere_ids: Sequence[str],
+) -> dict[str, Any] | None:
+    """How well scores separate retrieved from made-up answers: AUC of each score and of all combined, and abstention.
+
+    Scores are combined by a logistic regression fitted on one half of the people and tested on the other. ``rule``: the
+    abstention rule, for new questions.
+    """
+    names = list(known)
+    scores = np.column_stack([np.concatenate([known[name], nowhere[name]]) for name in names])
+    retrieved = np.concatenate([right_N > 0, np.zeros(len(nowhere_ids), dtype=bool)])
+    fitted = first_half([*known_ids, *nowhere_ids])
+    other = ~fitted
+    if not (retrieved[fitted].any() and (~retrieved)[fitted].any() and retrieved[other].any() and (~retrieved)[other].any()):
+        return None
+    found = {name: auc(column[other & retrieved], column[other & ~retrieved]) for name, column in zip(names, scores.T)}
+    combined = together(scores[fitted], retrieved[fitted].astype(np.float64), scores)
+    found["together"] = auc(combined[other & retrieved], combined[other & ~retrieved])
+    # The abstention rule predicts whether a person is in the text, not whether the answer is right.
+    known_half, nowhere_half = first_half(known_ids), first_half(nowhere_ids)
+    rule = AbstainRule.fit(
+        {name: values[known_half] for name, values in known.items()},
+        {name: values[nowhere_half] for name, values in nowhere.items()},
+        answered=KNOWN_ANSWERED,
+    )
+    return {
+        "auc": {name: one.to_dict() for name, one in found.items()},
+        "abstention": abstention(rule.score(known), known_ids, rule.score(nowhere), nowhere_ids, answered=KNOWN_ANSWERED),
+        "rule": rule.to_dict(),
+        "tested_on": {"retrieved": int((other & retrieved).sum()), "made_up": int((other & ~retrieved).sum())},
+    }
 
 
 def _families(questions: Questions) -> list[str]:
@@ -152,3 +189,33 @@ def sound_of_answers(questions: Questions, answers: Sequence[str]) -> Mapping[st
         "answers": pull_of_sound([sounds[at] for at in kept], [region_of.get(answers[at]) for at in kept]),
         "truth": pull_of_sound([sounds[at] for at in kept], [truth[at] for at in kept]),
     }
+
+
+def pull_of_sound(sounds: Sequence[str | int], regions: Sequence[str | int | None]) -> Estimate:
+    """The association of answers with the sound of names: how many are in the region the name sounds like, beyond chance.
+
+    Chance: the same answers randomly permuted over the names. ``sounds[i]``: the region name i sounds like; ``regions[i]``:
+    that of the answer (None: no known place). The interval is the jackknife's over people.
+    """
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys([*sounds, *(one for one in regions if one is not None)]))}
+    sound_N = np.array([kinds[one] for one in sounds], dtype=np.int64)
+    region_N = np.array([-1 if one is None else kinds[one] for one in regions], dtype=np.int64)
+    n = len(sound_N)
+    if n < 3:
+        return Estimate(None, n=n, reason="fewer than 3 people")
+    sound_K = np.bincount(sound_N, minlength=len(kinds)).astype(np.float64)
+    region_K = np.bincount(region_N[region_N >= 0], minlength=len(kinds)).astype(np.float64)
+    agree_N = (sound_N == region_N).astype(np.float64)
+    pull = _pull(agree_N.sum(), float(sound_K @ region_K), n)
+    # Leaving out person i subtracts one from the counts of their sound and their region.
+    there_N = region_N >= 0
+    dealt_N = float(sound_K @ region_K) - region_K[sound_N] - np.where(there_N, sound_K[np.maximum(region_N, 0)], 0) + agree_N
+    without_N = _pull(agree_N.sum() - agree_N, dealt_N, n - 1)
+    error = float(np.sqrt((n - 1) / n * ((without_N - without_N.mean()) ** 2).sum()))
+    half = float(t_quantile(0.975, n - 1)) * error
+    return Estimate(float(pull), float(pull) - half, float(pull) + half, n)
+
+
+def _pull(agreeing: np.ndarray | float, dealt: np.ndarray | float, n: int) -> np.ndarray:
+    """Agreement minus that of randomly permuted answers; n / (n - 1) corrects for fixed points."""
+    return np.asarray((np.asarray(agreeing) / n - np.asarray(dealt) / n**2) * n / (n - 1))

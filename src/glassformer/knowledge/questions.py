@@ -7,10 +7,14 @@ answers are read for predictions only. Errors name the file and the line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
+
+import numpy as np
 
 from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.memory_cache import Memory
@@ -22,7 +26,7 @@ from glassformer.data.reading.sources import at_places, find_parts, sha256_of, s
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
-from glassformer.knowledge.subjects import SLOT, invented_names, subject, wordings
+from glassformer.foundation.seeds import derive_seed
 from glassformer.knowledge.worlds import World
 
 ANSWERED = ("train", "validation", "test")
@@ -33,6 +37,11 @@ LONGEST_ANSWER = 32
 """The maximum number of tokens of an answer, unless the training answers are longer."""
 
 _LONGEST_SEARCHED = 32 << 20  # bytes of text that are searched for names
+
+NAME = r"[^\W\d_a-zß-öø-ÿ][\w'’.-]*"  # a word that begins with a capital
+_SUBJECT = re.compile(rf"{NAME}(?:\s+\S+)*\s+{NAME}|{NAME}")
+SLOT = "{name}"
+MOST_WORDINGS = 4
 
 
 @final
@@ -73,13 +82,13 @@ class Questions:
 
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
         answers = None if self.answers is None else tuple(self.answers[at] for at in places)
-        kept = (tuple(self.questions[at] for at in places), answers, tuple(self.lines[at] for at in places))
-        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world, self.wordings, self.longest_answer)
+        questions, lines = tuple(self.questions[at] for at in places), tuple(self.lines[at] for at in places)
+        return replace(self, name=name or self.name, questions=questions, answers=answers, lines=lines)
 
-    def wrong(self, place: int, rule: str) -> DataError:
+    def wrong(self, place: int, rule: str, *, reason: str) -> DataError:
         """An error about one question, with its file and line."""
         where = self.file if self.file is not None else f"question {place + 1}"
-        return DataError(rule, file=where, line=self.lines[place] if self.file is not None else None)
+        return DataError(rule, file=where, line=self.lines[place] if self.file is not None else None, reason=reason)
 
     def encoded(self, tokenizer: Tokenizer, *, room: int | None = None) -> EncodedQuestions:
         """The ids of each question and of its answer (none where there is no answer).
@@ -95,12 +104,14 @@ class Questions:
             asked = tokenizer.encode(question)
             answer = answer_ids(tokenizer, self.answers[place]) if self.answers is not None else []
             if tokenizer.unknown_id is not None and tokenizer.unknown_id in (*asked, *answer):
-                raise self.wrong(place, _unknown(tokenizer, question, "" if self.answers is None else self.answers[place]))
+                rule = _unknown(tokenizer, question, "" if self.answers is None else self.answers[place])
+                raise self.wrong(place, rule, reason="unknown-token")
             if room is not None and len(asked) + len(answer) + 2 > room:
                 raise self.wrong(
                     place,
                     f"the question with its answer takes {len(asked) + len(answer) + 2} tokens (two of them marks), but "
                     f"model.context={room - 1} has room for {room}; shorten it or enlarge the context.",
+                    reason="question-too-long",
                 )
             found.append((asked, answer))
         return found
@@ -199,9 +210,8 @@ def questions_of_texts(
 
 
 def _longest_answer(record: Mapping[str, Any] | None) -> int:
-    """The length of the longest training answer, from the run's record; older ones do not have it."""
-    known = record or {}
-    return int((known.get("parts", {}).get("questions") or known).get("longest_answer", LONGEST_ANSWER))
+    """The length of the longest training answer, from the run's record of its questions."""
+    return LONGEST_ANSWER if record is None else int(record["parts"]["questions"]["longest_answer"])
 
 
 def hold_out(questions: Questions, split: SplitConfig, *, validation: bool, test: bool) -> dict[str, Questions]:
@@ -332,3 +342,33 @@ def prepare_questions(
                 file=at or before["file"],
             )
     return part
+
+
+def subject(question: str) -> str:
+    """The person's name: from the first capitalised word after the first word to the last one."""
+    first, _, rest = question.strip().partition(" ")
+    found = _SUBJECT.search(rest.rstrip(" ?.!"))
+    return found.group(0) if found else rest.rstrip(" ?.!") or first
+
+
+def wordings(questions: Sequence[str]) -> list[str]:
+    """Question templates with ``{name}`` that several people share, the most common first."""
+    counts = Counter(question.replace(subject(question), SLOT, 1) for question in questions)
+    return [wording for wording, count in counts.most_common(MOST_WORDINGS) if count > 1 and SLOT in wording]
+
+
+def invented_names(names: Sequence[str], exists: Callable[[str], bool], *, many: int, seed: int) -> list[str]:
+    """Up to ``many`` new names, each from one person's first and another's last word."""
+    known = sorted(set(names))
+    firsts = sorted({name.split()[0] for name in known if " " in name})
+    lasts = sorted({name.split()[-1] for name in known if " " in name})
+    generator = np.random.Generator(np.random.PCG64(derive_seed(seed, "invented names")))
+    found: dict[str, None] = {}
+    for _ in range(20 * many if firsts else 0):
+        first, last = (group[int(generator.random() * len(group))] for group in (firsts, lasts))
+        name = f"{first} {last}"
+        if name not in found and not exists(name):
+            found[name] = None
+        if len(found) == many:
+            break
+    return list(found)

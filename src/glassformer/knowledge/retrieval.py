@@ -3,7 +3,7 @@
 ``confidence``: probability of the answer. ``agreement``: its probability under other wordings of the question (and in a
 sentence with a masked span). ``familiarity``: the likelihood of the person's name, low for names not in the training text.
 ``reading``: the log-likelihood gain of a line with the name and the answer over the same line with other family names.
-``evaluation.retrieved`` measures how well the scores work.
+``answer_metrics.retrieved_or_made_up`` measures how well the scores work.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.language import evaluating
 from glassformer.knowledge.answer_metrics import GivenAnswers
-from glassformer.knowledge.questions import Questions, answer_ids
-from glassformer.knowledge.subjects import SLOT, subject
+from glassformer.knowledge.questions import SLOT, Questions, answer_ids, subject
 from glassformer.model.losses import IGNORED
-from glassformer.objectives.spans import ANSWER, END, MASK
+from glassformer.objectives.spans import ANSWER, END
 
 STATEMENT = f"{SLOT} was born in"
 CHANGED = 4
@@ -33,7 +32,7 @@ def retrieval_scores(
     network: Any,
     tokenizer: Tokenizer,
     questions: Questions,
-    said: GivenAnswers,
+    given: GivenAnswers,
     families: Sequence[str] = (),
     wanted: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
@@ -42,20 +41,20 @@ def retrieval_scores(
     ``families``: family names to compare each person's own with; those of the other questions by default. ``agreement`` is
     present if a question has another wording, or if ``wanted``; without other wordings it equals the confidence.
     """
-    assert said.confidence is not None
-    scores = {"confidence": np.log(np.maximum(said.confidence, np.exp(FAINTEST)))}
+    assert given.confidence is not None
+    scores = {"confidence": np.log(np.maximum(given.confidence, np.exp(FAINTEST)))}
     names = [subject(question) for question in questions.questions]
     others = _other_wordings(tokenizer, questions, names)
     if any(others) or "agreement" in wanted:
         end = tokenizer.mark_id(END)
-        told = [[*answer_ids(tokenizer, answer or "?"), end] for answer in said.answers]
+        told = [[*answer_ids(tokenizer, answer or "?"), end] for answer in given.answers]
         rows = [(prompt, own, at) for at, (prompts, own) in enumerate(zip(others, told)) for prompt in prompts]
         found = -continuation_nats(network, [prompt for prompt, _, _ in rows], [own for _, own, _ in rows])
         at, counts = np.array([at for _, _, at in rows], np.int64), np.array([len(prompts) for prompts in others])
         sums = np.bincount(at, np.maximum(found, FAINTEST), minlength=len(others))
         scores["agreement"] = np.where(counts > 0, sums / np.maximum(counts, 1), scores["confidence"])
     scores["familiarity"] = -continuation_nats(network, *_read(tokenizer, names))
-    scores["reading"] = _reading(network, tokenizer, names, said.answers, families)
+    scores["reading"] = _reading(network, tokenizer, names, given.answers, families)
     return scores
 
 
