@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from glassformer.knowledge.answer_metrics import GivenAnswers
-from glassformer.knowledge.questions import Questions
+from glassformer.knowledge.questions import Questions, subject
 from glassformer.knowledge.retrieval import continuation_nats, retrieval_scores
-from glassformer.knowledge.subjects import subject
 
 
 def test_nats_are_those_of_the_scores(prepared):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from glassformer.objectives.texts import all_texts, texts_table
 
+from glassformer.cli.evaluate import all_texts, texts_table
 from glassformer.data.reading.corpus import Document
 from glassformer.data.token_files import TokenSplit, split_of_documents
 from glassformer.data.tokenizers.byte import ByteTokenizerConfig
