@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
-from glassformer.knowledge.answer_metrics import GivenAnswers, answer_outcomes
+from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
 from glassformer.knowledge.questions import NAME, subject
 
 FEATURES = 1024
@@ -48,8 +48,8 @@ class AnswerBaseline(Baseline):
         raise NotImplementedError
 
     def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
-        nowhere = None if items.nowhere is None else GivenAnswers(self.answers(items.nowhere.questions))
-        return answer_outcomes(items, GivenAnswers(self.answers(items.questions)), nowhere)
+        nowhere = None if items.nowhere is None else AnswerSet(self.answers(items.nowhere.questions))
+        return answer_outcomes(items, AnswerSet(self.answers(items.questions)), nowhere)
 
 
 class ConstantAnswer(AnswerBaseline):

@@ -44,7 +44,7 @@ FAMILIES = 8
 
 
 @dataclass(frozen=True)
-class GivenAnswers:
+class AnswerSet:
     """The answers to some questions, in order. ``confidence`` is None for baselines, which have none."""
 
     answers: Sequence[str]
@@ -52,8 +52,8 @@ class GivenAnswers:
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def answer_outcomes(questions: Questions, said: GivenAnswers, nowhere: GivenAnswers | None = None) -> Outcomes:
-    """The metrics of answers to ``questions``; ``nowhere``: the answers to ``questions.nowhere``.
+def answer_outcomes(questions: Questions, known: AnswerSet, nowhere: AnswerSet | None = None) -> Outcomes:
+    """The metrics of answers to ``questions`` (``known``); ``nowhere``: the answers to ``questions.nowhere``.
 
     If both have scores, also how well these separate retrieved from hallucinated answers.
     """
@@ -63,19 +63,19 @@ def answer_outcomes(questions: Questions, said: GivenAnswers, nowhere: GivenAnsw
             file=questions.file or questions.name,
             reason="no-answers",
         )
-    right_N = np.array([one == truth for one, truth in zip(said.answers, questions.answers)], dtype=np.float64)
+    right_N = np.array([one == truth for one, truth in zip(known.answers, questions.answers)], dtype=np.float64)
     units = {EXACT_MATCH.name: Units(right_N, np.ones(len(right_N)))}
     figures: dict[str, Estimate] = {EXACT_MATCH.name: wilson(int(right_N.sum()), len(right_N))}
-    details: dict[str, Any] = {"answers": _table(questions, said, right_N)}
-    if said.confidence is not None:
-        found = calibration(said.confidence, right_N, questions.ids)
-        details |= {"calibration": found, "coverage": coverage_curve(said.confidence, right_N)}
+    details: dict[str, Any] = {"answers": _table(questions, known, right_N)}
+    if known.confidence is not None:
+        found = calibration(known.confidence, right_N, questions.ids)
+        details |= {"calibration": found, "coverage": coverage_curve(known.confidence, right_N)}
         n = len(right_N)
-        figures["coverage_area"] = Estimate(coverage_area(said.confidence, right_N), n=n)
+        figures["coverage_area"] = Estimate(coverage_area(known.confidence, right_N), n=n)
         figures["ece"] = Estimate(found["ece"], n=n)
-        figures["confidence"] = Estimate(float(said.confidence.mean()) if n else None, n=n)
+        figures["confidence"] = Estimate(float(known.confidence.mean()) if n else None, n=n)
     if nowhere is not None and questions.nowhere is not None:
-        more, about = _about_nowhere(questions, said, questions.nowhere, nowhere, right_N)
+        more, about = _about_nowhere(questions, known, questions.nowhere, nowhere, right_N)
         figures |= more
         details["nowhere"] = about
     return Outcomes(
@@ -89,34 +89,34 @@ def answer_outcomes(questions: Questions, said: GivenAnswers, nowhere: GivenAnsw
     )
 
 
-def _table(questions: Questions, said: GivenAnswers, right_N: np.ndarray) -> list[dict[str, Any]]:
+def _table(questions: Questions, answers: AnswerSet, right_N: np.ndarray) -> list[dict[str, Any]]:
     truths = questions.answers or [None] * len(questions)
-    rows = zip(questions.questions, truths, said.answers, right_N.tolist())
+    rows = zip(questions.questions, truths, answers.answers, right_N.tolist())
     table: list[dict[str, Any]] = [
         {"question": question, "truth": truth, "answer": answer, "right": bool(right)}
         for question, truth, answer, right in rows
     ]
-    if said.confidence is not None:
-        for row, confidence in zip(table, said.confidence.tolist()):
+    if answers.confidence is not None:
+        for row, confidence in zip(table, answers.confidence.tolist()):
             row["confidence"] = confidence
     return table
 
 
 def _about_nowhere(
-    questions: Questions, said: GivenAnswers, nobody: Questions, nowhere: GivenAnswers, right_N: np.ndarray
+    questions: Questions, known: AnswerSet, about_nobody: Questions, nowhere: AnswerSet, right_N: np.ndarray
 ) -> tuple[dict[str, Estimate], dict[str, Any]]:
     """Hallucination: answers about people who do not exist, their confidence, and the influence of a name's sound."""
     figures: dict[str, Estimate] = {}
     details: dict[str, Any] = {}
-    if said.confidence is not None and nowhere.confidence is not None:
+    if known.confidence is not None and nowhere.confidence is not None:
         figures["nowhere_confident"] = confident(nowhere.confidence)
-        found = abstention(said.confidence, questions.ids, nowhere.confidence, nobody.ids, answered=KNOWN_ANSWERED)
+        found = abstention(known.confidence, questions.ids, nowhere.confidence, about_nobody.ids, answered=KNOWN_ANSWERED)
         if found is not None:
             details["abstention"] = found
             for name in ("nowhere_abstained", "known_answered"):
                 figures[name] = Estimate.from_dict(found[name])
-    if said.scores and nowhere.scores:
-        judged = retrieved_or_made_up(said.scores, right_N, questions.ids, nowhere.scores, nobody.ids)
+    if known.scores and nowhere.scores:
+        judged = retrieved_or_made_up(known.scores, right_N, questions.ids, nowhere.scores, about_nobody.ids)
         if judged is not None:
             judged["rule"] |= {"wordings": list(questions.wordings), "families": _families(questions)}
             details["retrieved"] = judged
@@ -124,10 +124,10 @@ def _about_nowhere(
             if judged["abstention"] is not None:
                 figures["nowhere_unread"] = Estimate.from_dict(judged["abstention"]["nowhere_abstained"])
     if questions.world is not None:
-        sound = sound_of_answers(nobody, nowhere.answers)
+        sound = sound_of_answers(about_nobody, nowhere.answers)
         figures["sound_pull"] = sound["answers"]
         details["sound"] = {name: one.to_dict() for name, one in sound.items()}
-    details["answers"] = _table(nobody, nowhere, np.zeros(len(nobody)))
+    details["answers"] = _table(about_nobody, nowhere, np.zeros(len(about_nobody)))
     return figures, details
 
 
@@ -169,7 +169,7 @@ def retrieved_or_made_up(
 
 
 def _families(questions: Questions) -> list[str]:
-    """Family names of some people, for the scores that swap the name in a question."""
+    """Family names of some people, for the score that swaps the family name in a line."""
     return list(dict.fromkeys(subject(one).split()[-1] for one in questions.questions))[:FAMILIES]
 
 
@@ -184,10 +184,10 @@ def sound_of_answers(questions: Questions, answers: Sequence[str]) -> Mapping[st
         at = names.get(person["name"])
         if at is not None:
             sounds[at], truth[at] = int(person["people"]), int(person["region"])
-    kept = [at for at, sound in enumerate(sounds) if sound >= 0]
+    found = [at for at, sound in enumerate(sounds) if sound >= 0]
     return {
-        "answers": pull_of_sound([sounds[at] for at in kept], [region_of.get(answers[at]) for at in kept]),
-        "truth": pull_of_sound([sounds[at] for at in kept], [truth[at] for at in kept]),
+        "answers": pull_of_sound([sounds[at] for at in found], [region_of.get(answers[at]) for at in found]),
+        "truth": pull_of_sound([sounds[at] for at in found], [truth[at] for at in found]),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -23,7 +24,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.generation.beams import BeamRule, Continuation, search, search_one
 from glassformer.knowledge.answer_baselines import ANSWER_BASELINES, LONGEST_TEXT
 from glassformer.knowledge.answer_figures import answer_pictures
-from glassformer.knowledge.answer_metrics import ANSWER_METRICS, GivenAnswers, answer_outcomes
+from glassformer.knowledge.answer_metrics import ANSWER_METRICS, AnswerSet, answer_outcomes
 from glassformer.knowledge.questions import Questions
 from glassformer.knowledge.retrieval import retrieval_scores
 from glassformer.model.losses import IGNORED
@@ -49,23 +50,23 @@ class AnswerBatches:
     def __init__(self, questions: Questions, tokenizer: Tokenizer, *, context: int, rows: int, seed: int) -> None:
         answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
         encoded = questions.encoded(tokenizer, room=context + 1)
-        width = max(len(asked) + len(told) for asked, told in encoded) + 2
+        width = max(len(question) + len(reply) for question, reply in encoded) + 2
         self.rows, self.seed = rows, seed
         self._first, self._chosen_NB = -1, torch.empty(0)
         self.ids_PT = torch.full((len(encoded), width), pad)
         self.targets_PT = torch.full((len(encoded), width), IGNORED)
-        for row, (asked, told) in enumerate(encoded):
-            text = torch.tensor([*asked, answer, *told, end])
+        for row, (question, reply) in enumerate(encoded):
+            text = torch.tensor([*question, answer, *reply, end])
             self.ids_PT[row, : len(text)] = text
-            self.targets_PT[row, len(asked) + 1 : len(text)] = text[len(asked) + 1 :]
+            self.targets_PT[row, len(question) + 1 : len(text)] = text[len(question) + 1 :]
 
     @property
     def steps_per_epoch(self) -> float:
         return len(self.ids_PT) / self.rows
 
     def on(self, device: torch.device) -> AnswerBatches:
-        moved = object.__new__(AnswerBatches)
-        moved.rows, moved.seed, moved._first, moved._chosen_NB = self.rows, self.seed, -1, torch.empty(0)
+        moved = copy(self)
+        moved._first = -1
         moved.ids_PT, moved.targets_PT = self.ids_PT.to(device), self.targets_PT.to(device)
         return moved
 
@@ -99,25 +100,25 @@ class AnswersConfig(ObjectiveConfig):
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         tools.keep_going()
-        answered = given_answers(answer_questions(network, tools.tokenizer, items))
+        answered = answer_set(answer_questions(network, tools.tokenizer, items))
         tools.progress(len(items))
         if items.nowhere is None:
             return answer_outcomes(items, answered)
         about_nobody = replace(items.nowhere, wordings=items.wordings)
-        nowhere = given_answers(answer_questions(network, tools.tokenizer, about_nobody))
+        nowhere = answer_set(answer_questions(network, tools.tokenizer, about_nobody))
         known = retrieval_scores(network, tools.tokenizer, items, answered)
-        unknown = retrieval_scores(network, tools.tokenizer, about_nobody, nowhere, wanted=list(known))
+        unknown = retrieval_scores(network, tools.tokenizer, about_nobody, nowhere, required=list(known))
         return answer_outcomes(items, replace(answered, scores=known), replace(nowhere, scores=unknown))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         tools.keep_going()
-        answered = given_answers(answer_questions(network, tools.tokenizer, items))
+        answered = answer_set(answer_questions(network, tools.tokenizer, items))
         return {"exact_match": float(np.mean([one == truth for one, truth in zip(answered.answers, items.answers)]))}
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         answers = answer_questions(network, tools.tokenizer, items)
         rows = [{"question": one.question, "answer": one.answer, "confidence": one.confidence} for one in answers]
-        return rows if items.answers is None else [row | {"truth": told} for row, told in zip(rows, items.answers)]
+        return rows if items.answers is None else [row | {"truth": truth} for row, truth in zip(rows, items.answers)]
 
     def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
         answers, rule = answer_questions(network, tools.tokenizer, items, options), options.abstain_by
@@ -126,7 +127,7 @@ class AnswersConfig(ObjectiveConfig):
         questions = replace(items, wordings=rule.wordings)
         scores = rule.score(
             retrieval_scores(
-                network, tools.tokenizer, questions, given_answers(answers), families=rule.families, wanted=rule.names
+                network, tools.tokenizer, questions, answer_set(answers), families=rule.families, required=rule.names
             )
         )
         return [replace(one, score=float(score), abstained=bool(score < rule.threshold)) for one, score in zip(answers, scores)]
@@ -209,9 +210,9 @@ def _answer(question: str, found: Sequence[Continuation], tokenizer: Tokenizer, 
     return Answer(question, text, confidence, options.abstains(confidence), others)
 
 
-def given_answers(answers: Sequence[Answer]) -> GivenAnswers:
+def answer_set(answers: Sequence[Answer]) -> AnswerSet:
     """Answers and confidences as ``answer_metrics`` takes them."""
-    return GivenAnswers([one.answer for one in answers], np.array([one.confidence for one in answers]))
+    return AnswerSet([one.answer for one in answers], np.array([one.confidence for one in answers]))
 
 
 def _searched_text(data: Data) -> str | None:

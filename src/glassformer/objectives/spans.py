@@ -91,16 +91,9 @@ class SpansConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """Nats per masked token of every line, each with a fixed span."""
         sums, counts = [], []
-        device = next(network.parameters()).device
         for batch in self._fixed_rows(items, tools):
-            targets_BT = batch["targets"].to(device)
-            with evaluating(network), torch.no_grad():
-                scores_BTV = network.head(network.features(batch["ids"].to(device))).float()
-            nats_BT = torch.nn.functional.cross_entropy(
-                scores_BTV.flatten(0, 1), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"
-            ).view_as(targets_BT)
-            sums.append(nats_BT.double().sum(dim=1).cpu().numpy())
-            counts.append((targets_BT != IGNORED).sum(dim=1).cpu().numpy())
+            sums.append(row_nats(network, batch["ids"], batch["targets"]))
+            counts.append((batch["targets"] != IGNORED).sum(dim=1).numpy())
             tools.progress(batch.rows)
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
         return Outcomes.of_units(units, unit="line")
@@ -181,6 +174,18 @@ def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool) -> Batch:
         before_BT = (rows_BT[:, :-1] == marks.answer).cumsum(dim=1) == 0
         nothing_BT = nothing_BT | before_BT
     return Batch(ids=rows_BT[:, :-1].contiguous(), targets=targets_BT.masked_fill(nothing_BT, IGNORED))
+
+
+@torch.no_grad()
+def row_nats(network: Network, ids_BT: Tensor, targets_BT: Tensor) -> np.ndarray:
+    """float64 [B]: the loss in nats, summed over the targets of each row, in evaluation mode."""
+    device = next(network.parameters()).device
+    with evaluating(network):
+        scores_BTV = network.head(network.features(ids_BT.to(device))).float()
+    nats = torch.nn.functional.cross_entropy(
+        scores_BTV.flatten(0, 1), targets_BT.to(device).flatten(), ignore_index=IGNORED, reduction="none"
+    )
+    return np.asarray(nats.view(len(ids_BT), -1).double().sum(dim=1).cpu().numpy())
 
 
 def items_of_steps(first_step: int, steps: int, *, rows: int, size: int, seed: int, purpose: str) -> np.ndarray:
