@@ -15,7 +15,7 @@ from glassformer.knowledge.answer_figures import (
     reliability_diagram,
     score_bars,
 )
-from glassformer.knowledge.answer_metrics import GivenAnswers, answer_outcomes
+from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
 from glassformer.knowledge.questions import Questions
 
 
@@ -57,8 +57,8 @@ def questions(many: int, prefix: str) -> Questions:
 def test_what_was_measured_is_drawn():
     rng = np.random.default_rng(0)
     items = replace(questions(80, "P"), nowhere=questions(60, "N"))
-    said = GivenAnswers([f"Q{n}" if n % 4 else "?" for n in range(80)], rng.random(80), {"read": rng.normal(size=80)})
-    nobody = GivenAnswers(["Q0"] * 60, rng.random(60), {"read": rng.normal(size=60)})
+    said = AnswerSet([f"Q{n}" if n % 4 else "?" for n in range(80)], rng.random(80), {"read": rng.normal(size=80)})
+    nobody = AnswerSet(["Q0"] * 60, rng.random(60), {"read": rng.normal(size=60)})
     pictures = answer_pictures(answer_outcomes(items, said, nobody).details)
     assert len(pictures) == 4
     assert all(inline_svg(figure).startswith("<svg") for figure, _ in pictures)

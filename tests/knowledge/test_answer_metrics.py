@@ -10,7 +10,7 @@ import pytest
 from glassformer.foundation.errors import DataError
 from glassformer.knowledge.answer_metrics import (
     ANSWER_METRICS,
-    GivenAnswers,
+    AnswerSet,
     answer_outcomes,
     pull_of_sound,
     retrieved_or_made_up,
@@ -27,7 +27,7 @@ def questions(many: int, prefix: str = "P") -> Questions:
 
 def test_right_to_the_letter_with_an_interval_and_by_unit():
     items = questions(4)
-    found = answer_outcomes(items, GivenAnswers(["Q0", "q1", "Q2", ""], np.array([0.9, 0.8, 0.7, 0.1])))
+    found = answer_outcomes(items, AnswerSet(["Q0", "q1", "Q2", ""], np.array([0.9, 0.8, 0.7, 0.1])))
     assert found.figures["exact_match"].value == 0.5
     assert found.units["exact_match"].sums.tolist() == [1, 0, 1, 0]
     assert found.ids == items.ids
@@ -36,23 +36,23 @@ def test_right_to_the_letter_with_an_interval_and_by_unit():
     }  # fmt: skip
     assert found.figures["coverage_area"].value == pytest.approx((1 + 1 / 2 + 2 / 3 + 1 / 2) / 4)
     assert found.figures["confidence"].value == pytest.approx(0.625)
-    guessed = answer_outcomes(items, GivenAnswers(["Q0"] * 4))
+    guessed = answer_outcomes(items, AnswerSet(["Q0"] * 4))
     assert list(guessed.figures) == ["exact_match"]
 
 
 def test_questions_without_answers_cannot_be_judged():
     with pytest.raises(DataError, match=r"has no answers.*--predictions"):
-        answer_outcomes(replace(questions(2), answers=None), GivenAnswers(["a", "b"]))
+        answer_outcomes(replace(questions(2), answers=None), AnswerSet(["a", "b"]))
 
 
 def test_people_who_are_nowhere():
     rng = np.random.default_rng(0)
     items = replace(questions(200), nowhere=replace(questions(150, "N"), answers=None))
     right = rng.random(200) < 0.9
-    said = GivenAnswers(
+    said = AnswerSet(
         [f"Q{n}" if ok else "?" for n, ok in enumerate(right)], rng.uniform(0.5, 1, 200), {"read": rng.normal(3, 1, 200)}
     )
-    nobody = GivenAnswers(["Q0"] * 150, rng.uniform(0, 1, 150), {"read": rng.normal(-3, 1, 150)})
+    nobody = AnswerSet(["Q0"] * 150, rng.uniform(0, 1, 150), {"read": rng.normal(-3, 1, 150)})
     found = answer_outcomes(items, said, nobody)
     assert found.figures["nowhere_confident"].value == pytest.approx(0.5, abs=0.12)
     assert found.figures["nowhere_abstained"].value == pytest.approx(0.55, abs=0.12)

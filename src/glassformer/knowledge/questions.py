@@ -101,19 +101,19 @@ class Questions:
     def _encoded(self, tokenizer: Tokenizer, room: int | None) -> EncodedQuestions:
         found = []
         for place, question in enumerate(self.questions):
-            asked = tokenizer.encode(question)
-            answer = answer_ids(tokenizer, self.answers[place]) if self.answers is not None else []
-            if tokenizer.unknown_id is not None and tokenizer.unknown_id in (*asked, *answer):
-                rule = _unknown(tokenizer, question, "" if self.answers is None else self.answers[place])
-                raise self.wrong(place, rule, reason="unknown-token")
-            if room is not None and len(asked) + len(answer) + 2 > room:
+            answer = "" if self.answers is None else self.answers[place]
+            ids = tokenizer.encode(question), [] if self.answers is None else answer_ids(tokenizer, answer)
+            if tokenizer.unknown_id is not None and any(tokenizer.unknown_id in part for part in ids):
+                raise self.wrong(place, _unknown(tokenizer, question, answer), reason="unknown-token")
+            size = len(ids[0]) + len(ids[1]) + 2
+            if room is not None and size > room:
                 raise self.wrong(
                     place,
-                    f"the question with its answer takes {len(asked) + len(answer) + 2} tokens (two of them marks), but "
-                    f"model.context={room - 1} has room for {room}; shorten it or enlarge the context.",
+                    f"the question with its answer takes {size} tokens (two of them marks), but model.context={room - 1} has "
+                    f"room for {room}; shorten it or enlarge the context.",
                     reason="question-too-long",
                 )
-            found.append((asked, answer))
+            found.append(ids)
         return found
 
 
@@ -139,19 +139,19 @@ def _unknown(tokenizer: Tokenizer, *texts: str) -> str:
 def read_questions(file: Path | str, *, name: str | None = None, answered: bool | None = None) -> Questions:
     """The questions of a file. ``answered``: whether answers are required; None: as in the first line.
 
-    Without it the questions are there to be asked, and predictions are written line by line: an empty line between them, which
-    would shift the others, is refused.
+    Without it predictions are written line by line, so an empty line between questions, which would shift the others, is
+    refused.
     """
     file = Path(file).expanduser()
     questions, answers, numbers = [], [], []
-    asked, empty = answered is None, None
+    empty_lines, empty = answered is not None, None
     for number, line in lines(file):
         text = to_text(line, file, number).rstrip("\r\n")
         if not text.strip():
             empty = number if empty is None else empty
             continue
-        if asked and empty is not None:
-            raise DataError(EMPTY_LINE, file=file, line=empty)
+        if empty is not None and not empty_lines:
+            raise DataError(EMPTY_LINE, file=file, line=empty, reason="empty-line")
         cells = text.split("\t")
         answered = len(cells) > 1 if answered is None else answered
         _check_cells(cells, answered, file, number)
@@ -159,22 +159,24 @@ def read_questions(file: Path | str, *, name: str | None = None, answered: bool 
         answers.append(cells[1].strip() if answered else "")
         numbers.append(number)
     if not questions:
-        raise DataError("there is no question in it; each line is question<TAB>answer.", file=file)
+        raise DataError("there is no question in it; each line is question<TAB>answer.", file=file, reason="no-question")
     return Questions(name or str(file), tuple(questions), tuple(answers) if answered else None, tuple(numbers), str(file))
 
 
 def _check_cells(cells: list[str], answered: bool, file: Path, number: int) -> None:
     if answered and len(cells) == 1:
-        rule = "there is no tab between a question and its answer; each line is question<TAB>answer."
+        rule, reason = "there is no tab between a question and its answer; each line is question<TAB>answer.", "no-tab"
     elif len(cells) > 2 or (not answered and len(cells) > 1):
-        rule = f"the row has {len(cells)} columns, but {'question<TAB>answer are 2' if answered else 'a question alone is 1'}."
+        columns = "question<TAB>answer are 2" if answered else "a question alone is 1"
+        rule, reason = f"the row has {len(cells)} columns, but {columns}.", "too-many-columns"
     elif not cells[0].strip():
-        rule = "the question is empty; give one before the tab."
+        rule, reason = "the question is empty; give one before the tab.", "empty-question"
     elif answered and not cells[1].strip():
         rule = "the answer is empty; give one after the tab, or leave the answers out of the whole file."
+        reason = "empty-answer"
     else:
         return
-    raise DataError(rule, file=file, line=number)
+    raise DataError(rule, file=file, line=number, reason=reason)
 
 
 def questions_of_file(
@@ -196,15 +198,15 @@ def questions_of_texts(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
 ) -> Questions:
     """Questions given as strings, without answers. ``pairs`` are for classifiers of pairs, and raise here."""
-    given = [texts] if isinstance(texts, str) else list(texts)
+    questions = [texts] if isinstance(texts, str) else list(texts)
     if pairs is not None:
-        raise UsageError("This run answers questions, and reads one text; leave --pair out.")
-    if odd := [text for text in given if not isinstance(text, str)]:
-        raise UsageError(f"A question is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.")
-    if not given or not all(text.strip() for text in given):
-        raise DataError("The question is empty; give at least one word.")
-    lines = tuple(range(1, len(given) + 1))
-    found = Questions(name, tuple(text.strip() for text in given), None, lines, longest_answer=_longest_answer(record))
+        raise UsageError("This run answers questions, and reads one text; leave --pair out.", reason="no-pairs")
+    if odd := [text for text in questions if not isinstance(text, str)]:
+        raise UsageError(f"A question is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.", reason="not-text")
+    if not questions or not all(text.strip() for text in questions):
+        raise DataError("The question is empty; give at least one word.", reason="empty-question")
+    lines = tuple(range(1, len(questions) + 1))
+    found = Questions(name, tuple(text.strip() for text in questions), None, lines, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
 
@@ -232,13 +234,15 @@ def hold_out(questions: Questions, split: SplitConfig, *, validation: bool, test
         at += count
     found["train"] = questions.chosen(sorted(order[at:]), "train")
     if not len(found["train"]):
-        raise DataError("data.split leaves no question to train on; give more questions.", file=questions.file)
+        raise DataError(
+            "data.split leaves no question to train on; give more questions.", file=questions.file, reason="no-questions-left"
+        )
     return found
 
 
 @final
 class QuestionsPart:
-    """The questions of a recipe's data by split; see ``data.parts``."""
+    """The questions of a recipe's data by split; a part of ``data.data_kinds.PreparedData``."""
 
     def __init__(self, files: QuestionFiles, split: SplitConfig, tokenizer: Tokenizer) -> None:
         self.files, self.tokenizer, self._split = files, tokenizer, split
@@ -262,8 +266,8 @@ class QuestionsPart:
         if "nowhere" in self.names or not self.wordings:
             return
         names = [subject(question) for question in self._splits["train"].questions]
-        asked = " ".join(question for split in self._splits.values() for question in split.questions)
-        invented = invented_names(names, lambda name: name in text or name in asked, many=INVENTED, seed=self._split.seed)
+        known = " ".join(question for split in self._splits.values() for question in split.questions)
+        invented = invented_names(names, lambda name: name in text or name in known, many=INVENTED, seed=self._split.seed)
         questions = tuple(self.wordings[0].replace(SLOT, name) for name in invented)
         if questions:
             self._splits["nowhere"] = Questions("nowhere", questions, None, tuple(range(1, len(questions) + 1)))
@@ -292,9 +296,9 @@ class QuestionsPart:
     @property
     def notes(self) -> list[str]:
         sizes = {name: len(questions) for name, questions in self._splits.items()}
-        held = [] if self.files.validation else [f"held out of them by seed {self._split.seed}"]
-        about = f"{sizes['train']:,} questions train, {sizes.get('validation', 0):,} validate"
-        return [f"{about}{', ' + held[0] if held else ''}; all of the text trains: what is held out are questions."]
+        held_out = "" if self.files.validation else f", held out of them by seed {self._split.seed}"
+        about = f"{sizes['train']:,} questions train, {sizes.get('validation', 0):,} validate{held_out}"
+        return [f"{about}; all of the text trains: what is held out are questions."]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -321,7 +325,10 @@ def prepare_questions(
 ) -> QuestionsPart:
     """The questions of a recipe's data, with the tokenizer of its text. Raises if files differ from ``expect``."""
     if isinstance(tokenizer, TokenizerConfig):
-        raise ConfigError("Questions have no tokenizer of their own: an objective reads its text first, then its questions.")
+        raise ConfigError(
+            "Questions have no tokenizer of their own: an objective reads its text first, then its questions.",
+            reason="questions-before-text",
+        )
     places = {
         str(named): before["file"]
         for name, before in (expect or {}).get("files", {}).items()
@@ -330,7 +337,10 @@ def prepare_questions(
     parts = find_parts(at_places(data, places))
     files = parts.questions
     if files is None:
-        raise ConfigError("data.questions is missing: this objective needs questions; give a file of question<TAB>answer.")
+        raise ConfigError(
+            "data.questions is missing: this objective needs questions; give a file of question<TAB>answer.",
+            reason="no-questions",
+        )
     part = QuestionsPart(files, data.split, tokenizer.with_marks(marks))
     if size_of(parts.train) <= _LONGEST_SEARCHED:
         part.invent_people("".join(document.text for document in read(parts.train)))
@@ -340,6 +350,7 @@ def prepare_questions(
             raise DataError(
                 f"the {name} questions are not what they were when the run began; give back the old file, or start a new run.",
                 file=at or before["file"],
+                reason="questions-changed",
             )
     return part
 
