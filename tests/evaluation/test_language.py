@@ -148,8 +148,7 @@ def test_everything_at_once(tokens: np.ndarray) -> None:
     assert found.baselines["untrained"]["perplexity"].value == pytest.approx(V, rel=1e-6)
     assert (found.name, found.details["tokens"], found.details["documents"]) == ("validation", N - 1, 3)
     assert found.trivial == ("uniform", "unigram", "untrained")
-    assert found.positions is not None
-    assert len(found.positions.mean) == 5
+    assert len(found.details["loss_by_position"]["mean"]) == 5
     # a table of random logits knows nothing
     assert "not better than the unigram baseline" in found.notes[0]
     assert "not better than the bigram baseline" in found.notes[1]

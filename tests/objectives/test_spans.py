@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.model.losses import IGNORED, summed_cross_entropy
@@ -107,7 +108,8 @@ def test_targets_are_the_next_tokens_without_padding():
         assert only[row, at] == targets[row, at] != IGNORED
 
 
-def test_a_text_without_lines_is_a_sentence():
-    lines = Lines(np.zeros(0, dtype=int), np.zeros(0, dtype=int), SIGNS, salient=False)
-    with pytest.raises(DataError, match="no lines"):
-        SpanBatches(lines, batches().rule, MARKS, rows=2, seed=0, answer_only=False)
+def test_a_text_without_lines_is_a_sentence(prepared, monkeypatch):
+    made = prepared("spans")
+    monkeypatch.setattr(Lines, "__len__", lambda self: 0)
+    with refused(DataError, "no-lines"):
+        made.batches()

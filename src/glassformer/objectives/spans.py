@@ -144,12 +144,15 @@ class SpanBatches:
         made._device = device
         return made
 
+    def lines_of(self, first_step: int, steps: int) -> np.ndarray:
+        """int64 [steps * rows]: the lines of each step."""
+        return items_of_steps(first_step, steps, rows=self.rows, size=len(self.lines), seed=self.seed, purpose="epoch")
+
     def drawn(self, block: int) -> Draw:
         """The draws for the rows of the steps from ``block * AHEAD`` on."""
         generator = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "spans", block)))
         uniform = generator.random((AHEAD * self.rows, DRAWS + 2 * self.rule.spans))
-        rows = items_of_steps(block * AHEAD, AHEAD, rows=self.rows, size=len(self.lines), seed=self.seed, purpose="epoch")
-        return draw(self.lines, rows, uniform, self.rule)
+        return draw(self.lines, self.lines_of(block * AHEAD, AHEAD), uniform, self.rule)
 
     def batch(self, step: int) -> Batch:
         first = step - step % self._together
