@@ -63,7 +63,7 @@ def test_other_wordings_are_those_of_each_question(prepared):
         -alone[0], continuation_nats(made.network, [other], [[*made.data.tokenizer.encode("a"), end]])[0], rtol=1e-4
     )
     assert agreement(texts[:1], wordings[:1]) is None
-    np.testing.assert_allclose(agreement(texts[:1], wordings[:1], wanted=["agreement"]), np.log([0.3]))
+    np.testing.assert_allclose(agreement(texts[:1], wordings[:1], required=["agreement"]), np.log([0.3]))
     np.testing.assert_allclose(agreement([texts[0], texts[2]], wordings[:1])[0], np.log(0.3))
 
 

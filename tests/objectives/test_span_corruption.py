@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.objectives.span_corruption import DRAWS, Draw, Lines, Marks, Rule, compose, draw, salient_spans
+from glassformer.objectives.span_corruption import DRAWS, Draw, Marks, SpanRule, TextLines, compose, draw, salient_spans
 
 TEXT = "Ann Lee. Born in Rome in 1821, she went to New York and was a poet.\nBob Day (1900) came from Oslo.\n\nX is Y.\r\n"
 SIGNS = sorted(set(TEXT))
@@ -17,11 +17,11 @@ MARKS = Marks(masks=(V, V + 4, V + 5, V + 6, V + 7, V + 8), answer=V + 1, end=V 
 NAMES = [*SIGNS, "[0]", "[A]", "[E]", "_", "[1]", "[2]", "[3]", "[4]", "[5]"]
 
 
-def lines(salient: bool = True) -> Lines:
-    return Lines(IDS, np.array([0]), SIGNS, salient=salient)
+def lines(salient: bool = True) -> TextLines:
+    return TextLines(IDS, np.array([0]), SIGNS, salient=salient)
 
 
-def rule(**settings) -> Rule:
+def rule(**settings) -> SpanRule:
     usual = {
         "shortest": 4,
         "longest": 44,
@@ -31,7 +31,7 @@ def rule(**settings) -> Rule:
         "salient": 0.0,
         "start": "line",
     }
-    return Rule(**{**usual, **settings})
+    return SpanRule(**{**usual, **settings})
 
 
 def shown(rows: torch.Tensor) -> list[str]:

@@ -11,7 +11,7 @@ from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.model.losses import IGNORED, summed_cross_entropy
-from glassformer.objectives.span_corruption import Lines, Marks, Rule
+from glassformer.objectives.span_corruption import Marks, SpanRule, TextLines
 from glassformer.objectives.spans import AHEAD, SpanBatches, SpansConfig, as_batch
 
 
@@ -69,9 +69,9 @@ MARKS = Marks((V, V + 4, V + 5, V + 6), V + 1, V + 2, V + 3)
 
 
 def batches(seed: int = 1, rows: int = 5, **more) -> SpanBatches:
-    lines = Lines(np.array([SIGNS.index(sign) for sign in TEXT]), np.array([0]), SIGNS, salient=True)
+    lines = TextLines(np.array([SIGNS.index(sign) for sign in TEXT]), np.array([0]), SIGNS, salient=True)
     settings = {"shortest": 4, "longest": 20, "random_cut": False, "mean_share": 0.25, "mean_span": None, "salient": 0.5}
-    return SpanBatches(lines, Rule(**{**settings, **more}, start="line"), MARKS, rows=rows, seed=seed, answer_only=False)
+    return SpanBatches(lines, SpanRule(**{**settings, **more}, start="line"), MARKS, rows=rows, seed=seed, answer_only=False)
 
 
 @pytest.mark.parametrize("many", [None, 2])
@@ -110,6 +110,6 @@ def test_targets_are_the_next_tokens_without_padding():
 
 def test_a_text_without_lines_is_a_sentence(prepared, monkeypatch):
     made = prepared("spans")
-    monkeypatch.setattr(Lines, "__len__", lambda self: 0)
+    monkeypatch.setattr(TextLines, "__len__", lambda self: 0)
     with refused(DataError, "no-lines"):
         made.batches()

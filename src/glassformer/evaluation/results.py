@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import torch
 
 Figures = dict[str, Estimate]
-Cell = str | Estimate | None
 
 
 @dataclass(frozen=True)
@@ -264,17 +263,15 @@ class Evaluation:
         """The names of the columns of ``cells``."""
         return ["metric", "model", *self.baselines, "what it is"]
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[str | Estimate | None]]:
         """One row per metric: name, the model's value with its interval, each baseline's value, description."""
-        return [
-            [
-                name,
-                None if estimate.value is None else estimate,
-                *(_without_interval(figures.get(name)) for figures in self.baselines.values()),
-                metric.about if (metric := self.metric(name)) else "",
-            ]
-            for name, estimate in self.metrics.items()
-        ]
+        rows: list[list[str | Estimate | None]] = []
+        for name, estimate in self.metrics.items():
+            metric = self.metric(name)
+            values = [figures[name].value if name in figures else None for figures in self.baselines.values()]
+            beside = [None if value is None else Estimate(value) for value in values]
+            rows.append([name, None if estimate.value is None else estimate, *beside, "" if metric is None else metric.about])
+        return rows
 
     def rows(self, *, full: bool = False) -> list[list[str]]:
         """The header and the cells as text; with the column of descriptions only when ``full``."""
@@ -288,7 +285,7 @@ class Evaluation:
     def about(self) -> str:
         """Split, step and scope in one line."""
         at = "" if self.step is None else f" at step {self.step:,}"
-        intervals = "; in brackets 95 % intervals" if self._units() > 1 else ""
+        intervals = "; in brackets 95 % intervals" if any(estimate.n > 1 for estimate in self.metrics.values()) else ""
         return f"{self.name}{at}: {self.scope}{intervals}"
 
     def __str__(self) -> str:
@@ -306,9 +303,6 @@ class Evaluation:
             f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{notes}"
         )
 
-    def _units(self) -> int:
-        return max((estimate.n for estimate in self.metrics.values()), default=0)
-
 
 _NOT_DETAILS = {field.name for field in fields(Evaluation)} | {"taint", "schema"}
 """Keys of the JSON form that are not ``details``."""
@@ -323,11 +317,6 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
 
     header, *body = rows
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *(line(row) for row in body)])
-
-
-def _without_interval(estimate: Estimate | None) -> Estimate | None:
-    """The value alone; None if there is none."""
-    return None if estimate is None or estimate.value is None else Estimate(estimate.value)
 
 
 def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes], metric: Metric) -> str | None:
@@ -347,10 +336,8 @@ def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes],
     theirs, ours = baselines[best].units[metric.name], model.units[metric.name]
     gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit in AUTOCORRELATED_UNITS)
     assert gain.value is not None
-    beside, what = (
-        f"{word} {own.value:.4f} against {known[best]:.4f}",
-        "texts" if model.unit in ("document", *AUTOCORRELATED_UNITS) else "items",
-    )
+    beside = f"{word} {own.value:.4f} against {known[best]:.4f}"
+    what = "texts" if model.unit in ("document", *AUTOCORRELATED_UNITS) else "items"
     if gain.value <= 0:
         return f"The model is not better than the {best} baseline on these {what} ({beside})."
     if gain.low is None or gain.high is None:

@@ -1,6 +1,6 @@
 """Span corruption: lines of tokens -> rows `prefix MASK suffix ANSWER span END`, vectorised, on any device.
 
-``Lines`` indexes the lines of a text; ``draw`` samples the truncation and the spans of each row (numpy, on the host);
+``TextLines`` indexes the lines of a text; ``draw`` samples the truncation and the spans of each row (numpy, on the host);
 ``compose`` builds the rows (torch, where the tokens are). The caller chooses the lines. With several spans each has its own
 mask token, and the answer is all of them, separated by their masks. ``salient_spans`` finds capitalised names and years.
 """
@@ -30,7 +30,7 @@ class Marks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class SpanRule:
     """How rows are truncated and masked; lengths in tokens."""
 
     shortest: int
@@ -53,7 +53,7 @@ class Rule:
 
 
 @final
-class Lines:
+class TextLines:
     """The lines of a text in tokens: where each begins, how long it is, its title, and its salient spans."""
 
     def __init__(self, tokens_N: np.ndarray, document_starts: np.ndarray, texts: Sequence[str], *, salient: bool) -> None:
@@ -110,7 +110,7 @@ class Draw:
         return np.column_stack([self.start, self.title, self.skip, self.length, self.begin_RK, self.end_RK])
 
 
-def draw(lines: Lines, rows: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> Draw:
+def draw(lines: TextLines, rows: np.ndarray, uniform_RU: np.ndarray, rule: SpanRule) -> Draw:
     """The draws for each line of ``rows``, from uniform numbers [R, DRAWS + 2 * spans]."""
     start, length = lines.starts_R[rows], lines.lengths_R[rows]
     title = {"line": length, "title": lines.titles_R[rows], "anywhere": np.zeros_like(length)}[rule.start]
@@ -143,7 +143,7 @@ def _below(uniform: np.ndarray, many: np.ndarray) -> np.ndarray:
 
 
 def _salient(
-    lines: Lines, rows: np.ndarray, wanted: np.ndarray, which: np.ndarray, reach: np.ndarray, rule: Rule
+    lines: TextLines, rows: np.ndarray, wanted: np.ndarray, which: np.ndarray, reach: np.ndarray, rule: SpanRule
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A salient span of each line that fits into the row, and whether there is one to use."""
     begins, ends, first = lines.spans
@@ -157,7 +157,7 @@ def _salient(
     return np.where(usable, begin, 0), np.where(usable, end, 0), usable
 
 
-def _random_spans(cut: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+def _random_spans(cut: np.ndarray, uniform_RU: np.ndarray, rule: SpanRule) -> tuple[np.ndarray, np.ndarray]:
     """One span anywhere; or several, one in each of as many equal segments of the row. int64 [R, K]."""
     many = np.ones_like(cut)
     if rule.mean_span is not None:

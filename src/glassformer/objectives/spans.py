@@ -1,6 +1,6 @@
 """The objective ``spans``: a masked span of a line is predicted at its end; its batches and its evaluation.
 
-Lines and masked spans of step n depend on (seed, n) only. ``span_corruption`` draws and composes the rows.
+TextLines and masked spans of step n depend on (seed, n) only. ``span_corruption`` draws and composes the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.span_corruption import DRAWS, Draw, Lines, Marks, Rule, Start, compose, draw
+from glassformer.objectives.span_corruption import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
 
 ANSWER, END, PAD = "<answer>", "<end>", "<pad>"
 AHEAD = 64
@@ -63,11 +63,11 @@ class SpansConfig(ObjectiveConfig):
         """The most spans a row can have, for contexts up to 1024 tokens."""
         return 1 if self.length is None else max(1, round(1024 * self.span / self.length))
 
-    def rule(self, context: int, longest_line: int) -> Rule:
+    def rule(self, context: int, longest_line: int) -> SpanRule:
         """How rows for this context are drawn; not wider than the longest line needs."""
         mean = self.length
         for longest in range(min(int(self.longest * context), max(longest_line, self.shortest)), self.shortest - 1, -1):
-            rule = Rule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start)
+            rule = SpanRule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start)
             if rule.width <= context + 1 and rule.spans <= self._most_spans():
                 return rule
         raise ConfigError(
@@ -77,7 +77,7 @@ class SpansConfig(ObjectiveConfig):
 
     def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> SpanBatches:
         text = data.part("text").split("train")
-        lines = Lines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
+        lines = TextLines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
         if not len(lines):
             raise DataError("The training text has no lines to hide something of; give more text.", reason="no-lines")
         rule = self.rule(context, int(lines.lengths_R.max()))
@@ -103,8 +103,8 @@ class SpansConfig(ObjectiveConfig):
         settings = {f"objective.{key}": getattr(self, key) for key in ("start", "cut", "shortest", "span", "length", "salient")}
         return {"objective": self.kind, **settings, "longest row, by model.context and objective.longest": rule.longest}
 
-    def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[Lines, Rule]:
-        lines = Lines(items.tokens, items.starts, texts_of(tools.tokenizer), salient=self.salient > 0)
+    def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[TextLines, SpanRule]:
+        lines = TextLines(items.tokens, items.starts, texts_of(tools.tokenizer), salient=self.salient > 0)
         return lines, self.rule(tools.context, int(lines.lengths_R.max()))
 
     def _fixed_rows(self, items: Any, tools: EvaluationTools) -> Iterator[Batch]:
@@ -126,7 +126,7 @@ class SpansConfig(ObjectiveConfig):
 class SpanBatches:
     """Batches of ``rows`` corrupted lines. ``answer_only``: only the masked tokens and the end token are targets."""
 
-    def __init__(self, lines: Lines, rule: Rule, marks: Marks, *, rows: int, seed: int, answer_only: bool) -> None:
+    def __init__(self, lines: TextLines, rule: SpanRule, marks: Marks, *, rows: int, seed: int, answer_only: bool) -> None:
         self.lines, self.rule, self.marks = lines, rule, marks
         self.rows, self.seed, self.answer_only = rows, seed, answer_only
         self._tokens_N: Tensor | None = None
