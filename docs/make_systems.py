@@ -248,7 +248,7 @@ def measure() -> None:
 
 def spans(rows: int = 10_000, context: int = 128) -> dict[str, Any]:
     """How the rule of span corruption cuts and hides: lengths of the cut text, and the share that is hidden of it."""
-    from glassformer.objectives.span_corruption import DRAWS, TextLines, SpanRule, draw
+    from glassformer.objectives.span_corruption import DRAWS, SpanRule, TextLines, draw
 
     rule = SpanRule(
         shortest=4, longest=context * 7 // 8, random_cut=True, mean_share=0.25, mean_span=None, salient=0.0, start="line"

@@ -13,7 +13,7 @@ from pydantic import Field
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.language import evaluating
-from glassformer.evaluation.language_baselines import Uniform, Unigram
+from glassformer.evaluation.language_baselines import Unigram
 from glassformer.evaluation.language_metrics import EvaluatedText
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
 from glassformer.foundation.config import fingerprint
@@ -29,12 +29,41 @@ LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0
 ACCURACY = Metric("accuracy", "of masked tokens", "right of all masked tokens", lower_is_better=False, judged=False)
 
 
+@final
+class MaskedBaseline(Baseline):
+    """A table of token probabilities, evaluated on the same masked tokens."""
+
+    def __init__(self, table_V: np.ndarray, share: float) -> None:
+        self.table_V, self.share = table_V, share
+
+    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
+        nats, right, counts = [], [], []
+        best = int(self.table_V.argmax())
+        for batch in _evaluation_batches(items, tools, self.share):
+            targets_BT = batch["targets"].numpy()
+            masked_BT = targets_BT != IGNORED
+            nats.append((-np.log(self.table_V[np.maximum(targets_BT, 0)]) * masked_BT).sum(1))
+            right.append((targets_BT == best).sum(1))
+            counts.append(masked_BT.sum(1))
+        weights = np.concatenate(counts).astype(float)
+        units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
+        return Outcomes.of_units(units, unit="window")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"table": self.table_V, "share": np.asarray(self.share)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> MaskedBaseline:
+        return cls(arrays["table"], float(arrays["share"]))
+
+
 @OBJECTIVES.variant("masked")
 @final
 class MaskedConfig(ObjectiveConfig):
     """A share of the tokens is hidden and guessed from both sides (BERT's pretraining): 80 % masked, 10 % random, 10 % kept."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, ACCURACY)
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": MaskedBaseline, "unigram": MaskedBaseline}
     share: float = Field(default=0.15, gt=0, lt=1)
 
     def marks(self) -> tuple[str, ...]:
@@ -75,13 +104,11 @@ class MaskedConfig(ObjectiveConfig):
         context = min(tools.context, len(items.tokens))
         return {"objective": self.kind, "objective.share": self.share, "model.context": context}
 
-    baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
-
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
-        tokens = data.part("text").split("train").tokens
-        unigram = Unigram.fit(tokens, data.tokenizer.size)
-        table: dict[str, Uniform | Unigram] = {"uniform": Uniform(data.tokenizer.size), "unigram": unigram}
-        return {name: MaskedBaseline.of(one, self.share) for name, one in table.items()}
+        size = data.tokenizer.size
+        unigram = Unigram.fit(data.part("text").split("train").tokens, size)
+        tables = {"uniform": np.full(size, 1.0 / size), "unigram": unigram.table_V}
+        return {name: MaskedBaseline(table_V, self.share) for name, table_V in tables.items()}
 
     def fitted_on(self, data: Data) -> str:
         text: Any = data.part("text")
@@ -93,42 +120,6 @@ class MaskedConfig(ObjectiveConfig):
             hidden = ", ".join(tokenizer.token_text(int(target)) for target in targets[targets != IGNORED])
             rows.append(f"{tokenizer.decode(ids.tolist())!r}; hidden: {hidden}")
         return rows
-
-
-@final
-class MaskedBaseline(Baseline):
-    """A table of token probabilities, evaluated on the same masked tokens."""
-
-    def __init__(self, table_V: np.ndarray, share: float) -> None:
-        self.table_V, self.share = table_V, share
-
-    @classmethod
-    def of(cls, one: Uniform | Unigram, share: float) -> MaskedBaseline:
-        table = one.table_V if isinstance(one, Unigram) else np.full(one.vocabulary, 1.0 / one.vocabulary)
-        return cls(table, share)
-
-    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
-        nats, right, counts = [], [], []
-        best = int(self.table_V.argmax())
-        for batch in _evaluation_batches(items, tools, self.share):
-            targets_BT = batch["targets"].numpy()
-            masked_BT = targets_BT != IGNORED
-            nats.append((-np.log(self.table_V[np.maximum(targets_BT, 0)]) * masked_BT).sum(1))
-            right.append((targets_BT == best).sum(1))
-            counts.append(masked_BT.sum(1))
-        weights = np.concatenate(counts).astype(float)
-        units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
-        return Outcomes.of_units(units, unit="window")
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"table": self.table_V, "share": np.asarray(self.share)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> MaskedBaseline:
-        return cls(arrays["table"], float(arrays["share"]))
-
-
-MaskedConfig.baselines = {"uniform": MaskedBaseline, "unigram": MaskedBaseline}
 
 
 @final

@@ -1,6 +1,6 @@
 """The objective ``spans``: a masked span of a line is predicted at its end; its batches and its evaluation.
 
-TextLines and masked spans of step n depend on (seed, n) only. ``span_corruption`` draws and composes the rows.
+Lines and masked spans of step n depend on (seed, n) only. ``span_corruption`` draws and composes the rows.
 """
 
 from __future__ import annotations
