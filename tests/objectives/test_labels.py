@@ -161,7 +161,7 @@ def test_a_run_is_read_without_its_training_file(table: Path, tmp_path: Path) ->
 
 
 def test_a_head_for_tokens_is_refused(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"choose model.head"):
+    with refused(ConfigError, "head-per-token", "model.head"):
         gf.train(recipe(table, model={**MODEL, "head": "untied"}), out=tmp_path / "run")
 
 

@@ -41,7 +41,7 @@ def test_rows_fit_every_context(prepared, context, length):
 
 
 def test_a_context_too_short_is_a_sentence():
-    with pytest.raises(ConfigError, match=r"model\.context=6 is too short for objective\.shortest=6"):
+    with refused(ConfigError, "context-too-short", "model.context=6", "objective.shortest=6"):
         SpansConfig(shortest=6).rule(6, 50)
 
 

@@ -84,7 +84,7 @@ def loss_chunks(
     ``batch_size`` is an upper bound: a large vocabulary lowers it.
     """
     if context < 1 or batch_size < 1:
-        raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.")
+        raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.", reason="bad-windows")
     where = _device_of(model) if device is None else torch.device(device)
     rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window, to learn the size of the vocabulary
     with evaluating(model):
@@ -146,7 +146,8 @@ def _losses_of_windows(model: Model, ids_N: Tensor, length: int) -> tuple[np.nda
         got = tuple(logits_BTV.shape) if isinstance(logits_BTV, Tensor) else type(logits_BTV).__name__
         raise UsageError(
             f"The model gave {got} for ids of shape {tuple(inputs_BT.shape)}; "
-            "it must give logits of shape (batch, positions, vocabulary)."
+            "it must give logits of shape (batch, positions, vocabulary).",
+            reason="logits-shape",
         )
     vocabulary = logits_BTV.shape[-1]
     return _cross_entropy(logits_BTV.reshape(-1, vocabulary), targets_BT.reshape(-1)).numpy(), vocabulary

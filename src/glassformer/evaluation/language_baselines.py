@@ -157,7 +157,8 @@ def _counted_chunks(tokens: np.ndarray, vocabulary: int, overlap: int = 0) -> It
         ids_N = np.asarray(tokens[at : at + CHUNK + overlap]).astype(np.int64)
         if ids_N.min() < 0 or ids_N.max() >= vocabulary:
             raise DataError(
-                f"The training tokens hold the id {ids_N.max()}, but the vocabulary has the ids 0 to {vocabulary - 1}."
+                f"The training tokens hold the id {ids_N.max()}, but the vocabulary has the ids 0 to {vocabulary - 1}.",
+                reason="id-outside-vocabulary",
             )
         yield ids_N
         release_pages(tokens)

@@ -56,14 +56,19 @@ class EvaluatedText:
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1:
-            raise DataError(f"Tokens must be one long array, not one of shape {self.tokens.shape}.")
+            raise DataError(f"Tokens must be one long array, not one of shape {self.tokens.shape}.", reason="tokens-shape")
         starts = self.document_starts
         if len(starts) == 0 or starts[0] != 0 or np.any(np.diff(starts) < 0) or starts[-1] > len(self.tokens):
-            raise DataError("Document starts must begin with 0, never fall, and stay inside the tokens.")
+            raise DataError(
+                "Document starts must begin with 0, never fall, and stay inside the tokens.", reason="document-starts"
+            )
         for name in ("words", "characters", "text_bytes"):
             sizes = getattr(self, name)
             if sizes is not None and len(sizes) != len(starts):
-                raise DataError(f"There are {len(sizes)} counts of {name} for {len(starts)} documents; there must be one each.")
+                raise DataError(
+                    f"There are {len(sizes)} counts of {name} for {len(starts)} documents; there must be one each.",
+                    reason="document-sizes",
+                )
 
     @classmethod
     def of(cls, split: TokenSplit, tokenizer: Tokenizer) -> Self:
@@ -126,7 +131,8 @@ class DocumentLosses:
         for chunk in _chunks(losses):
             ids = np.asarray(text.tokens[at : at + len(chunk)])
             if len(ids) != len(chunk):
-                raise DataError(f"There are more losses than the {max(len(text.tokens) - 1, 0)} predicted tokens.")
+                predicted = max(len(text.tokens) - 1, 0)
+                raise DataError(f"There are more losses than the {predicted} predicted tokens.", reason="number-of-losses")
             unit = np.searchsorted(starts, np.arange(at, at + len(chunk)), side="right") - 1
             first = int(unit[0])
             for name, values in _by_token(chunk, ids, text).items():
@@ -134,7 +140,8 @@ class DocumentLosses:
                 sums[name][first : first + len(added)] += added
             at += len(chunk)
         if at < len(text.tokens):
-            raise DataError(f"There are losses for {at - 1} tokens, but {len(text.tokens) - 1} tokens to predict.")
+            sentence = f"There are losses for {at - 1} tokens, but {len(text.tokens) - 1} tokens to predict."
+            raise DataError(sentence, reason="number-of-losses")
         return cls(
             nats=sums["nats"],
             tokens=sums["tokens"].astype(np.int64),

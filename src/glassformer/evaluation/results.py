@@ -61,7 +61,7 @@ class Units:
         """The inverse of ``to_dict``."""
         sums, weights = (np.asarray(document[key], dtype=np.float64) for key in ("sums", "weights"))
         if sums.shape != weights.shape or sums.ndim != 1:
-            raise RunError(f"there are {sums.shape} sums for {weights.shape} weights of units.")
+            raise RunError(f"there are {sums.shape} sums for {weights.shape} weights of units.", reason="units-shape")
         return cls(sums, weights)
 
 

@@ -177,7 +177,8 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
     if scores.ndim != 2:
         raise ConfigError(
             f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "
-            "token; choose model.head: classifier."
+            "token; choose model.head: classifier.",
+            reason="head-per-token",
         )
     return scores
 
