@@ -105,7 +105,7 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     own = tmp_path / "own.txt"
     own.write_text("dog bark bark\n", encoding="utf-8")
     assert run.evaluate(data=own).metrics["accuracy"].n == 1
-    with refused(UsageError, "no-abstain-rule", "--abstain-below"):
+    with refused(UsageError, "abstain-needs-answers", "--abstain-below"):
         run.ask("dog bark", abstain=True)
 
 

@@ -144,7 +144,7 @@ class ObjectiveConfig(VariantConfig):
         """The abstention rule among the details of an evaluation; None where it fitted none."""
         raise UsageError(
             f"--abstain is a rule for answers about people, and objective={self.kind} has none; give --abstain-below P.",
-            reason="no-abstain-rule",
+            reason="abstain-needs-answers",
         )
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
