@@ -115,7 +115,7 @@ def causal_classes() -> list[str]:
     try:
         from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     except ImportError as error:
-        raise MissingDependency("The zoo needs transformers; install glassformer[hf].") from error
+        raise MissingDependency("Models of transformers classes need the package: pip install 'glassformer[hf]'.") from error
     found: dict[str, None] = {}
     for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         found.update(dict.fromkeys([names] if isinstance(names, str) else names))
@@ -127,7 +127,7 @@ def model_class(name: str) -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise MissingDependency("The zoo needs transformers; install glassformer[hf].") from error
+        raise MissingDependency("Models of transformers classes need the package: pip install 'glassformer[hf]'.") from error
     cls = getattr(transformers, name, None)
     if not (inspect.isclass(cls) and hasattr(cls, "config_class")):
         raise UnknownName("transformers", name, causal_classes())

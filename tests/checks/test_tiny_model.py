@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.checks.zoo.build import (
+from glassformer.checks.tiny_model import (
     CONTEXT,
     HEADS,
     SIZES,
