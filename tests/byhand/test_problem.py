@@ -1,10 +1,122 @@
+"""Numbers from text, lists, arrays and files; goals and problems; refusals that name what is wrong."""
+
 from __future__ import annotations
+
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from glassformer.byhand.problem import GOALS, make_problem, parse_goal
-from glassformer.foundation.errors import ConfigError, GlassformerError
+from glassformer.byhand.problem import GOALS, MAX_BYTES, as_matrix, as_number, as_vector, make_problem, parse_goal
+from glassformer.foundation.errors import ConfigError, DataError, GlassformerError
+
+
+@pytest.mark.parametrize(
+    "value", ["1,2,3;4,5,6", "1 2 3\n4 5 6", "[1, 2, 3]; [4, 5, 6]", [[1, 2, 3], [4, 5, 6]], "2/2,2,3;4,5,12/2"]
+)
+def test_reads_rows_however_they_are_written(value):
+    np.testing.assert_array_equal(as_matrix("keys", value), [[1, 2, 3], [4, 5, 6]])
+
+
+def test_reads_files_relative_to_a_folder(tmp_path: Path):
+    rows = np.array([[1.5, -2.0, 0.25], [0.0, 3.0, 1e-3]])
+    np.save(tmp_path / "keys.npy", rows)
+    (tmp_path / "keys.csv").write_text("# a remark\n1.5,-2,1/4\n\n0,3,1e-3\n")
+    for name in ("keys.npy", "keys.csv"):
+        np.testing.assert_array_equal(as_matrix("keys", name, folder=tmp_path), rows)
+    np.testing.assert_array_equal(as_matrix("keys", tmp_path / "keys.npy"), rows)
+
+
+def test_vectors_may_stand_in_a_row_or_a_column():
+    np.testing.assert_array_equal(as_vector("query", "1,2,3"), [1, 2, 3])
+    np.testing.assert_array_equal(as_vector("query", "1;2;3"), [1, 2, 3])
+    np.testing.assert_array_equal(as_vector("query", np.array([1, 2, 3])), [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("1,2;3", "rows have 2, 1 numbers"),
+        ([[1, 2], [3]], "different lengths"),
+        ("1,x", "'x' is not a number"),
+        ("1/0,2", "'1/0' is not a number"),
+        ("nan,1;2,3", "nan in row 1 and column 1"),
+        ([[1.0, 2.0], [np.inf, 3.0]], "inf in row 2 and column 1"),
+        ("", "dimension"),
+        ([[]], "empty (shape 1 x 0)"),
+        ([1, 2, 3], "1 dimension"),
+        ([[1j, 2]], "complex128"),
+        ([["a", "b"]], "plain real numbers"),
+        ([[True, False]], "bool"),
+        ("1e12,0", "so scale them"),
+        (np.zeros((1001, 1)), "up to 1000 rows"),
+    ],
+)
+def test_says_what_is_wrong_with_a_matrix(value, words):
+    with pytest.raises(ConfigError) as caught:
+        as_matrix("keys", value)
+    assert words in str(caught.value)
+    assert "keys" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [[[1, 2], [3, 4]], [], "1,2;3,4", 5.0])
+def test_says_what_is_wrong_with_a_vector(value):
+    with pytest.raises(ConfigError, match="query"):
+        as_vector("query", value)
+
+
+@pytest.mark.parametrize(("value", "number"), [("1/4", 0.25), (3, 3.0), (".5", 0.5), (np.float32(2), 2.0)])
+def test_reads_a_number(value, number):
+    assert as_number("bound", value) == number
+
+
+@pytest.mark.parametrize("value", [True, None, "inf", float("nan"), "many", [1]])
+def test_refuses_what_is_no_number(value):
+    with pytest.raises(ConfigError, match="bound"):
+        as_number("bound", value)
+
+
+def test_names_the_line_of_a_bad_file(tmp_path: Path):
+    file = tmp_path / "k.csv"
+    file.write_text("1,2\n3,oh\n")
+    with pytest.raises(DataError, match=r"k\.csv, line 2: .*'oh' is not a number"):
+        as_matrix("keys", str(file))
+    file.write_text("1,2\n\n3\n")
+    with pytest.raises(DataError, match=r"line 3: 1 numbers, but the first row has 2"):
+        as_matrix("keys", str(file))
+    file.write_text("# nothing\n")
+    with pytest.raises(DataError, match="no row of numbers"):
+        as_matrix("keys", str(file))
+    file.write_bytes(b"1,\xff\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        as_matrix("keys", str(file))
+
+
+def test_never_unpickles_and_never_believes_a_header(tmp_path: Path):
+    pickled = tmp_path / "p.npy"
+    np.save(pickled, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"not a \.npy file of plain numbers"):
+        as_matrix("keys", str(pickled))
+    bare = tmp_path / "b.npy"
+    bare.write_bytes(pickle.dumps([[1.0, 2.0]]))
+    np.savez(tmp_path / "z.npz", a=np.eye(2))
+    (tmp_path / "z.npz").rename(tmp_path / "z.npy")
+    for file in (bare, tmp_path / "z.npy"):
+        with pytest.raises(DataError, match=r"not a \.npy file of plain numbers"):
+            as_matrix("keys", str(file))
+    lying = tmp_path / "l.npy"
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000, 10000000), }".ljust(117) + b"\n"
+    lying.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 16)
+    with pytest.raises(DataError, match=r"not a \.npy file"):
+        as_matrix("keys", str(lying))
+    huge = tmp_path / "h.csv"
+    with huge.open("wb") as stream:
+        stream.truncate(MAX_BYTES + 1)
+    with pytest.raises(DataError, match="larger than 16 MiB"):
+        as_matrix("keys", str(huge))
+    with pytest.raises(DataError, match="does not exist"):
+        as_matrix("keys", "nowhere.npy", folder=tmp_path)
 
 
 def test_goals_become_weights():

@@ -1,3 +1,5 @@
+"""Requests from YAML and the command line, and the task sheet of an exercise."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -5,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glassformer.byhand.answer import Answer, Answers
 from glassformer.byhand.explorations.base import Exploration
 from glassformer.byhand.problem import GOALS, parse_goal
-from glassformer.byhand.request import ABOUT_GOALS, answer, catalogue, read_request, request_from_words
-from glassformer.byhand.solving.replacement import Replacement
-from glassformer.byhand.solving.solver import Answer, Answers
+from glassformer.byhand.replacement import Replacement
+from glassformer.byhand.request import ABOUT_GOALS, answer, catalogue, read_request, request_from_words, task_of
 from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName
 
 
@@ -92,3 +94,20 @@ def test_the_catalogue_lists_everything_that_can_be_asked():
         assert len(parse_goal(example, 4).rows) in (1, 4), "the example of every goal can be asked"
     names = [row["name"] for row in everything["explorations"]]
     assert names == ["argmax", "averaging", "copying", "heads", "outer-products", "superposition"]
+
+
+def test_a_goal() -> None:
+    task = task_of({"goal": "select 2", "keys": "1,0;0,1", "bound": 5})
+    assert "key 1 = (1, 0)" in task
+    assert "|q| at most 5" in task
+    assert "select 2" in task
+
+
+def test_an_exploration_shows_its_settings() -> None:
+    task = task_of({"explore": "argmax", "settings": {}})
+    assert task.startswith("Exercise (argmax). ")
+    assert "Given: " in task
+
+
+def test_the_worked_keys() -> None:
+    assert "key 4 = (0.43, -0.83, 0.35)" in task_of({"goal": "identity", "keys": "worked"})

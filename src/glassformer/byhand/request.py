@@ -11,12 +11,11 @@ from typing import Any
 
 from pydantic import Field
 
-from glassformer.byhand.explorations.base import all_explorations, explore
-from glassformer.byhand.numbers import as_matrix, as_vector
-from glassformer.byhand.problem import GOALS
+from glassformer.byhand.answer import solve
+from glassformer.byhand.explorations.base import all_explorations, explore, find
+from glassformer.byhand.problem import GOALS, as_matrix, as_vector, worked_keys
+from glassformer.byhand.replacement import replace_key
 from glassformer.byhand.result import Result
-from glassformer.byhand.solving.replace import replace_key
-from glassformer.byhand.solving.solver import solve
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.yaml_text import parse_yaml
@@ -120,6 +119,28 @@ def catalogue() -> dict[str, Any]:
     return {
         "goals": [{"name": name, "about": ABOUT_GOALS[name]} for name in GOALS],
         "explorations": [
-            {"name": entry.name, "question": entry.question, "settings": entry.settings()} for entry in all_explorations()
+            {"name": entry.name, "question": entry.question, "settings": entry.settings} for entry in all_explorations()
         ],
     }
+
+
+def task_of(request: Mapping[str, Any]) -> str:
+    """The task alone, as a teacher hands it out: what is given and what is to find, and nothing of the answer."""
+    if request.get("explore") is not None:
+        name = request["explore"]
+        entry = find(name)
+        settings = {**entry.settings, **(request.get("settings") or {})}
+        given = ", ".join(f"{key} = {value}" for key, value in settings.items())
+        return f"Exercise ({name}). {entry.question}\nGiven: {given}.\nSay what you expect before you compute, and why."
+    keys = request["keys"]
+    rows = worked_keys() if keys == "worked" else as_matrix("keys", keys)
+    table = "\n".join(
+        f"  key {number} = ({', '.join(f'{x:g}' for x in row)})" for number, row in enumerate(rows.tolist(), start=1)
+    )
+    bound = request.get("bound") or 10
+    asked = f"replace key {request['replace']} so that" if request.get("replace") is not None else "find a query q with which"
+    return (
+        f"Exercise. Attention over these keys, weights = softmax(q . k):\n{table}\n"
+        f"With |q| at most {bound}, {asked} attention does this: {request['goal']}.\n"
+        "If no query can do it exactly, say why, and how near one can come."
+    )

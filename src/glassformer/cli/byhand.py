@@ -67,7 +67,7 @@ def command(
         request["settings"] = {**(request.get("settings") or {}), **settings}
     result = answer(request, folder=folder)
     if exercise:
-        from glassformer.byhand.exercise import task_of
+        from glassformer.byhand.request import task_of
 
         task, place = task_of(request), out_ or Path("solution.html")
         print_json({"task": task, "solution": str(place)}) if json else out().print(task, markup=False)

@@ -40,7 +40,7 @@ class TestEveryExploration:
         assert first != other
 
     def test_every_setting_is_in_the_result(self, name):
-        assert set(explore(name, **SMALL[name]).settings) == set(find(name).settings())
+        assert set(explore(name, **SMALL[name]).settings) == set(find(name).settings)
 
     def test_unknown_and_unfitting_settings_are_refused(self, name):
         with pytest.raises(UnknownName, match=r"has no 'sedd'.* Did you mean 'seed'"):

@@ -36,8 +36,8 @@ def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from glassformer.byhand.explorations.argmax import argmax_pattern
-    from glassformer.byhand.numbers import as_matrix
-    from glassformer.byhand.weights import output_of, scores_of, weights_of
+    from glassformer.byhand.problem import as_matrix
+    from glassformer.byhand.softmax import output_of, scores_of, weights_of
 
     keys, vectors, queries = (_rows(as_matrix, name, values) for name in ("keys", "values", "queries"))
     if len(vectors) != len(keys):
@@ -72,7 +72,7 @@ def _rows(as_matrix: Any, name: str, values: dict[str, Any]) -> Any:
 
 async def solve(request: Request) -> Response:
     """The answer of ``glassformer byhand``: its JSON, its text, its picture."""
-    from glassformer.byhand.numbers import is_file_name
+    from glassformer.byhand.problem import is_file_name
 
     values = await body(request)
     for name in ("keys", "values", "query", "logits"):

@@ -14,12 +14,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from glassformer.byhand.numbers import Array
-from glassformer.byhand.solving.certificate import Certificate, FixedProportion, Mixture
-from glassformer.byhand.solving.exact import Mixed, Separated, as_fractions, as_integers, dependences, separate
-from glassformer.byhand.solving.margin import ROUNDING, Margin, row_space, spread, widest_margin
-from glassformer.byhand.solving.nearest import Softmax, nearest_in_ball
-from glassformer.byhand.weights import weights_of
+from glassformer.byhand.certificate import (
+    Certificate,
+    FixedProportion,
+    Mixed,
+    Mixture,
+    Separated,
+    as_fractions,
+    as_integers,
+    dependences,
+    separate,
+)
+from glassformer.byhand.optimum import ROUNDING, Margin, Softmax, nearest_in_ball, row_space, spread, widest_margin
+from glassformer.byhand.problem import Array
+from glassformer.byhand.softmax import weights_of
 
 EXACT_ENTRIES = 6000  # of the simplex table
 _ODD = 1e6  # an exact certificate with larger coefficients only describes the rounding of the keys

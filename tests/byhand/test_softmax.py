@@ -1,9 +1,11 @@
+"""Weights are those of the model's attention."""
+
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from glassformer.byhand.weights import output_of, scores_of, weights_of
+from glassformer.byhand.softmax import output_of, scores_of, weights_of
 from glassformer.model import attention
 
 
@@ -27,6 +29,6 @@ def test_one_query_several_queries_and_several_sets_of_keys_agree():
 
 def test_is_the_models_attention(monkeypatch):
     """There is no second implementation: when the model's function changes, so does this."""
-    monkeypatch.setattr("glassformer.byhand.weights.attention_pattern", lambda scores: torch.zeros_like(scores))
+    monkeypatch.setattr("glassformer.byhand.softmax.attention_pattern", lambda scores: torch.zeros_like(scores))
     assert not weights_of(np.ones(3), np.ones((2, 3))).any()
     assert attention.attention_pattern(torch.zeros(2)).sum() == 1

@@ -1,16 +1,17 @@
-"""The exercise question by question, and a thousand random problems against an independent linear program."""
+"""The worked exercises, the best query within a bound, least squares beside it, and the paragraphs."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from glassformer.byhand.answer import Answer, Answers, fit, least_squares, made_up_logits, measured, solve, with_length
 from glassformer.byhand.problem import worked_keys
-from glassformer.byhand.solving.solver import Answer, Answers, measured, solve
-from glassformer.byhand.weights import weights_of
+from glassformer.byhand.softmax import weights_of
 
 
 def _one(*arguments, **settings) -> Answer:
@@ -182,3 +183,86 @@ def test_a_thousand_random_problems(block):
             assert answer.reach.certificate is not None
             assert answer.reach.certificate.holds(keys, goal), f"problem {seed}: the certificate does not check out"
     assert 20 < reachable < 95, "both answers occur"
+
+
+PUBLISHED = np.array(
+    [[44.6093, 28.4705, 31.0986], [74.2993, 24.4711, -43.9832], [9.9978, -24.5389, -51.8660], [73.9117, -69.2530, 27.8533]]
+)
+
+
+def test_gives_the_published_queries_to_every_printed_digit():
+    """The exercise: select the first, and the identity, by target logits of 100."""
+    for place, row in enumerate(PUBLISHED):
+        np.testing.assert_allclose(fit(worked_keys(), 100 * np.eye(4)[place], 1.0), row, rtol=0, atol=5.01e-5)
+
+
+def test_gives_the_published_poor_average():
+    """The exercise: target logits (3, 3, -2, -3) give weights near (.549, .446, .004, .001)."""
+    found = least_squares(worked_keys(), np.array([0.5, 0.5, 0, 0]), 1.0, 1.0, np.array([3.0, 3, -2, -3]))
+    np.testing.assert_allclose(found.own_weights, [0.549, 0.446, 0.004, 0.001], rtol=0, atol=5e-4)
+
+
+def test_made_up_logits():
+    np.testing.assert_array_equal(made_up_logits(np.array([0, 0.5, 0.5])), [0, 100, 100])
+    np.testing.assert_allclose(made_up_logits(np.array([0.25, 0.75, 0])), [np.log(0.25), np.log(0.75), np.log(1e-6)])
+
+
+def test_scale_and_length():
+    keys, logits = worked_keys(), np.array([1.0, 2, 3, 4])
+    np.testing.assert_allclose(fit(keys, logits, 0.5), 2 * fit(keys, logits, 1.0), rtol=1e-12)
+    assert np.linalg.norm(with_length(np.array([3.0, 4.0]), 7.0)) == pytest.approx(7)
+    assert not with_length(np.zeros(2), 7.0).any()
+    found = least_squares(keys, np.array([1.0, 0, 0, 0]), 1.0, 10.0)
+    assert np.linalg.norm(found.rescaled) == pytest.approx(10)
+    assert found.kl == pytest.approx(-np.log(found.weights[0]), rel=1e-9)
+    assert found.own_kl == pytest.approx(-np.log1p(-found.own_weights[1:].sum()), rel=1e-6, abs=0)
+    assert set(found.to_dict()) == {"logits", "query", "own_weights", "own_kl", "rescaled_query", "weights", "kl"}
+
+
+def test_a_query_of_rounding_is_zero():
+    assert not fit(np.array([[0.0, 0], [1, 1], [-1, -1]]), np.array([100.0, 0, 0]), 1.0).any()
+    assert not fit(np.zeros((2, 2)), np.array([1.0, 0]), 1.0).any()
+
+
+def _answer(*arguments, **settings) -> Answer:
+    answer = solve(*arguments, **settings)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def test_each_case_has_its_words():
+    assert _answer("worked", "average all").text.startswith("average 1,2,3,4: possible exactly. q = 0 gives every key the same")
+    assert "possible exactly, by q = (0.6931) of length 0.6931" in _answer("0;1;2", "weights 1/7,2/7,4/7").text
+    text = _answer("1,0;0,1;-1,-1", "select 1").text
+    assert text.startswith("select 1: possible in the limit of long queries. Along u = (")
+    assert "is enough for a share of 99 %." in text
+    assert "keys 1 and 2 tie and lead every other key" in _answer("1,0;0,1;-1,-1", "average 1,2").text
+    assert "Add q0 = (" in _answer("1,0;0,1;-1,-1", "weights .75,.25,0").text
+    assert "not possible, because key 1 = key 2" in _answer("1;1", "select 1").text
+
+
+def test_three_paragraphs_with_the_proof_and_least_squares():
+    parts = _answer("1,0;0,1;-1,-1", "select 1", values="1;2;3", bound=2).text.split("\n\n")
+    assert len(parts) == 3
+    assert parts[1].startswith("Best query with |q| <= 2: q = (")
+    assert "Proved: no such query has a KL lower by more than" in parts[1]
+    assert "Attention returns (" in parts[1]
+    assert parts[2].startswith("Least squares against the logits (100, 0, 0) says q = (")
+
+
+def test_not_decided_claims_nothing():
+    answer = _answer("1;0", "select 1")
+    undecided = replace(answer, reach=replace(answer.reach, reachable=None))
+    assert undecided.text.startswith("select 1: not decided.")
+
+
+def test_identity_row_by_row():
+    answers = solve("0,0;1,0;-1,0", "identity")
+    assert isinstance(answers, Answers)
+    text = answers.text
+    assert text.startswith("identity: not possible; 2 of the 3 keys can be selected.")
+    assert "key 1: no;" in text
+    assert "Not possible, because key 1 = 1/2 key 2 + 1/2 key 3" in text
+    whole = solve(np.eye(3), "identity")
+    assert isinstance(whole, Answers)
+    assert whole.text.startswith("identity: possible in the limit. Each of the 3 keys")

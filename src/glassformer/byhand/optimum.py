@@ -1,9 +1,12 @@
-"""Scores as a linear function of y, a goal, a bound -> the y with |y| <= bound whose weights are nearest to the goal.
+"""Convex problems of attention: the direction with the widest margin, and the query whose weights are nearest to a goal.
 
-Nearest means the smallest KL from goal to weights: a convex problem. Newton steps, each minimising the quadratic model
-over the whole ball, never going uphill. The proof of the answer needs no trust in the way it was found: by convexity no
-point of the ball lies more than ``gap`` = g.y + bound |g| below (g the gradient at y). Computes in numpy; what is
-printed as weights comes from the model's own attention.
+**Widest margin.** The distance from the origin to the convex hull of the differences (member minus other), seen in the space
+where the members tie. The nearest point of the hull proves it from above, the direction from below; both are returned.
+Whether a margin exists at all is decided in certificate.py, without rounding.
+
+**Nearest weights.** The smallest KL from goal to weights over all y with |y| <= bound. Newton steps, each minimising the
+quadratic model over the whole ball, never going uphill; our own code, because solvers of scipy stop digits earlier than the
+proof needs: by convexity no point of the ball lies more than ``gap`` = g.y + bound |g| below y (g the gradient at y).
 """
 
 from __future__ import annotations
@@ -12,12 +15,69 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from glassformer.byhand.numbers import Array
+from glassformer.byhand.problem import Array
+from glassformer.byhand.softmax import excess_from_scores, kl_from_scores
 
+ROUNDING = 1e-10  # lengths below this share of the keys' own spread count as zero
 MAX_STEPS = 400
-_LARGEST_EXPONENT = 600.0  # exp overflows at 709
+
+
+@dataclass(frozen=True)
+class Margin:
+    """``direction`` has length 1. Members lead by ``low``; no direction of length 1 leads by more than ``high``."""
+
+    direction: Array
+    low: float
+    high: float
+    mixture: Array  # of the other keys, >= 0 and with sum 1: the point of their hull that proves ``high``
+
+
+def spread(keys: Array) -> float:
+    """The largest distance of a key from their mean: the unit in which something is small or not."""
+    return float(np.linalg.norm(keys - keys.mean(axis=0), axis=1).max())
+
+
+def row_space(rows: Array, unit: float) -> Array:
+    """Orthonormal rows that span ``rows``, leaving out what is rounding next to ``unit``."""
+    if unit == 0.0:
+        return np.zeros((0, rows.shape[1]))
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(basis[sizes > ROUNDING * unit])
+
+
+def widest_margin(keys: Array, members: list[int]) -> Margin:
+    """The widest margin; zero (with a zero direction) where it is rounding. Needs a key outside ``members``."""
+    outside = [j for j in range(len(keys)) if j not in set(members)]
+    unit = spread(keys)
+    centre = keys[members].mean(axis=0)
+    ties = row_space(keys[members] - centre, unit)
+    gaps = centre - keys[outside]
+    gaps = gaps - (gaps @ ties.T) @ ties
+    if unit == 0.0:
+        return Margin(np.zeros(keys.shape[1]), 0.0, 0.0, np.full(len(outside), 1.0 / len(outside)))
+    mixture = nearest_mixture(gaps / unit)
+    nearest = mixture @ gaps
+    high = float(np.linalg.norm(nearest))
+    if high <= ROUNDING * unit:
+        return Margin(np.zeros(keys.shape[1]), 0.0, high, mixture)
+    direction = nearest / high
+    direction = direction - (direction @ ties.T) @ ties  # once more: what rounding put back along the ties
+    direction /= np.linalg.norm(direction)
+    low = float((gaps @ direction).min())
+    return Margin(direction, low, max(low, high), mixture)
+
+
+def nearest_mixture(points: Array) -> Array:
+    """Weights >= 0 with sum 1 of the point nearest to the origin in the convex hull of the rows.
+
+    Lawson and Hanson's reduction of least distance to non-negative least squares: one more row of ones asks for sum 1,
+    and the solution is the mixture times a positive number.
+    """
+    from scipy.optimize import nnls
+
+    amounts, _ = nnls(np.vstack([points.T, np.ones(len(points))]), np.append(np.zeros(points.shape[1]), 1.0))
+    return np.asarray(amounts / amounts.sum())
 
 
 @dataclass(frozen=True)
@@ -54,38 +114,6 @@ class Softmax:
         around = self.slopes - self.goal @ self.slopes
         around = around - around.T @ excess
         return np.asarray((around * (self.goal + excess)[:, None]).T @ around)
-
-
-def _relative(scores: Array, goal: Array) -> tuple[NDArray[np.bool_], Array, float]:
-    """Which keys the goal uses; scores minus the goal's own log weights and mean; the KL."""
-    used, largest = goal > 0, float(goal.max())
-    shifted = scores.copy()
-    shifted[used] -= np.log(goal[used] / largest)  # equal weights: exactly 0, and no digit of the scores is lost
-    shifted[~used] += np.log(largest)
-    shifted = shifted - goal[used] @ shifted[used]
-    if float(shifted.max()) > _LARGEST_EXPONENT:
-        top = float(shifted.max())
-        total = (goal[used] * np.exp(shifted[used] - top)).sum() + np.exp(shifted[~used] - top).sum()
-        return used, shifted, max(0.0, top + float(np.log(total)))
-    beyond = (goal[used] * _exp_minus_line(shifted[used])).sum() + np.exp(shifted[~used]).sum()
-    return used, shifted, float(np.log1p(beyond))
-
-
-def kl_from_scores(scores: Array, goal: Array) -> float:
-    """KL(goal || softmax(scores)) without the cancellation of log(goal) - log(weights)."""
-    return _relative(scores, goal)[2]
-
-
-def excess_from_scores(scores: Array, goal: Array) -> Array:
-    """softmax(scores) - goal, accurate where they nearly agree."""
-    used, shifted, kl = _relative(scores, goal)
-    return np.where(used, goal * np.expm1(np.where(used, shifted - kl, 0.0)), np.exp(np.where(used, 0.0, shifted - kl)))
-
-
-def _exp_minus_line(x: Array) -> Array:
-    """exp(x) - 1 - x: by its series where subtraction would leave no digits."""
-    series = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
-    return np.where(np.abs(x) < 1e-2, series, np.expm1(x) - x)
 
 
 def gap_in_ball(y: Array, gradient: Array, bound: float) -> float:

@@ -1,11 +1,13 @@
+"""What any query can reach, and the certificate where none can."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from glassformer.byhand.solving.certificate import FixedProportion, Mixture
-from glassformer.byhand.solving.reach import reach
-from glassformer.byhand.weights import weights_of
+from glassformer.byhand.certificate import FixedProportion, Mixture
+from glassformer.byhand.reach import reach
+from glassformer.byhand.softmax import weights_of
 
 
 def _goal(n: int, *members: int) -> np.ndarray:
@@ -126,7 +128,7 @@ def test_what_fails_its_check_is_not_claimed(monkeypatch):
 
 
 def test_without_whole_numbers_the_verdict_is_the_same_up_to_rounding(monkeypatch):
-    monkeypatch.setattr("glassformer.byhand.solving.reach.separate", lambda *_: None)
+    monkeypatch.setattr("glassformer.byhand.reach.separate", lambda *_: None)
     rng = np.random.default_rng(0)
     keys = np.array([[0.0, 0], [1, 0], [-3, 0], [0, 2], [1, 1]])
     for goal, reachable in (
