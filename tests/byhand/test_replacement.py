@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from glassformer.byhand.answer import Answer, solve
 from glassformer.byhand.problem import make_problem, worked_keys
-from glassformer.byhand.replacement import Replacement, replace_key
+from glassformer.byhand.replacement import Replacement, Task, replace_key
 from glassformer.byhand.softmax import kl_from_scores, weights_of
 from glassformer.foundation.errors import ConfigError
 
@@ -214,23 +214,19 @@ def test_bad_input_is_a_sentence(arguments, settings, words):
     assert words in str(caught.value)
 
 
-def _replacement(**changes) -> Replacement:
+def _replacement(problem=None, length=None, **changes) -> Replacement:
+    problem = problem or make_problem("1,0;0,1;5,5", "average all", values="1;2;3")
     facts = {
-        "problem": make_problem("1,0;0,1;5,5", "average all", values="1;2;3"),
-        "place": 2,
-        "length": None,
-        "given_query": True,
         "query": np.array([2.0, 2.0]),
         "key": np.array([0.5, 0.5]),
-        "before": np.array([0.0, 0, 1]),
-        "weights": np.array([1, 1, 1]) / 3,
         "kl": 0.0,
         "lower": 0.0,
         "reachable": True,
         "why": "it is so",
         "how": "closed form",
+        "query_given": True,
     }
-    return Replacement(**{**facts, **changes})
+    return Replacement(Task(problem, 2, length), **{**facts, **changes})
 
 
 def test_keys_output_and_title():
@@ -242,15 +238,15 @@ def test_keys_output_and_title():
 
 def test_says_what_is_proved_and_what_is_not():
     assert "Proved: no such key does better (closed form)." in _replacement().text
-    assert "Proved: no such key and query does better" in _replacement(given_query=False).text
-    open_ = _replacement(kl=0.5, lower=0.2, given_query=False, reachable=None)
+    assert "Proved: no such key and query does better" in _replacement(query_given=False).text
+    open_ = _replacement(kl=0.5, lower=0.2, query_given=False, reachable=None)
     assert not open_.proven
     assert "no such key and query has a KL below 0.2; between the two nothing is known" in open_.text
     assert "not decided whether possible in the limit; it is so." in open_.text
     assert "not exactly possible" in _replacement(reachable=False).text
     assert (
         "so that a query with |q| <= 10 does 'average 1,2,3': not possible"
-        in _replacement(reachable=False, given_query=False).text
+        in _replacement(reachable=False, query_given=False).text
     )
 
 

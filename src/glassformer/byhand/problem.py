@@ -64,14 +64,17 @@ def make_problem(
     """A problem from whatever the user has: text, lists, arrays. ``keys="worked"`` are the keys of the worked case."""
     matrix = worked_keys() if isinstance(keys, str) and keys.strip() == "worked" else as_matrix("keys", keys)
     n, d = matrix.shape
-    wanted = parse_goal(goal, n)
+    parsed = parse_goal(goal, n)
     rows = None if values is None else as_matrix("values", values)
     if rows is not None and len(rows) != n:
-        raise ConfigError(f"values has {len(rows)} rows for {n} keys; every key needs one value.")
-    aims = None if logits is None else as_vector("logits", logits)
-    if aims is not None and (len(aims) != n or len(wanted.rows) > 1):
-        raise ConfigError(f"logits needs one number for each of the {n} keys and a goal with one query; it has {len(aims)}.")
-    return Problem(matrix, wanted, as_length("bound", bound), as_scale(scale, d), rows, aims)
+        raise ConfigError(f"values has {len(rows)} rows for {n} keys; every key needs one value.", reason="values-per-key")
+    targets = None if logits is None else as_vector("logits", logits)
+    if targets is not None and (len(targets) != n or len(parsed.rows) > 1):
+        raise ConfigError(
+            f"logits needs one number for each of the {n} keys and a goal with one query; it has {len(targets)}.",
+            reason="logits-per-key",
+        )
+    return Problem(matrix, parsed, as_length("bound", bound), as_scale(scale, d), rows, targets)
 
 
 def worked_keys() -> Array:

@@ -31,134 +31,6 @@ STARTS = 12  # random directions tried where the problem is not convex
 _HOW_APART = "the goal falls apart into the other keys, a convex problem, and the new key's score, in closed form"
 
 
-@final
-@dataclass(frozen=True)
-class Replacement(Result):
-    """One key replaced. ``reachable``: in the limit, with what was allowed; None where that is not decided."""
-
-    problem: Problem
-    place: int
-    length: float | None
-    given_query: bool
-    query: Array
-    key: Array
-    before: Array
-    weights: Array
-    kl: float
-    lower: float
-    reachable: bool | None
-    why: str
-    how: str
-    certificate: Certificate | None = None
-
-    @property
-    def keys(self) -> Array:
-        """All keys, with the new one in its place."""
-        keys = self.problem.keys.copy()
-        keys[self.place] = self.key
-        return keys
-
-    @property
-    def proven(self) -> bool:
-        """Nothing allowed is better than this, but for rounding."""
-        return self.kl <= self.lower + CLOSE
-
-    @property
-    def approached(self) -> bool:
-        """The wanted weight is 0 or 1 and the key may have any length: longer is always better, and never done."""
-        return self.length is None and float(self.problem.goal.rows[0][self.place]) in (0.0, 1.0)
-
-    @property
-    def longer_query_reaches(self) -> bool:
-        """With the new key, ever longer queries in the same direction reach the goal (equal weights only)."""
-        goal, levels = self.problem.goal.rows[0], self.keys @ self.query
-        used, size = goal > 0, 1e-9 * float(np.abs(levels).max())
-        tied = np.ptp(levels[used]) <= size and np.ptp(goal[used]) <= 1e-12
-        return bool(tied and (used.all() or float(levels[used].min()) > float(levels[~used].max()) + size))
-
-    @property
-    def output(self) -> Array | None:
-        values = self.problem.values
-        return None if values is None else output_of(self.query, self.keys, values, self.problem.scale)
-
-    @property
-    def title(self) -> str:
-        return f"Attention by hand: replace key {self.place + 1} so that {self.problem.goal.text}"
-
-    @property
-    def text(self) -> str:
-        of_length = f" of length {number(self.length)}" if self.length is not None else ""
-        whose = "this query" if self.given_query else f"a query with |q| <= {number(self.problem.bound)}"
-        sentence = f"Replace key {self.place + 1} by a key{of_length} so that {whose} does '{self.problem.goal.text}'"
-        no = "not exactly possible" if self.given_query else "not possible"
-        verdict = {True: "possible", False: no, None: "not decided whether possible in the limit"}[self.reachable]
-        longer = " Longer queries in the same direction, with the new key, reach it in the limit." if self._worth_saying else ""
-        returns = "" if self.output is None else f" Attention returns {vector(self.output)}."
-        found = (
-            f"New key {self.place + 1}: {vector(self.key)}, of length {number(float(np.linalg.norm(self.key)))}; before "
-            f"{vector(self.problem.keys[self.place])}. With q = {vector(self.query)} the weights go from "
-            f"{vector(self.before)} to {vector(self.weights)}, KL {number(self.kl)} nats.{returns}"
-        )
-        return "\n\n".join([f"{sentence}: {verdict}; {self.why.rstrip('.')}.{longer}", found, self._promise()])
-
-    @property
-    def _worth_saying(self) -> bool:
-        return self.given_query and not self.reachable and self.longer_query_reaches
-
-    def _promise(self) -> str:
-        such = "such key" if self.given_query else "such key and query"
-        if self.approached:
-            return f"A longer key in this direction comes nearer still; this one leaves a KL of {number(self.kl)}."
-        if self.proven:
-            return f"Proved: no {such} does better ({self.how})."
-        return f"Not proved best ({self.how}): no {such} has a KL below {number(self.lower)}; between the two nothing is known."
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "problem": {
-                **self.problem.to_dict(),
-                "replace": self.place + 1,
-                "length": self.length,
-                "query_given": self.given_query,
-            },
-            "goal": self.problem.goal.rows[0].tolist(),
-            "reachable": self.reachable,
-            "why": self.why,
-            "how": self.how,
-            "longer_query_reaches": self.longer_query_reaches,
-            "certificate": None if self.certificate is None else self.certificate.to_dict(),
-            "key": self.key.tolist(),
-            "query": self.query.tolist(),
-            "weights_before": self.before.tolist(),
-            "weights": self.weights.tolist(),
-            "kl": self.kl,
-            "lower": self.lower,
-            "proven": self.proven,
-            "output": None if self.output is None else self.output.tolist(),
-            "text": self.text,
-        }
-
-    def figure(self) -> Figure:
-        from glassformer.figures.byhand import replacement_figure
-
-        goal, scale = self.problem.goal.rows[0], self.problem.scale
-        scores = scores_of(self.query, self.keys, scale)
-        old = float(scores_of(self.query, self.problem.keys, scale)[self.place])
-        new = float(scores[self.place])
-        reach = None if self.length is None else scale * self.length * float(np.linalg.norm(self.query))
-        low, high = (-reach, reach) if reach is not None else (min(old, new) - 6.0, max(old, new) + 6.0)
-        grid = np.linspace(min(low, old), max(high, old), 161)
-        kls = [kl_from_scores(np.where(np.arange(len(goal)) == self.place, score, scores), goal) for score in grid]
-        return replacement_figure(
-            title=f"replace key {self.place + 1} so that {self.problem.goal.text}",
-            weights={"goal": goal, "before": self.before, "after": self.weights},
-            scores=grid,
-            kls=np.array(kls),
-            marks={"old key": old, "new key": new},
-            allowed=None if reach is None else (-reach, reach),
-        )
-
-
 @dataclass(frozen=True)
 class Task:
     """Which key is replaced in which problem, and its new length (None: any). ``rest``: the places of the keys that stay."""
@@ -191,6 +63,138 @@ class Task:
 
     def kl(self, query: Array, key: Array) -> float:
         return kl_from_scores(scores_of(query, self.with_key(key), self.problem.scale), self.goal)
+
+
+@final
+@dataclass(frozen=True)
+class Replacement(Result):
+    """One key replaced. ``reachable``: in the limit, with what was allowed; None where that is not decided."""
+
+    task: Task
+    query: Array
+    key: Array
+    kl: float
+    lower: float
+    reachable: bool | None
+    why: str
+    how: str
+    certificate: Certificate | None = None
+    query_given: bool = False
+
+    @property
+    def problem(self) -> Problem:
+        return self.task.problem
+
+    @property
+    def keys(self) -> Array:
+        """All keys, with the new one in its place."""
+        return self.task.with_key(self.key)
+
+    @property
+    def before(self) -> Array:
+        """The weights that the query has with the old key."""
+        return weights_of(self.query, self.problem.keys, self.problem.scale)
+
+    @property
+    def weights(self) -> Array:
+        return weights_of(self.query, self.keys, self.problem.scale)
+
+    @property
+    def proven(self) -> bool:
+        """Nothing allowed is better than this, but for rounding."""
+        return self.kl <= self.lower + CLOSE
+
+    @property
+    def approached(self) -> bool:
+        """The wanted weight is 0 or 1 and the key may have any length: longer is always better, and never done."""
+        return self.task.length is None and self.task.share in (0.0, 1.0)
+
+    @property
+    def longer_query_reaches(self) -> bool:
+        """With the new key, ever longer queries in the same direction reach the goal (equal weights only)."""
+        goal, levels = self.task.goal, self.keys @ self.query
+        used, size = goal > 0, 1e-9 * float(np.abs(levels).max())
+        tied = np.ptp(levels[used]) <= size and np.ptp(goal[used]) <= 1e-12
+        return bool(tied and (used.all() or float(levels[used].min()) > float(levels[~used].max()) + size))
+
+    @property
+    def output(self) -> Array | None:
+        values = self.problem.values
+        return None if values is None else output_of(self.query, self.keys, values, self.problem.scale)
+
+    @property
+    def title(self) -> str:
+        return f"Attention by hand: replace key {self.task.place + 1} so that {self.problem.goal.text}"
+
+    @property
+    def text(self) -> str:
+        of_length = f" of length {number(self.task.length)}" if self.task.length is not None else ""
+        whose = "this query" if self.query_given else f"a query with |q| <= {number(self.problem.bound)}"
+        sentence = f"Replace key {self.task.place + 1} by a key{of_length} so that {whose} does '{self.problem.goal.text}'"
+        no = "not exactly possible" if self.query_given else "not possible"
+        verdict = {True: "possible", False: no, None: "not decided whether possible in the limit"}[self.reachable]
+        longer = ""
+        if self.query_given and not self.reachable and self.longer_query_reaches:
+            longer = " Longer queries in the same direction, with the new key, reach it in the limit."
+        returns = "" if self.output is None else f" Attention returns {vector(self.output)}."
+        found = (
+            f"New key {self.task.place + 1}: {vector(self.key)}, of length {number(float(np.linalg.norm(self.key)))}; before "
+            f"{vector(self.problem.keys[self.task.place])}. With q = {vector(self.query)} the weights go from "
+            f"{vector(self.before)} to {vector(self.weights)}, KL {number(self.kl)} nats.{returns}"
+        )
+        such = "such key" if self.query_given else "such key and query"
+        promise = f"no {such} has a KL below {number(self.lower)}; between the two nothing is known."
+        promise = f"Not proved best ({self.how}): {promise}"
+        if self.approached:
+            promise = f"A longer key in this direction comes nearer still; this one leaves a KL of {number(self.kl)}."
+        elif self.proven:
+            promise = f"Proved: no {such} does better ({self.how})."
+        return "\n\n".join([f"{sentence}: {verdict}; {self.why.rstrip('.')}.{longer}", found, promise])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "problem": {
+                **self.problem.to_dict(),
+                "replace": self.task.place + 1,
+                "length": self.task.length,
+                "query_given": self.query_given,
+            },
+            "goal": self.task.goal.tolist(),
+            "reachable": self.reachable,
+            "why": self.why,
+            "how": self.how,
+            "longer_query_reaches": self.longer_query_reaches,
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "key": self.key.tolist(),
+            "query": self.query.tolist(),
+            "weights_before": self.before.tolist(),
+            "weights": self.weights.tolist(),
+            "kl": self.kl,
+            "lower": self.lower,
+            "proven": self.proven,
+            "output": None if self.output is None else self.output.tolist(),
+            "text": self.text,
+        }
+
+    def figure(self) -> Figure:
+        from glassformer.figures.byhand import replacement_figure
+
+        goal, scale = self.task.goal, self.problem.scale
+        scores = scores_of(self.query, self.keys, scale)
+        old = float(scores_of(self.query, self.problem.keys, scale)[self.task.place])
+        new = float(scores[self.task.place])
+        reach = None if self.task.length is None else scale * self.task.length * float(np.linalg.norm(self.query))
+        low, high = (-reach, reach) if reach is not None else (min(old, new) - 6.0, max(old, new) + 6.0)
+        grid = np.linspace(min(low, old), max(high, old), 161)
+        kls = [kl_from_scores(np.where(np.arange(len(goal)) == self.task.place, score, scores), goal) for score in grid]
+        return replacement_figure(
+            title=f"replace key {self.task.place + 1} so that {self.problem.goal.text}",
+            weights={"goal": goal, "before": self.before, "after": self.weights},
+            scores=grid,
+            kls=np.array(kls),
+            marks={"old key": old, "new key": new},
+            allowed=None if reach is None else (-reach, reach),
+        )
 
 
 def replace_key(
@@ -244,7 +248,7 @@ def _given_query(task: Task, query: Array) -> Replacement:
     why = _why_given(task, query, floor, out_of_range)
     lower = kl if task.length is not None or 0 < task.share < 1 else floor
     how = "for a given query the KL is convex in the new key's score, and this is its smallest value"
-    return _result(task, query, key, given=True, reachable=reachable, lower=lower, why=why, how=how)
+    return Replacement(task, query, key, kl, lower, reachable, why, how, query_given=True)
 
 
 def _why_given(task: Task, query: Array, floor: float, out_of_range: bool) -> str:
@@ -303,7 +307,8 @@ def _free_query_any_length(task: Task) -> Replacement:
         start = keys[task.place] if np.any(keys[task.place]) else np.eye(keys.shape[1])[0]
         query = start * (bound / np.linalg.norm(start))
         why = f"any query that is not zero will do, with key {task.place + 1} along it and long enough"
-        return _result(task, query, _key_for(task, query), given=False, reachable=True, lower=0.0, why=why, how=_HOW_APART)
+        key = _key_for(task, query)
+        return Replacement(task, query, key, task.kl(query, key), 0.0, True, why, _HOW_APART)
     others, goal = keys[task.rest], task.goal_of_rest
     limits = reach(others, goal, scale)
     best = best_query(others, goal, scale, bound, guesses(limits, bound))
@@ -312,17 +317,7 @@ def _free_query_any_length(task: Task) -> Replacement:
     why = _why_free(task, limits.reachable, certificate)
     lower = (1 - task.share) * (best.kl - best.gap)
     key = _key_for(task, query)
-    return _result(
-        task,
-        query,
-        key,
-        given=False,
-        reachable=limits.reachable,
-        lower=lower,
-        why=why,
-        how=_HOW_APART,
-        certificate=certificate,
-    )
+    return Replacement(task, query, key, task.kl(query, key), lower, limits.reachable, why, _HOW_APART, certificate)
 
 
 def _why_free(task: Task, reachable: bool | None, certificate: Certificate | None) -> str:
@@ -361,7 +356,7 @@ def _free_query_on_a_line(task: Task) -> Replacement:
     lower = min(best.kl - best.gap for best, _, _ in found)
     why = f"a key of one number and fixed length has two choices, and {'one' if reachable else 'neither'} of them does it"
     how = "both choices were solved, each a convex problem"
-    return _result(task, best.query, key, given=False, reachable=reachable, lower=lower, why=why, how=how)
+    return Replacement(task, best.query, key, task.kl(best.query, key), lower, reachable, why, how)
 
 
 def _free_query_fixed_length(task: Task, seed: int) -> Replacement:
@@ -374,7 +369,7 @@ def _free_query_fixed_length(task: Task, seed: int) -> Replacement:
         how = f"found by search from {STARTS} directions, because the problem is not convex"
     reachable, certificate = _reachable_fixed_length(task, query)
     why = _why_free(task, reachable, certificate)
-    return _result(task, query, key, given=False, reachable=reachable, lower=lower, why=why, how=how, certificate=certificate)
+    return Replacement(task, query, key, task.kl(query, key), lower, reachable, why, how, certificate)
 
 
 def _relaxed(task: Task) -> tuple[Array, float]:
@@ -450,34 +445,3 @@ def _renumbered(certificate: Certificate | None, places: list[int]) -> Certifica
     if isinstance(certificate, FixedProportion):
         return replace(certificate, coefficients={places[i]: c for i, c in certificate.coefficients.items()})
     return None
-
-
-def _result(
-    task: Task,
-    query: Array,
-    key: Array,
-    *,
-    given: bool,
-    reachable: bool | None,
-    lower: float,
-    why: str,
-    how: str,
-    certificate: Certificate | None = None,
-) -> Replacement:
-    problem, keys = task.problem, task.with_key(key)
-    return Replacement(
-        problem=problem,
-        place=task.place,
-        length=task.length,
-        given_query=given,
-        query=query,
-        key=key,
-        before=weights_of(query, problem.keys, problem.scale),
-        weights=weights_of(query, keys, problem.scale),
-        kl=task.kl(query, key),
-        lower=max(0.0, lower),
-        reachable=reachable,
-        why=why,
-        how=how,
-        certificate=certificate,
-    )

@@ -79,20 +79,24 @@ def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
 
 def _solved(request: Request, folder: Path | None) -> Result:
     keys = request.keys if request.keys == "worked" else as_matrix("keys", request.keys, folder=folder)
-    given: dict[str, Any] = {
-        "values": None if request.values is None else as_matrix("values", request.values, folder=folder),
-        "bound": 10.0 if request.bound is None else request.bound,
-        "scale": 1.0 if request.scale is None else request.scale,
-    }
+    values = None if request.values is None else as_matrix("values", request.values, folder=folder)
+    bound = 10.0 if request.bound is None else request.bound
+    scale = 1.0 if request.scale is None else request.scale
     if request.replace is None:
         for name in ("query", "length"):
             if getattr(request, name) is not None:
-                raise ConfigError(f"{name} is given, but no key to replace; add 'replace' with the number of a key.")
-        return solve(keys, request.goal, logits=request.logits, **given)
+                raise ConfigError(
+                    f"{name} is given, but no key to replace; add 'replace' with the number of a key.", reason="no-replace"
+                )
+        return solve(keys, request.goal, values=values, bound=bound, scale=scale, logits=request.logits)
     if request.logits is not None:
-        raise ConfigError("logits is given with replace; least squares has no part in replacing a key.")
+        raise ConfigError(
+            "logits is given with replace; least squares has no part in replacing a key.", reason="logits-with-replace"
+        )
     query = None if request.query is None else as_vector("query", request.query, folder=folder)
-    return replace_key(keys, request.goal, request.replace, query=query, length=request.length, **given)
+    return replace_key(
+        keys, request.goal, request.replace, query=query, length=request.length, values=values, bound=bound, scale=scale
+    )
 
 
 def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
