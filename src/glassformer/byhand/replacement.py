@@ -216,10 +216,11 @@ def replace_key(
     problem = make_problem(keys, goal, values=values, bound=bound, scale=scale)
     if len(problem.goal.rows) > 1:
         raise ConfigError(
-            "goal 'identity' asks for many queries at once; replacing a key takes 'select', 'average' or 'weights'."
+            "goal 'identity' asks for many queries at once; replacing a key takes 'select', 'average' or 'weights'.",
+            reason="replace-with-identity",
         )
     if len(problem.keys) < 2:
-        raise ConfigError("keys has one row; replacing a key needs at least one other key.")
+        raise ConfigError("keys has one row; replacing a key needs at least one other key.", reason="one-key")
     fixed_length = None if length is None else as_length("length", length)
     task = Task(problem, key_number("replace", replaced, len(problem.keys)), fixed_length)
     if query is None and task.length is None:
@@ -230,9 +231,13 @@ def replace_key(
         return _free_query_fixed_length(task, seed)
     fixed_query = as_vector("query", query)
     if len(fixed_query) != problem.keys.shape[1]:
-        raise ConfigError(f"query has {len(fixed_query)} numbers, but the keys have {problem.keys.shape[1]}.")
+        raise ConfigError(
+            f"query has {len(fixed_query)} numbers, but the keys have {problem.keys.shape[1]}.", reason="query-width"
+        )
     if not np.any(fixed_query):
-        raise ConfigError("query has length 0: every key then scores 0, whatever it is; give a query that is not zero.")
+        raise ConfigError(
+            "query has length 0: every key then scores 0, whatever it is; give a query that is not zero.", reason="zero-query"
+        )
     return _given_query(task, fixed_query)
 
 

@@ -49,12 +49,14 @@ def read_request(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError("does not exist.", file=path) from None
+        raise DataError("does not exist.", file=path, reason="missing-file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as text ({error}).", file=path) from error
+        raise DataError(f"cannot be read as text ({error}).", file=path, reason="not-text") from error
     values = parse_yaml(text, str(path))
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{path} must hold keys and values, for example 'goal: select 1' and 'keys: worked'.")
+        raise ConfigError(
+            f"{path} must hold keys and values, for example 'goal: select 1' and 'keys: worked'.", reason="not-a-mapping"
+        )
     return dict(values)
 
 
@@ -65,15 +67,21 @@ def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
         beside = [key for key in values if key not in ("explore", "settings") and values[key] is not None]
         if beside:
             raise ConfigError(
-                f"{beside[0]} belongs to a goal, and {request.explore!r} is an exploration; its settings go to --set."
+                f"{beside[0]} belongs to a goal, and {request.explore!r} is an exploration; its settings go to --set.",
+                reason="goal-with-exploration",
             )
         return explore(request.explore, **request.settings)
     if request.settings:
-        raise ConfigError("settings (--set) belong to an exploration; a goal takes keys, values, bound, scale and so on.")
+        raise ConfigError(
+            "settings (--set) belong to an exploration; a goal takes keys, values, bound, scale and so on.",
+            reason="settings-with-goal",
+        )
     if request.goal is None:
-        raise ConfigError(f"goal is missing; use one of: {', '.join(GOALS)}.")
+        raise ConfigError(f"goal is missing; use one of: {', '.join(GOALS)}.", reason="no-goal")
     if request.keys is None:
-        raise ConfigError("keys is missing; give rows such as '1,0;0,1', a .npy or .csv file, or the word 'worked'.")
+        raise ConfigError(
+            "keys is missing; give rows such as '1,0;0,1', a .npy or .csv file, or the word 'worked'.", reason="no-keys"
+        )
     return _solved(request, folder)
 
 
@@ -104,7 +112,9 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
     first = words[0]
     if first.lower().endswith((".yaml", ".yml")):
         if len(words) > 1:
-            raise ConfigError(f"{words[1]!r} after the file {first}: a file holds the whole problem.")
+            raise ConfigError(
+                f"{words[1]!r} after the file {first}: a file holds the whole problem.", reason="words-after-file"
+            )
         return read_request(Path(first)), Path(first).parent
     if first.lower() in GOALS:
         return {"goal": " ".join(words)}, None
@@ -113,7 +123,8 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
         raise UnknownName("byhand", first, [*GOALS, *names])
     if len(words) > 1:
         raise ConfigError(
-            f"{words[1]!r} after {first!r}: settings of an exploration are given by --set, for example --set n=8."
+            f"{words[1]!r} after {first!r}: settings of an exploration are given by --set, for example --set n=8.",
+            reason="words-after-exploration",
         )
     return {"explore": first}, None
 

@@ -142,13 +142,15 @@ def _fitting(where: str, value: Any, default: Any) -> Any:
         if float(value) == int(value):
             return int(value)
     kind = {str: "a word", int: "a whole number"}.get(type(default), "a number")
-    raise ConfigError(f"{where}={value!r} is not {kind}; the default is {default!r}.")
+    raise ConfigError(f"{where}={value!r} is not {kind}; the default is {default!r}.", reason="wrong-type")
 
 
 def within(name: str, value: float, low: float, high: float, why: str = "") -> None:
     """Refuses a setting outside its range, with the range."""
     if not low <= value <= high:
-        raise ConfigError(f"{name}={value:g} must be between {low:g} and {high:g}{'; ' + why if why else ''}.")
+        raise ConfigError(
+            f"{name}={value:g} must be between {low:g} and {high:g}{'; ' + why if why else ''}.", reason="out-of-range"
+        )
 
 
 def orthonormal_rows(rng: np.random.Generator, n: int, d: int) -> Array:
