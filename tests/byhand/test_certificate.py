@@ -12,7 +12,6 @@ from scipy.optimize import linprog
 
 from glassformer.byhand.certificate import (
     FixedProportion,
-    Mixed,
     Mixture,
     Separated,
     as_fractions,
@@ -30,19 +29,19 @@ def test_numbers_are_the_decimals_a_person_reads():
 
 def test_a_key_in_the_middle_by_hand():
     answer = separate(as_integers(np.array([[0.0, 0], [3, 0], [-1, 0], [0, 5]])), [0])
-    assert answer == Mixed({1: Fraction(1, 4), 2: Fraction(3, 4)}, {0: Fraction(1)})
+    assert answer == Mixture({1: Fraction(1, 4), 2: Fraction(3, 4)}, {0: Fraction(1)}, exact=True)
 
 
 def test_decimals_that_are_not_exact_in_binary_are_exact_here():
     assert 0.1 + 0.2 != 0.3
     answer = separate(as_integers(np.array([[0.1, 0.2], [0.2, 0.4], [0.3, 0.6]])), [1])
-    assert answer == Mixed({0: Fraction(1, 2), 2: Fraction(1, 2)}, {1: Fraction(1)})
+    assert answer == Mixture({0: Fraction(1, 2), 2: Fraction(1, 2)}, {1: Fraction(1)}, exact=True)
 
 
 def test_members_may_have_negative_coefficients():
     """On a line: 3 = 2 * 2 - 1 * 1, so keys at 1 and 2 cannot tie above the key at 3."""
     answer = separate([[1], [2], [3]], [0, 1])
-    assert answer == Mixed({2: Fraction(1)}, {0: Fraction(-1), 1: Fraction(2)})
+    assert answer == Mixture({2: Fraction(1)}, {0: Fraction(-1), 1: Fraction(2)}, exact=True)
 
 
 def test_a_direction_by_hand():

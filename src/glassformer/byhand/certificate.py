@@ -163,14 +163,6 @@ class Separated:
     direction: list[int]
 
 
-@dataclass(frozen=True)
-class Mixed:
-    """No such direction: ``sum outside_j k_j = sum members_i k_i``, outside >= 0, each side with sum 1."""
-
-    outside: dict[int, Fraction]
-    members: dict[int, Fraction]
-
-
 def as_fractions(rows: Array) -> list[list[Fraction]]:
     """Every number as the shortest decimal that stands for it."""
     return [[Fraction(repr(float(number))) for number in row] for row in rows]
@@ -183,7 +175,7 @@ def as_integers(rows: Array) -> Integers:
     return [[int(number * common) for number in row] for row in fractions]
 
 
-def separate(keys: Integers, members: list[int]) -> Separated | Mixed | None:
+def separate(keys: Integers, members: list[int]) -> Separated | Mixture | None:
     """Is there u with equal k_i.u over the members and a smaller k_j.u for every other key? None: too large to decide here.
 
     Farkas: exactly one of the two answers exists. Members enter through differences to the first of them, twice with
@@ -202,7 +194,8 @@ def separate(keys: Integers, members: list[int]) -> Separated | Mixed | None:
     mu, plus, minus = solution[: len(down)], solution[len(down) : len(down) + len(rest)], solution[len(down) + len(rest) :]
     slopes = {i: b - a for i, a, b in zip(rest, plus, minus) if a != b}
     weights = {first: 1 - sum(slopes.values(), Fraction(0)), **slopes}
-    return Mixed({j: m for j, m in zip(outside, mu) if m}, {i: weight for i, weight in weights.items() if weight})
+    members_used = {i: weight for i, weight in weights.items() if weight}
+    return Mixture({j: m for j, m in zip(outside, mu) if m}, members_used, exact=True)
 
 
 def _feasible(columns: Integers, right: list[int]) -> tuple[list[Fraction] | None, list[int] | None]:

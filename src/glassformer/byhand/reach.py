@@ -17,7 +17,6 @@ import numpy as np
 from glassformer.byhand.certificate import (
     Certificate,
     FixedProportion,
-    Mixed,
     Mixture,
     Separated,
     as_fractions,
@@ -104,8 +103,8 @@ def _separation(keys: Array, members: list[int], *, exactly: bool) -> _Separatio
     answer = separate(as_integers(keys), members) if exactly and small else None
     if margin.low > ROUNDING * spread(keys):
         return _Separation(margin, None, isinstance(answer, Separated))
-    if isinstance(answer, Mixed) and max(abs(c) for c in answer.members.values()) < _ODD:
-        return _Separation(None, Mixture(answer.outside, answer.members, exact=True), True)
+    if isinstance(answer, Mixture) and max(abs(float(c)) for c in answer.members.values()) < _ODD:
+        return _Separation(None, answer, True)
     mixture = _rounded_mixture(keys, members, margin)
     goal = np.zeros(len(keys))
     goal[members] = 1.0 / len(members)
