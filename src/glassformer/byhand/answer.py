@@ -258,11 +258,7 @@ def solve(
     Keys are numbered from 1. ``bound``: the largest |q|. ``scale``: 1, or ``"1/sqrt(d)"``. ``logits``: what least squares
     aims at, made up when not given.
     """
-    return solve_problem(make_problem(keys, goal, values=values, bound=bound, scale=scale, logits=logits))
-
-
-def solve_problem(problem: Problem) -> Answer | Answers:
-    """The answer to a checked problem."""
+    problem = make_problem(keys, goal, values=values, bound=bound, scale=scale, logits=logits)
     rows = tuple(_solve_row(problem, place) for place in range(len(problem.goal.rows)))
     return rows[0] if problem.goal.kind != "identity" else Answers(problem, rows)
 

@@ -82,12 +82,11 @@ def nearest_mixture(points: Array) -> Array:
 
 @dataclass(frozen=True)
 class Nearest:
-    """``kl`` is at most ``gap`` above the smallest in the ball. ``steps``: Newton steps taken."""
+    """``kl`` is at most ``gap`` above the smallest in the ball."""
 
     y: Array
     kl: float
     gap: float
-    steps: int
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def nearest_in_ball(softmax: Softmax, bound: float, starts: Sequence[Array] = ()
             if not shorter or better_kl > kl * (1 + 1e-13):
                 break
         y, kl, gradient, steps = better, better_kl, softmax.gradient(better), steps + 1
-    return Nearest(y, kl, min(kl, gap_in_ball(y, gradient, bound)), steps)  # no KL is below 0
+    return Nearest(y, kl, min(kl, gap_in_ball(y, gradient, bound)))  # no KL is below 0
 
 
 def _into_ball(y: Array, bound: float) -> Array:
