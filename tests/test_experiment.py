@@ -17,15 +17,17 @@ from tests.graphs import captured_everywhere, stand_in
 from torch.nn.modules.module import register_module_forward_hook
 
 from glassformer import experiment
-from glassformer.experiment import train
+from glassformer.experiment import _ending_recorded, folder_of, train
 from glassformer.foundation.errors import ConfigError, DataError, Diverged, Interrupted, OutOfMemory, RunError
+from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
 from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
-from glassformer.training.loss import TrainingLoss
+from glassformer.training.signals import StopSignal
+from glassformer.training.step import TrainingLoss
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -471,3 +473,23 @@ def test_threads_that_are_recorded_are_those_it_trains_with(tiny_file, tmp_path)
         assert child.directory.read_environment()["threads"] == torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
+
+
+def test_where_a_run_goes_unless_told(tiny_file, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert folder_of(tiny_file, None, resume=False) == Path("runs/tiny")
+    assert folder_of(tiny_file, None, resume=True) == Path("runs/tiny")
+    for name in ("tiny", "tiny-2"):
+        os.makedirs(f"runs/{name}")
+    assert folder_of("recipes/tiny.yaml", None, resume=False) == Path("runs/tiny-3")
+    assert folder_of("tiny", None, resume=True) == Path("runs/tiny-2")
+    assert folder_of({"data": {}}, None, resume=False) == Path("runs/run")
+
+
+def test_however_it_ends_the_folder_says_so(tmp_path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.write_recipe({"seed": 1})
+    run.write_state("running", step=0)
+    with pytest.raises(Diverged), _ending_recorded(run, StopSignal(), Stopwatch()):
+        raise Diverged("the loss is nan")
+    assert (run.read_state()["status"], run.read_state()["reason"]) == ("diverged", "the loss is nan")

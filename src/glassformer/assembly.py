@@ -20,18 +20,22 @@ from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.cached_baselines import packed_baselines
 from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.errors import ConfigError, RunError, UsageError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric
+from glassformer.foundation.plugins import changed_plugins
+from glassformer.foundation.runtime import Runtime
 from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
-from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
+from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken, with_files_found
 from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, load_for_inference, newest_for_inference
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.weights import load_weights, take_weights
+from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.step import TrainingLoss, TrainStep
 
 COUNTED_AT_ONCE = 1 << 22
 
@@ -120,6 +124,26 @@ def restored_network(recipe: Recipe, checkpoint: Checkpoint, *, vocabulary: int,
     return network
 
 
+def recorded_recipe(directory: RunDirectory, say: Callable[[str], None]) -> Recipe:
+    """The recipe of a run, with the files it names found from where it was started; says which plugins have changed since."""
+    plugins = directory.read_environment().get("plugins", [])
+    try:
+        recipe = Recipe.parse(with_files_found(directory.read_recipe(), directory.begun_in))
+    except ConfigError as error:
+        flags = "".join(f" --plugin {plugin['file']}" for plugin in plugins)
+        hint = f" It was made with{flags}: give them again." if flags else ""
+        raise RunError(f"{directory.recipe_file}: {error}{hint}", reason="recipe-not-readable") from error
+    for name in changed_plugins(plugins):
+        say(f"{name} is not the file that {directory.root} was trained with: its sha256 is another one.")
+    return recipe
+
+
+def network_of_run(directory: RunDirectory, recipe: Recipe, checkpoint: Checkpoint) -> Network:
+    """The unmodified network of a run's checkpoint, in evaluation mode."""
+    vocabulary, outputs = load_tokenizer(directory.tokenizer_file).size, directory.read_environment()["outputs"]
+    return restored_network(recipe, checkpoint, vocabulary=vocabulary, outputs=outputs).eval()
+
+
 def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None = None) -> tuple[Network, str | None]:
     """The network before the first step, fresh or with a parent's weights; and notes about it."""
     if parent is None:
@@ -162,6 +186,13 @@ def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
         counts_V += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=vocabulary)
         release_pages(tokens)
     return counts_V
+
+
+def training_step(recipe: Recipe, network: Network, runtime: Runtime) -> TrainStep:
+    """One training step of a recipe as it is written, with optimizers that have taken none."""
+    training = recipe.training
+    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=training.label_smoothing)
+    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:
@@ -221,7 +252,5 @@ def parent_at_start(directory: RunDirectory) -> Parent:
 def parent_network(directory: RunDirectory, num_outputs: int) -> Network | None:
     """The network that a run started from; None if its head has another size."""
     parent = parent_at_start(directory)
-    recipe, outputs = Recipe.parse(parent.directory.read_recipe()), parent.directory.read_environment().get("outputs")
-    size = load_tokenizer(parent.directory.tokenizer_file).size
-    network = restored_network(recipe, parent.checkpoint, vocabulary=size, outputs=outputs)
-    return network.eval() if network.dims.num_outputs == num_outputs else None
+    network = network_of_run(parent.directory, Recipe.parse(parent.directory.read_recipe()), parent.checkpoint)
+    return network if network.dims.num_outputs == num_outputs else None

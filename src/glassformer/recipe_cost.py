@@ -11,16 +11,14 @@ from typing import Any
 
 import torch
 
-from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data
+from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data, training_step
 from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
-from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
-from glassformer.training.step import TrainStep
 
 TIMED_STEPS = 3
 MOST_BYTES_TIMED, MOST_FLOPS_TIMED = 4 << 30, 3e11
@@ -147,10 +145,7 @@ def with_time(plan: Plan, data: PreparedData) -> Plan:
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
     if plan.total_bytes > MOST_BYTES_TIMED or flops > MOST_FLOPS_TIMED:
         return replace(plan, step_seconds=flops / matmul_rate(runtime.device), at_least=True)
-    network = build_network(recipe, data).to(runtime.device)
-    optimizers = OptimizerSet.of(recipe.training, network)
-    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
-    step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+    step = training_step(recipe, build_network(recipe, data).to(runtime.device), runtime)
     batches, taken = batches_of(recipe, data), list[float]()
     for number in range(TIMED_STEPS + 1):
         begun = time.perf_counter()

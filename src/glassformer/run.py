@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from glassformer import assembly
-from glassformer.checking.remembered_checks import trained_key
-from glassformer.checking.require_checks import require_checks, taint_of
+from glassformer.checking.gate import check_key, require_generation, require_network, taint_of
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, part_kind
 from glassformer.data.tokenizers.base import Tokenizer
@@ -25,19 +24,19 @@ from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
-from glassformer.foundation.plugins import changed_plugins, load_plugins
+from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import choose_device
+from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
 from glassformer.generation.texts import Sample, generate_texts
-from glassformer.kept_generator import KeptGenerator
 from glassformer.lens.look import Look
+from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
-from glassformer.recipe import Recipe, with_files_found
+from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
@@ -65,7 +64,7 @@ class Run:
         self._said: set[str] = set()
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
-        self._generator = KeptGenerator(directory)
+        self._generator: tuple[int, str, Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -73,16 +72,7 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
-        recorded = self.directory.read_environment().get("plugins", [])
-        try:
-            recipe = Recipe.parse(with_files_found(self.directory.read_recipe(), self.directory.begun_in))
-        except ConfigError as error:
-            plugins = "".join(f" --plugin {plugin['file']}" for plugin in recorded)
-            hint = f" It was made with{plugins}: give them again." if plugins else ""
-            raise RunError(f"{self.directory.recipe_file}: {error}{hint}") from error
-        for name in changed_plugins(recorded):
-            self._say_once(f"{name} is not the file that {self.folder} was trained with: its sha256 is another one.")
-        return recipe
+        return assembly.recorded_recipe(self.directory, self._say_once)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -142,17 +132,12 @@ class Run:
 
     def _fresh_model(self, checkpoint: Checkpoint) -> Network:
         """An unmodified network of a checkpoint."""
-        network = assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
-        return network.eval()
+        return assembly.network_of_run(self.directory, self.recipe, checkpoint)
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
-
-    def _outputs(self) -> int | None:
-        known = self.directory.read_environment()
-        return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
 
     def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
@@ -169,7 +154,8 @@ class Run:
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
-        network = self.recipe.model.build(self.tokenizer.size, outputs=self._outputs(), seed=self.recipe.seed)
+        outputs = self.directory.read_environment()["outputs"]
+        network = self.recipe.model.build(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
             network = assembly.build_network(self.recipe, self.data)
         return network.eval()
@@ -297,9 +283,13 @@ class Run:
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        weights = None if self._recheck or model is not None else str(checkpoint_checksums(self.directory, found.step))
-        key = None if weights is None else trained_key(self.recipe.model, network, weights, laws=objective.laws)
-        report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
+        key = None
+        if not self._recheck and model is None:
+            dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
+            runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
+            sizes = {"vocabulary": dims.vocabulary, "outputs": dims.num_outputs}
+            key = check_key(self.recipe.model, objective.laws, runtime, **sizes, trained=weights)
+        report = checked or require_network(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
@@ -402,10 +392,8 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
-        sizes: dict[str, Any] = {"config": self.recipe.model, "vocabulary": self.tokenizer.size}
-        network = self._generator.model(checkpoint, precision, self.checkpoint, self._fresh_model, **sizes, watch=watch)
         return generate_texts(
-            network,
+            self._generating_model(checkpoint, precision, watch),
             self.tokenizer,
             [prompts] if isinstance(prompts, str) else list(prompts),
             max_new_tokens=max_new_tokens,
@@ -420,6 +408,28 @@ class Run:
             exact_pieces=exact_pieces,
             say=watch.say,
         )
+
+    def _generating_model(self, which: str | int, precision: str, watch: Watcher) -> Network:
+        """The model of a checkpoint, ready to generate on its device in ``precision``; in bf16 its scores are checked first.
+
+        The last one is cached: decoders and captured graphs are attached to it, so the next text begins at once.
+        """
+        device, precision = generation_precision(precision, watch.say)
+        cached = None if self._generator is None else self._generator[:2]
+        if which == "last" and [cached] == [(step, precision) for step in self.directory.steps()[-1:]]:
+            checkpoint = None
+        else:
+            checkpoint = self.checkpoint(which)
+        if checkpoint is not None and cached != (checkpoint.step, precision):
+            read_triton_ahead(device, precision)
+            model = self._fresh_model(checkpoint).to(device)
+            if precision == "bf16":
+                weights = str(checkpoint_checksums(self.directory, checkpoint.step))
+                require_generation(model, self.recipe.model, weights, vocabulary=self.tokenizer.size, watch=watch)
+                model = model.to(torch.bfloat16)
+            self._generator = (checkpoint.step, precision, model)
+        assert self._generator is not None
+        return self._generator[2]
 
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None

@@ -26,10 +26,9 @@ from glassformer.model.accounting import parts_of
 from glassformer.model.transformer import build_model
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
-from glassformer.training.fast import StepForm, accelerate
-from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.step import TrainStep
+from glassformer.training.step import TrainingLoss, TrainStep
+from glassformer.training.step_form import StepForm, accelerate
 
 OURS, MATRIX, ON_CPU, NANOGPT = "glassformer", "matrix products", "glassformer on the CPU", "nanoGPT"
 TOKENS = 1 << 20

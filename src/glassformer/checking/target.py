@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.assembly import Parent, prepare_data, starting_network
+from glassformer.assembly import Parent, network_of_run, prepare_data, recorded_recipe, starting_network
 from glassformer.checks.check import Target, check_model
 from glassformer.checks.check_report import CheckReport
 from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
@@ -21,7 +21,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
 from glassformer.recipe import Recipe, is_run, load_recipe
-from glassformer.run import load
+from glassformer.runs.checkpoint import last_checkpoint
 from glassformer.runs.directory import RunDirectory
 
 
@@ -76,8 +76,10 @@ def resolve(
         return callable_in_file(target), None, frozenset()
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
-        run = load(target, watch=watch)
-        return run.model, _runtime(run.recipe), run.recipe.objective.laws
+        directory = RunDirectory(Path(target))
+        recipe = recorded_recipe(directory, watch.say)
+        network = network_of_run(directory, recipe, last_checkpoint(directory, watch.say))
+        return network, _runtime(recipe), recipe.objective.laws
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         _refuse_changes(str(target), changes)
         return Path(target), None, frozenset()

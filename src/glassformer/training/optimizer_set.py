@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.training.config import TrainingConfig
-from glassformer.training.optimizer import FunctionalOptimizer, Optimizer
-from glassformer.training.slots import OptimizerConfig
+from glassformer.training.slots import FunctionalOptimizer, Optimizer, OptimizerConfig
 
 FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
 """Optimizers of torch whose memory begins with zeros."""

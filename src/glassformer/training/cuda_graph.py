@@ -198,8 +198,3 @@ class GraphedStep:
                 tensor.copy_(state[name])
             else:
                 tensor.zero_()  # made by the warm-up: an optimizer's state begins with zeros
-
-
-def uncaptured(step: TrainStep | GraphedStep) -> TrainStep:
-    """The step itself, or the one that was captured."""
-    return step.uncaptured if isinstance(step, GraphedStep) else step
