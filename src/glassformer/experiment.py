@@ -265,7 +265,6 @@ def train(
             step,
             batches_on_device,
             steps=steps,
-            training=recipe.training,
             evaluation=recipe.evaluation,
             checkpoint=recipe.checkpoint,
             stop=stop,

@@ -109,10 +109,13 @@ class Run:
         """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
         if which == "last":
             return last_checkpoint(self.directory, self._say_once)
-        return load_for_inference(self.directory.checkpoint(self._step_of(which)), self._say_once)
+        return load_for_inference(self.directory.checkpoint(step_named(self.directory, which, self._say_once)), self._say_once)
 
-    def _step_of(self, which: str | int) -> int:
-        """The step for ``best`` or a number."""
+    def _step_of(self, which: str | int) -> int | None:
+        """The step of ``last`` (None without a checkpoint; where that is damaged, ``checkpoint`` reads another), ``best``, or
+        a number."""
+        if which == "last":
+            return max(self.directory.steps(), default=None)
         return step_named(self.directory, which, self._say_once)
 
     def _say_once(self, sentence: str) -> None:
@@ -122,9 +125,8 @@ class Run:
 
     def model_at(self, which: str | int = "last") -> Any:
         """The model of a checkpoint; cached."""
-        newest = self.directory.steps()[-1:]
-        step = newest[0] if which == "last" and newest else None if which == "last" else self._step_of(which)
-        if step is None or step not in self._models:
+        step = self._step_of(which)
+        if step not in self._models:
             checkpoint = self.checkpoint(which)
             step = checkpoint.step
             self._models.setdefault(step, self._fresh_model(checkpoint))
@@ -132,7 +134,8 @@ class Run:
 
     def _fresh_model(self, checkpoint: Checkpoint) -> Network:
         """An unmodified network of a checkpoint."""
-        return assembly.network_of_run(self.directory, self.recipe, checkpoint)
+        outputs = self.directory.read_environment()["outputs"]
+        return assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
@@ -204,10 +207,10 @@ class Run:
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """The last checkpoint's metrics on ``split``, computed once and saved in the run with the sums by unit."""
-        kept = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
-        kept = kept or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
-        if kept is not None:
-            return kept
+        saved = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
+        saved = saved or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # if the newest is damaged
+        if saved is not None:
+            return saved
         result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
         return save_evaluation(self.directory, split, result)
 
@@ -242,11 +245,11 @@ class Run:
         """Like ``evaluate``, for single texts, each without the context of the others."""
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        given = [texts] if isinstance(texts, str) else list(texts)
-        items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
+        names = [texts] if isinstance(texts, str) else list(texts)
+        items = [kind.of_texts(self.tokenizer, text, record=self._data_record) for text in names]
         if predictions is not None:
-            evaluator.write_predictions(Path(predictions), *(items[text] for text in given))
-        return [evaluator.measure(text, items[text], notes=tuple(self._said), watch=watch) for text in given]
+            evaluator.write_predictions(Path(predictions), *items)
+        return [evaluator.measure(name, one, notes=tuple(self._said), watch=watch) for name, one in zip(names, items)]
 
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
         """The loss in nats of every token of ``text`` but the first, float64."""
@@ -273,13 +276,11 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
-        """The evaluator of a checkpoint's model, which must pass the checks first; cached, since both take time."""
-        newest = self.directory.steps()[-1:]
-        known = next(iter(self._evaluators), None)
-        if model is None and checkpoint == "last" and known is not None and newest == [known[0]] and known[1] == allow_leaks:
-            return self._evaluators[known]
+        """The evaluator of a checkpoint's model, which must pass the checks first; the last one is cached: both take time."""
+        if model is None and (step := self._step_of(checkpoint)) is not None and (step, allow_leaks) in self._evaluators:
+            return self._evaluators[step, allow_leaks]
         found = self.checkpoint(checkpoint)
-        if model is None and (found.step, allow_leaks) in self._evaluators:
+        if model is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
@@ -293,12 +294,12 @@ class Run:
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
-            self._row_for("untrained model", self.untrained, device),
+            self._other_row("untrained model", self.untrained, device),
             self.baselines(),
             assembly.tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._row_for("parent", self._parent, device),
+            parent=self._other_row("parent", self._parent, device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
@@ -307,7 +308,7 @@ class Run:
     def _parent(self) -> Any:
         return assembly.parent_network(self.directory, self.untrained().dims.num_outputs) if self.ancestry else None
 
-    def _row_for(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
+    def _other_row(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
         """A network for another row of the table; None (and reported) if its weights or data are missing."""
         try:
             found = network()
@@ -355,8 +356,8 @@ class Run:
         self.recipe.objective.require_answers()
         if self.recipe.objective.asked != "questions":
             raise UsageError("--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.")
-        kept = self.evaluation().details if checkpoint == "last" else {}
-        return require_rule(rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
+        saved = self.evaluation().details if checkpoint == "last" else {}
+        return require_rule(rule_of(saved) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
 
     def questions(self, file: Path | str) -> Any:
         """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
@@ -415,39 +416,37 @@ class Run:
         The last one is cached: decoders and captured graphs are attached to it, so the next text begins at once.
         """
         device, precision = generation_precision(precision, watch.say)
-        cached = None if self._generator is None else self._generator[:2]
-        if which == "last" and [cached] == [(step, precision) for step in self.directory.steps()[-1:]]:
-            checkpoint = None
-        else:
-            checkpoint = self.checkpoint(which)
-        if checkpoint is not None and cached != (checkpoint.step, precision):
-            read_triton_ahead(device, precision)
-            model = self._fresh_model(checkpoint).to(device)
-            if precision == "bf16":
-                weights = str(checkpoint_checksums(self.directory, checkpoint.step))
-                require_generation(model, self.recipe.model, weights, vocabulary=self.tokenizer.size, watch=watch)
-                model = model.to(torch.bfloat16)
-            self._generator = (checkpoint.step, precision, model)
-        assert self._generator is not None
-        return self._generator[2]
+        if self._generator is not None and self._generator[:2] == (self._step_of(which), precision):
+            return self._generator[2]
+        checkpoint = self.checkpoint(which)
+        if self._generator is not None and self._generator[:2] == (checkpoint.step, precision):  # the newest is damaged
+            return self._generator[2]
+        read_triton_ahead(device, precision)
+        model = self._fresh_model(checkpoint).to(device)
+        if precision == "bf16":
+            weights = str(checkpoint_checksums(self.directory, checkpoint.step))
+            require_generation(model, self.recipe.model, weights, vocabulary=self.tokenizer.size, watch=watch)
+            model = model.to(torch.bfloat16)
+        self._generator = (checkpoint.step, precision, model)
+        return model
 
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
-        network = self.network_at(checkpoint) if model is None else model
-        ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
-        labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
-        return Look(network, self.tokenizer, ids, hide=hide, name=str(name), labels=labels)
+        network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
+        ids = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record)
+        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
-        if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
-            return self._fresh_model(self.checkpoint(which))
-        return (
-            self.untrained() if which == "untrained" else assembly.load_snapshot(self.directory, self.untrained(), int(which))
-        )
+        if which == "untrained":
+            return self.untrained()
+        if str(which).isdigit() and int(which) not in self.directory.steps():
+            return assembly.load_snapshot(self.directory, self.untrained(), int(which))
+        return self._fresh_model(self.checkpoint(which))
 
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""

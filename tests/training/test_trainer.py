@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
+from glassformer.training.config import CheckpointConfig, EvaluationConfig
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome
 from glassformer.training.trainer import Callbacks, Trainer, TrainingState
@@ -37,7 +37,6 @@ class Scene:
             self.step,
             batches,
             steps=steps,
-            training=TrainingConfig.parse(training),
             evaluation=EvaluationConfig.parse(settings.pop("evaluation", {})),
             checkpoint=CheckpointConfig.parse(settings.pop("checkpoint", {})),
             callbacks=Callbacks(
@@ -358,6 +357,3 @@ def test_other_faults_are_not_taken_for_missing_memory(scene) -> None:
 def test_the_state_there_and_back() -> None:
     state = TrainingState(7, best_step=5, best_value=1.5, stale=2, evaluated_step=7, seconds=3.5)
     assert TrainingState.from_dict(7, {"schema": 1, "step": 7, **state.to_dict()}) == state
-    assert (
-        TrainingState.from_dict(7, {"best_step": 5, "best_loss": 1.5, "stale": 2}).best_value == 1.5
-    )  # as older versions wrote it
