@@ -56,8 +56,13 @@ class Parent:
             say(sentence)
         found = newest_for_inference(directory, say)
         if found is None:
-            raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")
+            raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.", reason="no-checkpoint")
         return cls(directory, found)
+
+    @classmethod
+    def of(cls, recipe: Recipe, say: Callable[[str], None]) -> Parent | None:
+        """The run that ``init_from`` names; None for no run, or for a recipe that is still to be trained."""
+        return cls.read(recipe.init_from, say) if recipe.init_from and is_run(recipe.init_from) else None
 
     def ancestry(self) -> list[dict[str, Any]]:
         """This run and its ancestors, the nearest first, for the record of a child."""
@@ -161,8 +166,11 @@ def load_snapshot(directory: RunDirectory, network: Network, step: int) -> Netwo
         load_weights(network, read_snapshot(directory, step), f"step {step}")
         return network
     if step:
-        held = sorted({0, *directory.steps(), *directory.film()})
-        raise RunError(f"{directory.root} has nothing of step {step}; it has {', '.join(map(str, held))}, and untrained.")
+        steps = sorted({0, *directory.steps(), *directory.film()})
+        raise RunError(
+            f"{directory.root} has nothing of step {step}; it has {', '.join(map(str, steps))}, and untrained.",
+            reason="no-such-step",
+        )
     if directory.read_environment().get("ancestry"):
         parent = parent_at_start(directory)
         take_weights(network, parent.checkpoint.model, str(parent.directory.root))
@@ -241,12 +249,14 @@ def saved_baselines(
 def parent_at_start(directory: RunDirectory) -> Parent:
     """The parent of a run with the weights it started from, even if the parent was trained further."""
     recorded = directory.read_environment()["ancestry"][0]
-    run, step, weights = Path(recorded["run"]), recorded["step"], recorded.get("weights_sha256")
+    run, step, weights = Path(recorded["run"]), recorded["step"], recorded["weights_sha256"]
     for place in (run, directory.begun_in / run, directory.parent):  # relative to the folder where the run was started
         parent = RunDirectory(place)
-        if step in parent.steps() and weights in (None, checkpoint_checksums(parent, step)[MODEL]):
+        if step in parent.steps() and weights == checkpoint_checksums(parent, step)[MODEL]:
             return Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
-    raise RunError(f"{directory.root} started from step {step} of {run}, and those weights are not there any more.")
+    raise RunError(
+        f"{directory.root} started from step {step} of {run}, and those weights are not there any more.", reason="parent-gone"
+    )
 
 
 def parent_network(directory: RunDirectory, num_outputs: int) -> Network | None:

@@ -64,7 +64,7 @@ class Plan:
     def facts(self) -> list[tuple[str, str]]:
         """The figures of one step and of the whole run, for people."""
         tokens = self.steps * self.step_tokens
-        return [
+        facts = [
             ("steps", f"{self.steps:,}"),
             ("tokens per step", f"{self.step_tokens:,}"),
             ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
@@ -75,24 +75,15 @@ class Plan:
             ("optimizer state", in_megabytes(self.optimizer_bytes)),
             ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
             ("memory in all", in_megabytes(self.total_bytes)),
-            *self._facts_of_time(),
-            *self._facts_of_parent(),
         ]
-
-    def _facts_of_time(self) -> list[tuple[str, str]]:
-        if self.seconds is None or self.step_seconds is None:
-            return []
-        told = "at least " if self.at_least else "about "
-        how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
-        return [("time", f"{told}{duration(self.seconds)} ({1000 * self.step_seconds:,.0f} ms a step; {how})")]
-
-    def _facts_of_parent(self) -> list[tuple[str, str]]:
-        if self.parent is None:
-            return []
-        return [
-            ("trained before it", f"{self.recipe.init_from}: {self.parent.steps:,} steps"),
-            ("FLOPs of both runs", f"{self.flops:,}"),
-        ]
+        if self.seconds is not None and self.step_seconds is not None:
+            about = "at least" if self.at_least else "about"
+            how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
+            facts.append(("time", f"{about} {duration(self.seconds)} ({1000 * self.step_seconds:,.0f} ms a step; {how})"))
+        if self.parent is not None:
+            facts.append(("trained before it", f"{self.recipe.init_from}: {self.parent.steps:,} steps"))
+            facts.append(("FLOPs of both runs", f"{self.flops:,}"))
+        return facts
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -166,29 +157,21 @@ def matmul_rate(device: torch.device, size: int = 1024) -> float:
 
 
 def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
-    """The same, for data that are ready."""
+    """The cost of a recipe whose data are ready, and of a parent that is trained first."""
     outputs = recipe.objective.outputs(data)
     model = recipe.model.shapes(data.tokenizer.size, outputs=outputs)
-    optimizers = OptimizerSet.of(recipe.training, model)
     micro_batch = recipe.training.batch_size // recipe.training.accumulate
+    parent = None
+    if recipe.init_from is not None and not is_run(recipe.init_from):
+        trained_first = parent_recipe(recipe)
+        parent = plan_with(trained_first, prepare_data(trained_first))
     return Plan(
         recipe=recipe,
         cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=micro_batch),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
         optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
-        train_tokens=_train_tokens(data),
+        train_tokens=data.part("text").split("train").num_tokens if "text" in data.parts else 0,
         vocabulary=data.tokenizer.size,
-        decay=optimizers.decay_list(),
-        parent=None if recipe.init_from is None or is_run(recipe.init_from) else plan_of_parent(recipe),
+        decay=OptimizerSet.of(recipe.training, model).decay_list(),
+        parent=parent,
     )
-
-
-def plan_of_parent(recipe: Recipe) -> Plan:
-    """The cost of the recipe that is trained first."""
-    parent = parent_recipe(recipe)
-    return plan_with(parent, prepare_data(parent))
-
-
-def _train_tokens(data: PreparedData) -> int:
-    """Tokens of the training text; 0 where the objective reads none."""
-    return data.part("text").split("train").num_tokens if "text" in data.parts else 0

@@ -41,7 +41,7 @@ from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, environment
 from glassformer.model.network import Network, NetworkConfig
 from glassformer.model.transformer import Transformer
-from glassformer.recipe import Recipe, is_run
+from glassformer.recipe import Recipe
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
 from glassformer.training.step_form import form_of
@@ -137,7 +137,7 @@ def check_start(recipe: Recipe, data: PreparedData, runtime: Runtime, *, remembe
 
     ``remember``: take a check of the same architecture that passed before.
     """
-    parent = Parent.read(recipe.init_from, SILENT.say) if recipe.init_from and is_run(recipe.init_from) else None
+    parent = Parent.of(recipe, SILENT.say)
 
     def check() -> CheckReport:
         network, _ = starting_network(recipe, data, parent)

@@ -20,7 +20,7 @@ from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
-from glassformer.recipe import Recipe, is_run, load_recipe
+from glassformer.recipe import Recipe, load_recipe
 from glassformer.runs.checkpoint import last_checkpoint
 from glassformer.runs.directory import RunDirectory
 
@@ -46,7 +46,7 @@ def check(
     """
     load_plugins(plugins)
     if class_name is None:
-        model, runtime, laws = resolve(target, set or {}, watch)
+        model, runtime, laws = _resolve(target, set or {}, watch)
     else:
         model, runtime, laws = _of_class(target, class_name), None, frozenset()
     if causal is False and "causality" in laws:
@@ -65,10 +65,10 @@ def check(
     )
 
 
-def resolve(
+def _resolve(
     target: Target | Recipe | Mapping[str, Any] | None, changes: Mapping[str, Any], watch: Watcher = SILENT
 ) -> tuple[Target, Runtime | None, frozenset[str]]:
-    """What the words name, what it is trained in, and which laws its objective demands."""
+    """The model that ``target`` names, the runtime it is trained in, and the laws its objective demands."""
     if target is None:
         raise UsageError("There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.")
     if isinstance(target, str) and ".py:" in target:
@@ -92,8 +92,7 @@ def resolve(
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
         runtime, laws = _runtime(recipe), recipe.objective.laws
-        parent = Parent.read(recipe.init_from, watch.say) if recipe.init_from and is_run(recipe.init_from) else None
-        network, _ = starting_network(recipe, prepare_data(recipe), parent)
+        network, _ = starting_network(recipe, prepare_data(recipe), Parent.of(recipe, watch.say))
         return network.to(runtime.device), runtime, laws
     return target, None, frozenset()
 

@@ -83,10 +83,11 @@ def verify_resume(
             if not any(resumed_from):
                 raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"))
             _train(file, run, plugins)
-            sums = checkpoint_checksums(run, run.steps()[-1])
+            checksums = checkpoint_checksums(run, run.steps()[-1])
+            same = checksums == expected
             facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from}
-            broken.append({**facts, "sha256": sums, "same": sums == expected})
-            verdict = "same bits" if sums == expected else "OTHER BITS"
+            broken.append({**facts, "sha256": checksums, "same": same})
+            verdict = "same bits" if same else "OTHER BITS"
             watch.say(f"Run {number}: killed at steps {moments}, resumed from steps {resumed_from}, {verdict}.")
             watch.progress("verifying", number, times)
     return ResumeProof(all(run["same"] for run in broken), expected, broken)
