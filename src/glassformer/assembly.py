@@ -13,26 +13,23 @@ import numpy as np
 import torch
 
 from glassformer.data.batches import BatchesByStep
-from glassformer.data.data_kinds import PreparedData, part_kind, prepare_parts
-from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.data_kinds import PreparedData, prepare_parts
 from glassformer.data.prepare import ProgressCallback
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.cached_baselines import packed_baselines
 from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.foundation.errors import ConfigError, RunError, UsageError
+from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.plugins import changed_plugins
 from glassformer.foundation.runtime import Runtime
-from glassformer.generation.texts import prompt_ids
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken, with_files_found
 from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
-from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, load_for_inference, newest_for_inference
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, newest_for_inference
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import read_snapshot
 from glassformer.runs.weights import load_weights, take_weights
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainingLoss, TrainStep
@@ -157,36 +154,6 @@ def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None =
     return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
 
 
-def load_snapshot(directory: RunDirectory, network: Network, step: int) -> Network:
-    """Loads the weights of a film step, or of before the first step, into an untrained network of the run.
-
-    Before the first step these are the parent's weights, if there is a parent.
-    """
-    if step in directory.film():
-        load_weights(network, read_snapshot(directory, step), f"step {step}")
-        return network
-    if step:
-        steps = sorted({0, *directory.steps(), *directory.film()})
-        raise RunError(
-            f"{directory.root} has nothing of step {step}; it has {', '.join(map(str, steps))}, and untrained.",
-            reason="no-such-step",
-        )
-    if directory.read_environment().get("ancestry"):
-        parent = parent_at_start(directory)
-        take_weights(network, parent.checkpoint.model, str(parent.directory.root))
-    return network
-
-
-def text_ids(recipe: Recipe, tokenizer: Tokenizer, text: str, record: Mapping[str, Any] | None) -> list[int]:
-    """The ids of a text as the model sees it: with special tokens for a classifier, else as a prompt."""
-    if not text:
-        raise UsageError("The text is empty, so there is nothing to read; give one token at least.")
-    if recipe.objective.judged_on != "labels":
-        return prompt_ids(tokenizer, text)
-    items = part_kind("labels").of_texts(tokenizer, text, record=record)
-    return [int(token) for token in encode_texts(tokenizer, items, 1 << 20).ids[0]]
-
-
 def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
     """How often each token occurs; the tokens may be larger than memory."""
     counts_V = np.zeros(vocabulary, dtype=np.int64)
@@ -244,23 +211,3 @@ def saved_baselines(
     if arrays is None or set(arrays) != set(kinds):  # the objective does not define how to load its baselines
         return objective.fit_baselines(data())
     return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
-
-
-def parent_at_start(directory: RunDirectory) -> Parent:
-    """The parent of a run with the weights it started from, even if the parent was trained further."""
-    recorded = directory.read_environment()["ancestry"][0]
-    run, step, weights = Path(recorded["run"]), recorded["step"], recorded["weights_sha256"]
-    for place in (run, directory.begun_in / run, directory.parent):  # relative to the folder where the run was started
-        parent = RunDirectory(place)
-        if step in parent.steps() and weights == checkpoint_checksums(parent, step)[MODEL]:
-            return Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
-    raise RunError(
-        f"{directory.root} started from step {step} of {run}, and those weights are not there any more.", reason="parent-gone"
-    )
-
-
-def parent_network(directory: RunDirectory, num_outputs: int) -> Network | None:
-    """The network that a run started from; None if its head has another size."""
-    parent = parent_at_start(directory)
-    network = network_of_run(parent.directory, Recipe.parse(parent.directory.read_recipe()), parent.checkpoint)
-    return network if network.dims.num_outputs == num_outputs else None

@@ -15,6 +15,7 @@ from glassformer import assembly
 from glassformer.checking.gate import check_key, require_generation, require_network, taint_of
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, part_kind
+from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
@@ -24,11 +25,11 @@ from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.errors import GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
-from glassformer.generation.texts import Sample, generate_texts
+from glassformer.generation.texts import Sample, generate_texts, prompt_ids
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
@@ -37,10 +38,12 @@ from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
 from glassformer.recipe import Recipe
-from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
+from glassformer.runs.weights import load_weights, take_weights
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -299,14 +302,32 @@ class Run:
             assembly.tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._other_row("parent", self._parent, device),
+            parent=self._other_row("parent", self._parent_network, device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
 
-    def _parent(self) -> Any:
-        return assembly.parent_network(self.directory, self.untrained().dims.num_outputs) if self.ancestry else None
+    def _parent(self) -> assembly.Parent:
+        """The run that this one started from, with the weights it started from, even if that run was trained further."""
+        recorded = self.ancestry[0]
+        run, step = Path(recorded["run"]), recorded["step"]
+        for place in (run, self.directory.begun_in / run, self.directory.parent):  # relative to where the run was started
+            parent = RunDirectory(place)
+            if step in parent.steps() and recorded["weights_sha256"] == checkpoint_checksums(parent, step)[MODEL]:
+                return assembly.Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
+        raise RunError(
+            f"{self.folder} started from step {step} of {run}, and those weights are not there any more.", reason="parent-gone"
+        )
+
+    def _parent_network(self) -> Network | None:
+        """The network that this run started from; None without a parent, or if the parent's head has another size."""
+        if not self.ancestry:
+            return None
+        parent = self._parent()
+        recipe = Recipe.parse(parent.directory.read_recipe())
+        network = assembly.network_of_run(parent.directory, recipe, parent.checkpoint)
+        return network if network.dims.num_outputs == self.untrained().dims.num_outputs else None
 
     def _other_row(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
         """A network for another row of the table; None (and reported) if its weights or data are missing."""
@@ -436,7 +457,13 @@ class Run:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
-        ids = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record)
+        if not text:
+            raise UsageError("The text is empty, so there is nothing to read; give one token at least.", reason="empty-text")
+        if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
+            items = part_kind("labels").of_texts(self.tokenizer, text, record=self._data_record)
+            ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
+        else:
+            ids = prompt_ids(self.tokenizer, text)
         labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
         return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
 
@@ -444,9 +471,18 @@ class Run:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
         if which == "untrained":
             return self.untrained()
-        if str(which).isdigit() and int(which) not in self.directory.steps():
-            return assembly.load_snapshot(self.directory, self.untrained(), int(which))
-        return self._fresh_model(self.checkpoint(which))
+        if not str(which).isdigit() or int(which) in self.directory.steps():
+            return self._fresh_model(self.checkpoint(which))
+        step, film, network = int(which), self.directory.film(), self.untrained()
+        if step in film:
+            load_weights(network, read_snapshot(self.directory, step), f"step {step}")
+        elif step:
+            steps = ", ".join(map(str, sorted({0, *self.directory.steps(), *film})))
+            raise RunError(f"{self.folder} has nothing of step {step}; it has {steps}, and untrained.", reason="no-such-step")
+        elif self.ancestry:
+            parent = self._parent()
+            take_weights(network, parent.checkpoint.model, str(parent.directory.root))
+        return network
 
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""
