@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 import torch
 from tests.listener import Listener
+from tests.refusals import refused
 
 import glassformer as gf
 from glassformer import run as run_module
@@ -120,7 +121,7 @@ def test_a_run_that_needs_a_plugin_asks_for_it(copy) -> None:
     environment = json.loads((copy / "environment.json").read_text())
     environment["plugins"] = [{"file": "my_mixer.py", "sha256": "0"}]
     (copy / "environment.json").write_text(json.dumps(environment))
-    with pytest.raises(RunError, match=r"has no 'my_mixer'.* It was made with --plugin my_mixer\.py: give them again"):
+    with refused(RunError, "recipe-not-readable", "'my_mixer'", "--plugin my_mixer.py"):
         _ = gf.load(copy).recipe
 
 

@@ -64,7 +64,8 @@ class Recipe(Config):
     def _stratifies_labels(self) -> Self:
         if self.data.split.stratify and "labels" not in self.objective.reads:
             raise ConfigError(
-                f"data.split.stratify=true has no effect on objective={self.objective.kind}, which has no labels; leave it out."
+                f"data.split.stratify=true has no effect on objective={self.objective.kind}, which has no labels; drop it.",
+                reason="stratify-without-labels",
             )
         return self
 
@@ -156,7 +157,8 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any], descendants: Sequence[P
     if not built_in and not is_run(place) and (Path(place) / "config.json").is_file():
         raise ConfigError(
             f"init_from={place} is the folder of a Hugging Face model. Make it a run first "
-            f"(glassformer import {place} --out RUN), then give init_from=RUN."
+            f"(glassformer import {place} --out RUN), then give init_from=RUN.",
+            reason="init-from-huggingface",
         )
     if is_run(place):
         parent = RunDirectory(Path(place)).read_recipe()
@@ -165,14 +167,16 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any], descendants: Sequence[P
         if files[-1] in descendants:
             names = " -> ".join(file.name for file in files)
             raise ConfigError(
-                f"init_from={place} leads back to itself: {names}. Name a run, or a recipe without such a circle."
+                f"init_from={place} leads back to itself: {names}. Name a run, or a recipe without such a circle.",
+                reason="init-from-cycle",
             )
         parent = _with_tokenizer_of_parent(recipe_values(place), files)
     tokenizer, own = parent.get("tokenizer", "char"), values.get("tokenizer")
     if own is not None and TOKENIZERS.parse(own) != TOKENIZERS.parse(tokenizer):
         raise ConfigError(
             f"tokenizer={own!r} is not that of init_from={place} ({tokenizer!r}): ids would mean other texts to its weights. "
-            "Leave tokenizer out to take the parent's."
+            "Leave tokenizer out to take the parent's.",
+            reason="tokenizer-not-the-parents",
         )
     return {**values, "tokenizer": tokenizer}
 
@@ -204,12 +208,14 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
         with file.open("rb") as stream:  # bounded, in case the file is not a recipe
             text = stream.read(MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text ({error}).") from error
+        raise ConfigError(f"{file} is not UTF-8 text ({error}).", reason="recipe-not-utf8") from error
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read ({error.strerror}).") from error
+        raise ConfigError(f"{file} cannot be read ({error.strerror}).", reason="recipe-not-readable") from error
     values = parse_yaml(text, str(file))
     if not isinstance(values, dict):
-        raise ConfigError(f"{file} is not a recipe: it must be a mapping with data, model, training and so on.")
+        raise ConfigError(
+            f"{file} is not a recipe: it must be a mapping with data, model, training and so on.", reason="not-a-recipe"
+        )
     values.pop("schema", None)  # a run's own recipe.yaml is a recipe too
     return with_files_found(values, file.parent)
 
@@ -244,12 +250,18 @@ def recipe_file(source: str | Path) -> Path:
     if file.is_dir():
         raise ConfigError(
             f"{source} is a folder, not a recipe. To train on the texts in it: glassformer train docstrings-char --set "
-            f"data.path={source}."
+            f"data.path={source}.",
+            reason="recipe-is-a-folder",
         )
     if file.suffix.lower() in (".yaml", ".yml", *ENDINGS) or "/" in name:
         if file.stem in built_in:
-            raise ConfigError(f"There is no file {source}. Did you mean the built-in recipe {file.stem!r}?")
-        raise ConfigError(f"There is no file {source}; check the path (`glassformer recipes` lists the built-in recipes).")
+            raise ConfigError(
+                f"There is no file {source}. Did you mean the built-in recipe {file.stem!r}?", reason="no-such-recipe-file"
+            )
+        raise ConfigError(
+            f"There is no file {source}; check the path (`glassformer recipes` lists the built-in recipes).",
+            reason="no-such-recipe-file",
+        )
     raise UnknownName(f"There is no file and no built-in recipe {name!r}.", name, built_in, whole=True)
 
 

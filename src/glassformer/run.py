@@ -185,7 +185,10 @@ class Run:
         ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture.
         """
         if data is not None and split is not None:
-            raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
+            raise UsageError(
+                f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.",
+                reason="split-and-data",
+            )
         split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
@@ -360,12 +363,17 @@ class Run:
         probably not in the training data.
         """
         if abstain and abstain_below is not None:
-            raise UsageError("--abstain and --abstain-below are two rules for saying nothing; give one of them.")
+            raise UsageError(
+                "--abstain and --abstain-below are two rules for saying nothing; give one of them.", reason="two-rules"
+            )
         rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
-            raise UsageError(f"ask takes a text, a list of texts, or what Run.questions(FILE) reads, and not {questions!r}.")
+            raise UsageError(
+                f"ask takes a text, a list of texts, or what Run.questions(FILE) reads, and not {questions!r}.",
+                reason="not-a-question",
+            )
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
@@ -376,7 +384,10 @@ class Run:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
         self.recipe.objective.require_answers()
         if self.recipe.objective.asked != "questions":
-            raise UsageError("--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.")
+            raise UsageError(
+                "--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.",
+                reason="abstain-needs-answers",
+            )
         saved = self.evaluation().details if checkpoint == "last" else {}
         return require_rule(rule_of(saved) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
 

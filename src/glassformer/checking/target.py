@@ -51,7 +51,8 @@ def check(
         model, runtime, laws = _of_class(target, class_name), None, frozenset()
     if causal is False and "causality" in laws:
         raise UsageError(
-            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is."
+            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is.",
+            reason="encoder-must-be-causal",
         )
     return check_model(
         model,
@@ -70,7 +71,10 @@ def _resolve(
 ) -> tuple[Target, Runtime | None, frozenset[str]]:
     """The model that ``target`` names, the runtime it is trained in, and the laws its objective demands."""
     if target is None:
-        raise UsageError("There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.")
+        raise UsageError(
+            "There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.",
+            reason="nothing-to-check",
+        )
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
         return callable_in_file(target), None, frozenset()
@@ -87,7 +91,9 @@ def _resolve(
         _refuse_changes(target, changes)
         # A run that is not there, and no name on the hub, which would be asked for half a minute.
         if "/" in target and (Path(target).parent.is_dir() or target.startswith("runs/")):
-            raise DataError("it does not exist. `glassformer runs` lists the runs of a folder.", file=target)
+            raise DataError(
+                "it does not exist. `glassformer runs` lists the runs of a folder.", file=target, reason="no-such-run"
+            )
         return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
@@ -105,12 +111,18 @@ def _of_class(target: Any, class_name: str) -> nn.Module:
         return load_folder(Path(target), class_name)
     if isinstance(target, str) and HUB_NAME.fullmatch(target):
         return load_hub(target, class_name)
-    raise UsageError(f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.")
+    raise UsageError(
+        f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.",
+        reason="class-without-model",
+    )
 
 
 def _refuse_changes(target: str, changes: Mapping[str, Any]) -> None:
     if changes:
-        raise UsageError(f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.")
+        raise UsageError(
+            f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.",
+            reason="set-without-recipe",
+        )
 
 
 def _runtime(recipe: Recipe) -> Runtime:
@@ -122,7 +134,7 @@ def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
     file, _, name = target.rpartition(":")
     path = Path(file)
     if not path.is_file():
-        raise UsageError(f"{target}: {file} is not a file; give file.py:callable.")
+        raise UsageError(f"{target}: {file} is not a file; give file.py:callable.", reason="no-such-file")
     spec = importlib.util.spec_from_file_location(f"glassformer_checked_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -137,12 +149,18 @@ def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
     except AttributeError as error:
         public = ", ".join(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         raise UsageError(
-            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}."
+            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}.",
+            reason="no-such-callable",
         ) from error
     except Exception as error:
-        raise UsageError(f"{target}: running {file} failed with {type(error).__name__}: {error}.") from error
+        raise UsageError(
+            f"{target}: running {file} failed with {type(error).__name__}: {error}.", reason="file-failed"
+        ) from error
     if not callable(made):
-        raise UsageError(f"{target}: {name} is {type(made).__name__}; give a function from token ids to scores, or a module.")
+        raise UsageError(
+            f"{target}: {name} is {type(made).__name__}; give a function from token ids to scores, or a module.",
+            reason="not-callable",
+        )
     return made
 
 

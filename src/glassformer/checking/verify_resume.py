@@ -54,9 +54,12 @@ def verify_resume(
     recipe = load_recipe(source, set or {})
     steps, every = recipe.training.steps, recipe.checkpoint.every
     if steps is not None and steps <= kills:
-        raise UsageError(_too_many(kills, steps, f"of training.steps={steps}", f"set training.steps={kills + 1} or more"))
+        raise UsageError(
+            _too_many(kills, steps, f"of training.steps={steps}", f"set training.steps={kills + 1} or more"),
+            reason="too-many-kills",
+        )
     if steps is not None and every is not None and every >= steps - 1:
-        raise UsageError(_too_seldom(every, f"of training.steps={steps}"))
+        raise UsageError(_too_seldom(every, f"of training.steps={steps}"), reason="saves-too-seldom")
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
         file = Path(place) / "recipe.yaml"
         file.write_text(dump_yaml(recipe.to_dict()), encoding="utf-8")
@@ -68,10 +71,12 @@ def verify_resume(
         expected = checkpoint_checksums(whole, last)
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")
         if last <= kills:  # the text or the patience ended it, which no recipe says beforehand
-            raise GlassformerError(_too_many(kills, last, f"that ended at step {last}", "make the run longer"))
+            raise GlassformerError(
+                _too_many(kills, last, f"that ended at step {last}", "make the run longer"), reason="too-many-kills"
+            )
         first_saved = every or max(1, whole.read_state()["steps"] // 10)  # as planned: patience may have ended it before
         if first_saved >= last - 1:
-            raise GlassformerError(_too_seldom(first_saved, f"that ended at step {last}"))
+            raise GlassformerError(_too_seldom(first_saved, f"that ended at step {last}"), reason="saves-too-seldom")
         chance = random.Random(seed)
         broken = []
         for number in range(1, times + 1):
@@ -81,7 +86,7 @@ def verify_resume(
                 moments.append(_kill_at(file, run, plugins, step=target))
                 resumed_from.append(max(run.steps(), default=0))
             if not any(resumed_from):
-                raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"))
+                raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"), reason="saves-too-seldom")
             _train(file, run, plugins)
             checksums = checkpoint_checksums(run, run.steps()[-1])
             same = checksums == expected
@@ -123,7 +128,9 @@ def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> li
 def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> None:
     done = subprocess.run(_command(file, run, plugins), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise GlassformerError(f"The run to be verified failed with exit code {done.returncode}: {done.stderr.strip()}")
+        raise GlassformerError(
+            f"The run to be verified failed with exit code {done.returncode}: {done.stderr.strip()}", reason="run-failed"
+        )
 
 
 def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, step: int) -> int:
@@ -139,7 +146,8 @@ def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, st
     if code != -signal.SIGKILL:
         raise GlassformerError(
             f"The run ended (exit code {code}) before it could be killed at step {step}, so nothing was verified; "
-            "verify a longer one, e.g. --set training.steps=1000."
+            "verify a longer one, e.g. --set training.steps=1000.",
+            reason="ended-before-kill",
         )
     return _reached(run)
 

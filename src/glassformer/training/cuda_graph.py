@@ -167,9 +167,11 @@ class GraphedStep:
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            reason = str(error).partition("\n")[0]
-            remedy = "go on without: --set training.cuda_graph=false"
-            raise GlassformerError(f"The step cannot be captured as a CUDA graph ({reason}); {remedy}.") from error
+            why = str(error).partition("\n")[0]
+            raise GlassformerError(
+                f"The step cannot be captured as a CUDA graph ({why}); go on without: --set training.cuda_graph=false.",
+                reason="cannot-capture",
+            ) from error
         self._pool = graph.pool()
         return _Captured(graph, copy, outcome)
 

@@ -23,7 +23,9 @@ class OptimizerSet:
     def __init__(self, config: OptimizerConfig, model: nn.Module, *, lr: float, weight_decay: float) -> None:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
-            raise UsageError("There is nothing to train: no weight of the model wants a gradient (requires_grad).")
+            raise UsageError(
+                "There is nothing to train: no weight of the model wants a gradient (requires_grad).", reason="nothing-to-train"
+            )
         self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
@@ -114,7 +116,9 @@ class OptimizerSet:
             parameter_name, _, key = name.rpartition("/")
             parameter = self.parameters.get(parameter_name)
             if parameter is None:
-                raise DamagedCheckpoint(f"The optimizer state names {parameter_name!r}, which this model does not have.")
+                raise DamagedCheckpoint(
+                    f"The optimizer state names {parameter_name!r}, which this model does not have.", reason="unknown-parameter"
+                )
             optimizer = owner[parameter]
             on_device = key != "step" or any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
             optimizer.state[parameter][key] = tensor.to(parameter.device if on_device else "cpu").clone()
