@@ -256,8 +256,8 @@ def train(
             log.sync()
             tensors = saved_tensors(network)
             place = save_checkpoint(folder, Checkpoint(state.step, tensors, optimizers.tensors(), state.to_dict()))
-            best = {state.best_step} if recipe.checkpoint.best and state.best_step is not None else {*()}
-            prune(folder, keep=recipe.checkpoint.keep, also=best)
+            best = state.best_step if recipe.checkpoint.best else None
+            prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
             if on_save is not None:
                 on_save(place)
 
@@ -273,9 +273,9 @@ def train(
                 evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
                 record=record,
                 save=save,
-                evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
-                recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
-                film=lambda step: save_snapshot(folder, step, saved_tensors(network)),
+                evaluated=lambda at: _say_sample(network, data, recipe, samples, watch),
+                recorded=lambda at: next((r for r in log.read() if r["step"] == at and metric.recorded in r), None),
+                film=lambda at: save_snapshot(folder, at, saved_tensors(network)),
                 metric=metric,
                 watch=watch,
                 clock=clock,
@@ -463,7 +463,7 @@ def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: Stop
 
 
 def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:
-    """A few words of the model as it stands, for whoever watches; changes nothing about the training."""
+    """A few words of the model as it stands, printed; changes nothing about the training."""
     if not tokens or "causality" not in recipe.objective.laws:
         return
     training = network.training

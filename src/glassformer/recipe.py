@@ -87,8 +87,8 @@ def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, wat
     changes = changes or {}
     values = recipe_values(source, changes)
     if is_text(source):
-        said = f"{CHANGED}{', '.join(f'{key}={value}' for key, value in changes.items())}. " if changes else ""
-        watch.say(f"{values['about']} {said}The full recipe is in the run's recipe.yaml.")
+        altered = f"{CHANGED}{', '.join(f'{key}={value}' for key, value in changes.items())}. " if changes else ""
+        watch.say(f"{values['about']} {altered}The full recipe is in the run's recipe.yaml.")
     return Recipe.parse(_with_tokenizer_of_parent(changed(_described(source, values, changes), changes)))
 
 

@@ -139,9 +139,9 @@ def with_time(plan: Plan, data: PreparedData) -> Plan:
     step = training_step(recipe, build_network(recipe, data).to(runtime.device), runtime)
     batches, taken = batches_of(recipe, data), list[float]()
     for number in range(TIMED_STEPS + 1):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         float(step(batches.batch(number).to(runtime.device), number, 1.0).loss)
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.perf_counter() - start)
     return replace(plan, step_seconds=statistics.median(taken[1:]))  # the first one warms up
 
 
@@ -150,9 +150,9 @@ def matmul_rate(device: torch.device, size: int = 1024) -> float:
     a, b = torch.ones(size, size, device=device), torch.ones(size, size, device=device)
     best = 0.0
     for _ in range(5):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         float((a @ b)[0, 0])
-        best = max(best, 2 * size**3 / (time.perf_counter() - begun))
+        best = max(best, 2 * size**3 / (time.perf_counter() - start))
     return best
 
 

@@ -92,8 +92,8 @@ def _as_the_step_reads(step: TrainStep | GraphedStep, batch: Batch) -> Batch:
 
 
 def _without_targets(batch: Batch) -> Batch:
-    asked = ("targets", "labels")
-    return Batch(**{name: torch.full_like(t, IGNORED) if name in asked else t for name, t in batch.tensors.items()})
+    targets = ("targets", "labels")
+    return Batch(**{name: torch.full_like(t, IGNORED) if name in targets else t for name, t in batch.tensors.items()})
 
 
 def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: str) -> CheckReport:
@@ -111,10 +111,10 @@ def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: s
     report = check_same(lambda: measured(plain), lambda: measured(fast), precision=precision, name=name)
     if not report.broken or not _draws(plain, batch):
         return report
-    expected, given = measured(plain, SEEDS), measured(fast, SEEDS)
+    expected, measured_fast = measured(plain, SEEDS), measured(fast, SEEDS)
     return check_same(
         lambda: {key: values.mean() for key, values in expected.items()},
-        lambda: {key: values.mean() for key, values in given.items()},
+        lambda: {key: values.mean() for key, values in measured_fast.items()},
         spread={key: SPREADS * float(values.std()) for key, values in expected.items()},
         precision=precision,
         name=name,

@@ -64,9 +64,9 @@ def verify_resume(
         file = Path(place) / "recipe.yaml"
         file.write_text(dump_yaml(recipe.to_dict()), encoding="utf-8")
         whole = RunDirectory(Path(place) / "unbroken")
-        begun = time.monotonic()
+        start = time.monotonic()
         _train(file, whole, plugins)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         last = whole.steps()[-1]
         expected = checkpoint_checksums(whole, last)
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")

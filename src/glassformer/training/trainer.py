@@ -110,7 +110,7 @@ class Trainer:
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
             self._raise_if_stopped(state)
-        self._keep_for_film(state.step)
+        self._save_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
             with self.callbacks.clock.phase(self._phase):
                 outcome, lr_multiplier = self._take_step(state.step)
@@ -120,7 +120,7 @@ class Trainer:
             if state.step % self.fetch_every == 0 or state.step == self.steps:
                 with self.callbacks.clock.phase(self._phase):  # on a GPU, here it waits for the steps
                     self._fetch()
-            self._keep_for_film(state.step)
+            self._save_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
             if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
@@ -128,9 +128,9 @@ class Trainer:
             self._raise_if_stopped(state)
         return state
 
-    def _keep_for_film(self, step: int) -> None:
+    def _save_for_film(self, step: int) -> None:
         if step in self.film_steps:
-            self._fetch()  # a loss that is not finite ends the run here, before its weights are kept
+            self._fetch()  # a loss that is not finite ends the run here, before its weights are saved
             self.callbacks.film(step)
 
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
@@ -213,7 +213,7 @@ class Trainer:
         return self.callbacks.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _evaluate(self, state: TrainingState) -> bool:
-        """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
+        """Records the validation figures; True when they are the best so far. Left unfinished when a stop is requested."""
         assert self.callbacks.evaluate is not None
         self._fetch()
         figures = self.callbacks.recorded(state.step)
