@@ -294,8 +294,14 @@ class Run:
         if not self._recheck and model is None:
             dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
             runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
-            sizes = {"vocabulary": dims.vocabulary, "outputs": dims.num_outputs}
-            key = check_key(self.recipe.model, objective.laws, runtime, **sizes, trained=weights)
+            key = check_key(
+                self.recipe.model,
+                objective.laws,
+                runtime,
+                vocabulary=dims.vocabulary,
+                outputs=dims.num_outputs,
+                trained=weights,
+            )
         report = checked or require_network(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
         evaluator = Evaluator(
             objective,

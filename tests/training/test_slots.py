@@ -1,4 +1,4 @@
-"""The interfaces of training: what decays, how a rate rises; every variant answers."""
+"""The interfaces of training: what decays, how a rate rises; optimizers of functions; no variant imports the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step: micro-batches equal the whole, clipping by hand, nothing depends on anything but weights, batch, seed and step."""
+"""One step and its loss: micro-batches equal the whole, clipping by hand; only weights, batch, seed and step matter."""
 
 from __future__ import annotations
 

@@ -187,10 +187,10 @@ def check_key(
     """The cache key for a check of such a network; None if it must always run. ``about``: what else the check depends on."""
     if loaded_plugins() or unrecorded_parts(model) or (pretrained := model.check_cache_inputs()) is None:
         return None
-    machine = environment(runtime)
-    sizes = {"vocabulary": vocabulary, "outputs": outputs}
-    equal = {name: machine[name] for name in MACHINE}
-    return fingerprint([SCHEMA, model.to_dict(), sorted(laws), sizes, code_sha256(), equal, pretrained, about])[:40]
+    found = environment(runtime)
+    machine = {name: found[name] for name in MACHINE}
+    parts = [SCHEMA, model.to_dict(), sorted(laws), vocabulary, outputs, code_sha256(), machine, pretrained, about]
+    return fingerprint(parts)[:40]
 
 
 def start_key(recipe: Recipe, data: PreparedData, runtime: Runtime, **about: Any) -> str | None:
@@ -198,8 +198,8 @@ def start_key(recipe: Recipe, data: PreparedData, runtime: Runtime, **about: Any
     a part is a class of a notebook or script, which may have been edited since without any checksum that would tell."""
     if unrecorded_parts(recipe):
         return None
-    sizes: dict[str, Any] = {"vocabulary": data.tokenizer.size, "outputs": recipe.objective.outputs(data)}
-    return check_key(recipe.model, recipe.objective.laws, runtime, **sizes, **about)
+    outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
+    return check_key(recipe.model, laws, runtime, vocabulary=data.tokenizer.size, outputs=outputs, **about)
 
 
 def step_key(recipe: Recipe, data: PreparedData, step: TrainStep | GraphedStep) -> str | None:

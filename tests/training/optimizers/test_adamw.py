@@ -1,4 +1,4 @@
-"""AdamW as a choice: one step worked out on paper, settings."""
+"""AdamW: one step worked out on paper, its settings, and to the bit what torch's class gives."""
 
 from __future__ import annotations
 

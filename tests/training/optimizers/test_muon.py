@@ -1,4 +1,4 @@
-"""Muon: which weights it takes, and that its step is a turned one, of AdamW's size."""
+"""Muon: which weights it takes; its step by hand, by law, by shape, and equal to torch's where that runs."""
 
 from __future__ import annotations
 
