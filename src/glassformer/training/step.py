@@ -86,7 +86,7 @@ class TrainStep:
 
     def update(self, batch: Batch) -> StepOutcome:
         """Gradients, clipping, new weights: the same operations at every step."""
-        loss, grad_norm = self._backward(batch)
+        loss, grad_norm = self._backward(batch), self._norm()
         if self.config.clip is not None:
             torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, grad_norm)
         self.optimizers.step()
@@ -97,12 +97,12 @@ class TrainStep:
         """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
         self.prepare(step, 0.0)
         self.optimizers.zero_grad()
-        outcome = self._backward(batch)
+        outcome = StepOutcome(self._backward(batch), self._norm())
         self.optimizers.zero_grad()
         return outcome
 
-    def _backward(self, batch: Batch) -> StepOutcome:
-        """Gradients of the mean loss over the whole batch, one micro-batch after another."""
+    def _backward(self, batch: Batch) -> Tensor:
+        """Gradients of the mean loss over the whole batch, one micro-batch after another; returns that loss."""
         targets = self.loss_module.count(batch)
         total = torch.zeros((), device=targets.device)
         for micro_batch in batch.split(batch.rows // self.accumulate):
@@ -111,6 +111,8 @@ class TrainStep:
             loss = self.compute_loss(micro_batch.tensors, dropout_seed) / targets
             loss.backward()
             total = total + loss.detach()
+        return total
+
+    def _norm(self) -> Tensor:
         parameters = self.optimizers.parameters.values()
-        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
-        return StepOutcome(total, norm)
+        return torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
