@@ -13,7 +13,7 @@ from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import plugin_flags
-from glassformer.study.running.executors.machine import PER_GPU
+from glassformer.study.running.executors.local import PER_GPU
 
 if TYPE_CHECKING:
     from glassformer.study.set_study import SetStudy  # imported late when it runs: it takes a while

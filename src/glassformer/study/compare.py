@@ -21,10 +21,8 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.confirm import confirmation
 from glassformer.study.planning.plan import Resolve, StudyPlan
 from glassformer.study.planning.plan_source import find_plan
-from glassformer.study.running.executors.base import Executor
-from glassformer.study.running.executors.inline import InlineExecutor
-from glassformer.study.running.executors.local import LocalExecutor
-from glassformer.study.running.executors.machine import PER_GPU, cores
+from glassformer.study.running.executors.base import Executor, InlineExecutor
+from glassformer.study.running.executors.local import PER_GPU, LocalExecutor, cores
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.study import Study

@@ -20,7 +20,7 @@ from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.running import work
 from glassformer.study.running.executors.base import Task
-from glassformer.study.running.executors.worker import NEEDS_GPU
+from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.work import perform
 
 

@@ -15,7 +15,7 @@ from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.inference.tuning import affects_cost
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.plan_source import find_plan
-from glassformer.study.running.executors.machine import cores
+from glassformer.study.running.executors.local import cores
 
 
 @dataclass(frozen=True)

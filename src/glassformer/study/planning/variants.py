@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import plugin_checksums
-from glassformer.study.planning.plan import Trial
 
 SCHEMA = 1
 _LAWS = {
@@ -88,11 +87,6 @@ class Facts:
     def flops(self) -> int:
         """FLOPs of the whole run."""
         return self.step_flops * self.steps
-
-
-def planned_flops(trials: Iterable[Trial], facts: Mapping[str, Facts], gpus: int) -> float:
-    """Of all planned trials on one GPU; 0 where the number of GPUs is not known."""
-    return sum(float(facts[trial.variant].flops) for trial in trials) / gpus if gpus else 0.0
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.running.executors.base import Task
-from glassformer.study.running.executors.worker import NEEDS_GPU
+from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.parents import provide_parent
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
