@@ -13,7 +13,7 @@ from glassformer.foundation.config import value_at
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.inference.verdict import Verdict
-from glassformer.study.planning.plan import BASE, FIRST_TUNING_SEED, StudyPlan
+from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.study import Study
 
 UNSEEN_SPLIT = "test"
@@ -26,11 +26,6 @@ def winner(study: Study) -> Verdict:
     if not better:
         raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.")
     return max(better, key=lambda one: abs(one.difference.value or 0.0))
-
-
-def _first_unused_seed(plan: StudyPlan) -> int:
-    """The first seed after all seeds of the study and of its bank."""
-    return max([plan.seed_numbers[-1], *(seed for seed in plan.bank if seed < FIRST_TUNING_SEED)]) + 1
 
 
 def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
@@ -57,7 +52,7 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
         "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
         "set": {**study.plan.set, **adapted.get(BASE, {})},
         "changes": [{"name": name, "set": {**_settings_tuned_for_baseline(study, name), **own.set, **adapted.get(name, {})}}],
-        "first_seed": _first_unused_seed(study.plan),
+        "first_seed": max(*study.plan.seed_numbers, *study.plan.bank) + 1,
         "split": UNSEEN_SPLIT,
         "confirms": str(study.folder),
         "tune": None,

@@ -1,15 +1,16 @@
 """A study's plan: base recipe, single named changes, seeds, looks, margin and metric -> the trials to run.
 
 Everything a verdict depends on is here and is written down before the first run. A plan comes from YAML or from ``--vary``
-arguments. The caller resolves recipes (``Resolve``), so reading a plan imports neither model code nor torch.
+arguments (``planned_study.py``), which resolves recipes, too, so that reading a plan imports neither model code nor torch.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -27,10 +28,9 @@ from glassformer.study.planning.search_space import Range, number_of_points, poi
 BASE = "base"
 VALIDATION_SPLIT = "validation"
 USUAL_SEEDS = 8
-MOST_CHANGES = 200  # more is a mistake: a product of too many values
 LONGEST_FOLDER = 60
 FIRST_TUNING_SEED = 1_000_000  # disjoint from the seeds that are compared, so that tuning never sees them
-TUNING_SEEDS_APART = 1_000  # for each seed that a study begins later: no two studies share a tuning seed
+TUNING_SEEDS_APART = 1_000  # for each seed that a study begins later: a study on fresh seeds has fresh tuning seeds, too
 # Keys ignored when recipes are compared: descriptions, and the seed, which the study sets.
 NOT_COMPARED = ("about", "result", "seed")
 MONITORING_KEYS = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
@@ -71,14 +71,12 @@ class Tuning(Config):
     Without ``tries`` it is a grid search; with it, a random search of so many points, and a key may have a range of values.
     """
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"tries", "first_seed"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"tries"})
 
     grid: dict[str, list[Any] | Range] = Field(min_length=1)
     tries: int | None = Field(default=None, ge=2)
     seeds: int = Field(default=4, ge=1)
     """With fewer than 4 the choice is mostly noise, which widens the interval."""
-    first_seed: int | None = Field(default=None, ge=FIRST_TUNING_SEED)
-    """The first of these seeds, 1000000 unless given. Written by ``compare`` where the study's own seeds do not begin at 0."""
 
     @model_validator(mode="after")
     def _validate_grid(self) -> Self:
@@ -212,7 +210,7 @@ class StudyPlan(Config):
 
     @property
     def judged(self) -> Metric:
-        """The metric that is compared; plans of older versions have its name only."""
+        """The metric that is compared; before ``with_metric`` the built-in one of that name."""
         if self.measured is not None:
             return Metric.from_dict(self.measured)
         return Metric.named(self.metric or LOSS.name)
@@ -264,15 +262,8 @@ class StudyPlan(Config):
         """The seeds that settings are chosen on."""
         if self.tune is None:
             return range(0)
-        first = FIRST_TUNING_SEED if self.tune.first_seed is None else self.tune.first_seed
+        first = FIRST_TUNING_SEED + TUNING_SEEDS_APART * self.first_seed
         return range(first, first + self.tune.seeds)
-
-    def with_fresh_tuning(self) -> StudyPlan:
-        """The plan with tuning seeds that belong to its own seeds: a study on fresh seeds chooses its settings anew, too."""
-        if self.tune is None:
-            return self
-        first = FIRST_TUNING_SEED + TUNING_SEEDS_APART * self.first_seed if self.first_seed else None
-        return self.model_copy(update={"tune": self.tune.model_copy(update={"first_seed": first})})
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:
         """The points of a variant's search space."""
@@ -304,7 +295,7 @@ class StudyPlan(Config):
         """The split a trial is evaluated on: tuning always uses validation, never the split of the verdicts."""
         return VALIDATION_SPLIT if trial.area == "tuning" else self.split
 
-    def foresight(self) -> str:
+    def power_sentence(self) -> str:
         """The power of the study, in a sentence printed before the first run."""
         looks, count = self.all_looks, len(self.planned)
         if looks[-1] < FEWEST_SEEDS:
@@ -340,32 +331,16 @@ class Trial:
         return f"{self.variant}, seed {self.seed}{at}"
 
 
-def plan_from_flags(
-    base: str | Mapping[str, Any],
-    vary: Sequence[str] | Mapping[str, Sequence[Any]],
-    resolve: Resolve,
-    *,
-    cross: bool = False,
-    **more: Any,
-) -> tuple[StudyPlan, list[str]]:
-    """``--vary key=a,b`` arguments (or a mapping of values) -> a plan, and notes about changes that were left out."""
-    values = dict(vary) if isinstance(vary, Mapping) else parse_vary(vary)
-    if not values:
-        raise ConfigError("Nothing is varied; give at least one --vary, for example --vary model.positions=sinusoidal,alibi.")
-    if cross:
-        combinations: list[dict[str, Any]] = [
-            dict(zip(values, chosen)) for chosen in itertools.islice(itertools.product(*values.values()), MOST_CHANGES + 1)
-        ]
-    else:
-        combinations = [{key: value} for key, several in values.items() for value in several]
-    if len(combinations) > MOST_CHANGES:
-        raise ConfigError(
-            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once."
-        )
-    changes = [{"name": _change_name(one), "set": one} for one in combinations]
-    unique = list({change["name"]: change for change in changes}.values())
-    plain_base = base if isinstance(base, str) else dict(base)
-    return without_repeats(StudyPlan.parse({"base": plain_base, "changes": unique, **more}), resolve)
+def built_in_studies() -> dict[str, Path]:
+    """The files of the built-in plans, by name."""
+    folder = Path(str(resources.files("glassformer"))) / "recipes" / "studies"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def list_studies() -> list[dict[str, str]]:
+    """Name, description and base recipe of each built-in plan."""
+    plans = {name: parse_yaml(file.read_text(encoding="utf-8"), str(file)) for name, file in built_in_studies().items()}
+    return [{"name": name, "about": values["about"], "base": values["base"]} for name, values in plans.items()]
 
 
 def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -380,24 +355,6 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
             )
         values.setdefault(key, []).extend(parse_yaml(f"[{listed}]", f"--vary {text!r}"))
     return values
-
-
-def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
-    """The plan without changes that equal the baseline or each other, and a note about each.
-
-    Resolved recipes are compared, so a change to a default value is recognised as the baseline.
-    """
-    seen = {recipe_fingerprint(resolve(plan.set)): "the baseline"}
-    kept, notes = [], []
-    for change in plan.changes:
-        same_as = seen.setdefault(recipe_fingerprint(resolve({**plan.set, **change.set})), change.name)
-        if same_as == change.name:
-            kept.append(change)
-        else:
-            notes.append(f"{change.name} is left out: it is the same as {same_as}.")
-    if plan.changes and not kept:
-        raise ConfigError(f"No change is left to compare: {' '.join(notes)} Vary a key to another value.")
-    return plan.model_copy(update={"changes": kept}), notes
 
 
 def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
@@ -424,16 +381,3 @@ def _folder(name: str) -> str:
         return name
     # shortened, or ambiguous on a case-insensitive file system: a checksum makes it unique
     return f"{plain[:LONGEST_FOLDER].rstrip('-.')}-{sha256_of_text(name)[:8]}"
-
-
-def _change_name(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={_format_value(value)}" for key, value in settings.items())
-
-
-def _format_value(value: Any) -> str:
-    """A value as part of a name: ``alibi``, ``64``, ``{kind: alibi}``."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_format_value(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_format_value(part) for part in value) + "]"
-    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -46,7 +46,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     for name, recipe in recipes.items():
         refuse_metric(plan.judged, recipe.objective, name)
     compared_recipes = {**recipes, **_grid_points(plan, resolve)}
-    data = _prepare_all_data(compared_recipes, watch)
+    data = prepare_each(compared_recipes, watch)
     _require_same_text(plan, data)
     _require_same_targets(plan, compared_recipes, data)
     parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
@@ -94,24 +94,21 @@ def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
     }
 
 
-def _prepare_all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
-    """Most variants share their data: each kind is prepared once."""
+def prepare_each(recipes: Mapping[str, Recipe], watch: Watcher = SILENT) -> dict[str, PreparedData]:
+    """The data of each recipe, by name. Most variants share theirs: each kind is prepared once."""
+
+    def report(what: str, done: int, total: int | None) -> None:
+        if total:
+            watch.progress(what, done, total)
+
     kinds: dict[str, PreparedData] = {}
     result = {}
     for name, recipe in recipes.items():
         kind = fingerprint([recipe.data.to_dict(), recipe.tokenizer.to_dict(), recipe.init_from, recipe.objective.to_dict()])
         if kind not in kinds:
-            kinds[kind] = prepare_data(recipe, progress=_progress_callback(watch))
+            kinds[kind] = prepare_data(recipe, progress=report)
         result[name] = kinds[kind]
     return result
-
-
-def _progress_callback(watch: Watcher) -> Any:
-    def report(what: str, done: int, total: int | None) -> None:
-        if total:
-            watch.progress(what, done, total)
-
-    return report
 
 
 def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None:
