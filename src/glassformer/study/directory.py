@@ -19,9 +19,10 @@ from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 from glassformer.study.history.ledger import Earlier
-from glassformer.study.planning.plan import Resolve, StudyPlan, Trial, recipe_fingerprint
+from glassformer.study.planning.plan import Area, Resolve, StudyPlan, Trial, recipe_fingerprint
 
-TAKEN = ".taken"
+REUSED = ".taken"
+"""Marks a trial that was copied from the store, not trained here."""
 
 
 @final
@@ -74,7 +75,7 @@ class StudyDirectory:
         return self.root / "logs"
 
     def read_earlier(self) -> dict[str, Earlier]:
-        """Earlier studies by change; empty for a study older than the ledger."""
+        """Earlier studies by change; empty before the study is entered in the ledger."""
         if not self.earlier_file.is_file():
             return {}
         try:
@@ -113,13 +114,6 @@ class StudyDirectory:
         """The run folder of one trial."""
         return self.root / trial.area / trial.folder
 
-    def mark_reused(self, trial: Trial) -> None:
-        """Marks a trial as copied from the store, not trained here."""
-        (self.trial(trial) / TAKEN).touch()
-
-    def was_reused(self, trial: Trial) -> bool:
-        return (self.trial(trial) / TAKEN).is_file()
-
     def exists(self) -> bool:
         return self.plan_file.is_file()
 
@@ -135,9 +129,8 @@ class StudyDirectory:
             return plan, []
         old, old_recipes = self._read()
         plan, notes = _continued(old, plan, self.plan_file)
-        for name, was in old_recipes.items():
-            now = recipe_fingerprint(resolve(old.settings(name)))
-            if now != was:
+        for name, before in old_recipes.items():
+            if recipe_fingerprint(resolve(old.settings(name))) != before:
                 raise ConfigError(
                     f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
                     "undo the change of the recipe, or begin a new study with another --out."
@@ -146,17 +139,13 @@ class StudyDirectory:
             self._write(plan, {**recipes, **old_recipes})
         return plan, notes
 
+    def has_trials(self, area: Area = "trials") -> bool:
+        """Whether there are trials of the comparison, or of tuning."""
+        return (self.root / area).exists()
+
     def begun(self) -> bool:
         """Whether a trial was started: from then on the plan is fixed."""
-        return (self.root / "trials").exists() or (self.root / "tuning").exists()
-
-    def has_trials(self) -> bool:
-        """Whether there are trials, not counting those of tuning."""
-        return (self.root / "trials").exists()
-
-    def has_tuning(self) -> bool:
-        """Whether there are tuning trials."""
-        return (self.root / "tuning").exists()
+        return self.has_trials() or self.has_trials("tuning")
 
     def write_design(self, plan: StudyPlan) -> None:
         """Writes the plan again once its design is chosen, before the first trial."""
@@ -173,9 +162,7 @@ class StudyDirectory:
         """Whether this folder holds the same plan, so that it can be resumed."""
         try:
             old, recipes = self._read()
-            own, planned, every = ([one.set for one in some] for some in (plan.planned, old.planned, old.changes))
-            same = _fixed_settings(old) == _fixed_settings(plan) and own in (planned, every)
-            return same and recipes == _recipes(old, resolve)
+            return _continued(old, plan, self.plan_file)[0].changes == old.changes and recipes == _recipes(old, resolve)
         except (RunError, ConfigError):
             return False
 
@@ -250,11 +237,5 @@ MAY_CHANGE = ("changes", "about", "base", "budget_hours", "measured", "design", 
 
 
 def _fixed_settings(plan: StudyPlan) -> dict[str, Any]:
-    """The settings that are fixed once a study has begun. Changes are compared by name, the base by its resolved recipe.
-
-    The tuning seeds follow from the first seed; studies of earlier versions all have the same ones, and keep them.
-    """
-    fixed = {key: value for key, value in plan.to_dict().items() if key not in MAY_CHANGE}
-    if fixed["tune"]:
-        fixed["tune"] = {key: value for key, value in fixed["tune"].items() if key != "first_seed"}
-    return fixed
+    """The settings that are fixed once a study has begun. Changes are compared by name, the base by its resolved recipe."""
+    return {key: value for key, value in plan.to_dict().items() if key not in MAY_CHANGE}

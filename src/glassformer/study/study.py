@@ -169,7 +169,7 @@ class Study:
         """With the variance that selecting its settings adds to each variant's mean; 0 without tuning."""
         if self.plan.tune is None:
             return dict(trials)
-        if not self.directory.has_tuning() and self.directory.values_file.is_file():  # the tuning trials were deleted
+        if not self.directory.has_trials("tuning") and self.directory.values_file.is_file():  # the tuning trials were deleted
             stored = read_values(self.directory.values_file).trials
             known = {name: one.tuning_variance for name, one in stored.items()}
             return {name: replace(one, tuning_variance=known.get(name, 0.0)) for name, one in trials.items()}

@@ -36,6 +36,8 @@ NOT_COMPARED = ("about", "result", "seed")
 MONITORING_KEYS = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
 """Keys for saving and monitoring, which do not affect the weights. Without patience, all of ``evaluation`` is."""
 
+Area = Literal["trials", "tuning"]
+"""The part of a study's folder that a trial belongs to."""
 Resolve = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Dotted changes -> the base recipe's values with them; raises for keys and values that do not exist."""
 
@@ -321,7 +323,7 @@ class Trial:
     seed: int
     set: dict[str, Any]
     folder: str
-    area: str = "trials"
+    area: Area = "trials"
     point: int = 0
     """Which setting of its grid, for a trial of the area ``tuning``."""
 

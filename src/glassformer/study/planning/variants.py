@@ -49,9 +49,9 @@ class Facts:
     machine: dict[str, Any] = field(default_factory=dict)
     """Software and hardware on which bit-identity depends; empty where not known."""
     parent: str = ""
-    """A checksum of the weights it starts from; empty without a parent, if unknown, and in files of older versions."""
+    """A checksum of the weights it starts from; empty without a parent, or if unknown."""
     asked: str = ""
-    """``training_fingerprint`` of its recipe; empty in files of older versions."""
+    """``training_fingerprint`` of its recipe."""
 
     def inspected(self, answer: Mapping[str, Any]) -> Facts:
         """A copy with the results of the worker's inspection: size, cost, checks."""
@@ -59,8 +59,8 @@ class Facts:
             raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
         report = CheckReport.from_dict(answer["check"])
         leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
-        kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
-        return replace(self, leak=leak or self.leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
+        keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
+        return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys})
 
     @property
     def adapted(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, final
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
-from glassformer.study.directory import StudyDirectory
+from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, refuse_same_runs, withdraw_attempts
 from glassformer.study.history.baseline_bank import choose_design
 from glassformer.study.inference.evidence import Problem
@@ -278,7 +278,8 @@ class StudyRunner:
         """Seconds spent on the trials trained in this study, tuning included. 0 without a budget, where nobody needs it."""
         if self.plan.budget_hours is None:
             return 0.0
-        return sum(self._seconds(self._read(one)) for one in self._all_trials() if not self.directory.was_reused(one))
+        trained_here = [one for one in self._all_trials() if not (self.directory.trial(one) / REUSED).is_file()]
+        return sum(self._seconds(self._read(one)) for one in trained_here)
 
     def _all_trials(self) -> list[Trial]:
         return [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,11 +63,8 @@ def read_trial(
     try:
         return _read(run, trial, metric, split, same_recipe)
     except (GlassformerError, KeyError, TypeError, ValueError, OSError, AttributeError, IndexError) as error:
-        raise RunError(f"{folder} is damaged: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
+        raise RunError(f"{folder} is damaged: {reason}") from error
 
 
 def _read(
@@ -176,8 +174,11 @@ def gather_trials(
             values = np.full((leaks[name], len(weights)), np.nan)
             problems = dict.fromkeys(range(leaks[name]), Problem.LEAK)
         else:
-            ended = _until_pending(rows)
-            values = np.array([_row(result, metric, len(weights)) for result in ended]).reshape(len(ended), len(weights))
+            ended = list(takewhile(lambda result: result.status != "pending", rows))
+            values = np.full((len(ended), len(weights)), np.nan)
+            for row, result in zip(values, ended):
+                if result.units is not None:
+                    row[:] = units_of(result.units, metric).values
             problems = {at: result.problem for at, result in enumerate(ended) if result.problem is not None}
         gathered[name] = Trials(name, values, problems, name in exploratory)
     return gathered, weights
@@ -194,41 +195,31 @@ def _without_first_token(results: Mapping[str, Sequence[TrialResult]], metric: M
         return results
     if not all(np.array_equal(one[1:], sizes[0][1:]) for one in sizes):
         return results
-    return {name: [_without_first(result, metric) for result in rows] for name, rows in results.items()}
+    others = np.arange(len(sizes[0])) > 0
 
+    def without_first(result: TrialResult) -> TrialResult:
+        if result.units is None:
+            return result
+        own = units_of(result.units, metric)
+        return replace(result, units={**result.units, metric.name: Units(own.sums * others, own.weights * others)})
 
-def _without_first(result: TrialResult, metric: Metric) -> TrialResult:
-    if result.units is None:
-        return result
-    own = units_of(result.units, metric)
-    keep = np.arange(len(own.weights)) > 0
-    return replace(result, units={**result.units, metric.name: Units(own.sums * keep, own.weights * keep)})
-
-
-def _until_pending(rows: Sequence[TrialResult]) -> list[TrialResult]:
-    pending = next((at for at, result in enumerate(rows) if result.status == "pending"), len(rows))
-    return list(rows[:pending])
-
-
-def _row(result: TrialResult, metric: Metric, documents: int) -> Floats:
-    return np.full(documents, np.nan) if result.units is None else units_of(result.units, metric).values
+    return {name: [without_first(result) for result in rows] for name, rows in results.items()}
 
 
 def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Floats:
     """The documents' weights, which must be equal for all trials."""
-    first: tuple[TrialResult, Floats] | None = None
-    for rows in results.values():
-        for result in rows:
-            if result.units is None:
-                continue
-            sizes = units_of(result.units, metric).weights
-            if not sizes.sum() > 0.0:
-                raise ConfigError(f"{result.trial.label} was measured on nothing: all {len(sizes)} units weigh 0.")
-            if first is None:
-                first = result, sizes
-            elif not np.array_equal(sizes, first[1]):
-                raise ConfigError(
-                    f"{result.trial.label} and {first[0].trial.label} were not measured on the same documents; every variant "
-                    "must be evaluated on the same text (and, for metric=loss, in the same tokens)."
-                )
-    return np.ones(1) if first is None else first[1]
+    measured = [
+        (result.trial.label, units_of(result.units, metric).weights)
+        for rows in results.values()
+        for result in rows
+        if result.units is not None
+    ]
+    for label, weights in measured:
+        if not weights.sum() > 0.0:
+            raise ConfigError(f"{label} was measured on nothing: all {len(weights)} units weigh 0.")
+        if not np.array_equal(weights, measured[0][1]):
+            raise ConfigError(
+                f"{label} and {measured[0][0]} were not measured on the same documents; every variant "
+                "must be evaluated on the same text (and, for metric=loss, in the same tokens)."
+            )
+    return measured[0][1] if measured else np.ones(1)

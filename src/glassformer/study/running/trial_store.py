@@ -26,7 +26,7 @@ from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.progress import Watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.directory import StudyDirectory
+from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.baseline_bank import bank_seeds, expected_power, run_noise
 from glassformer.study.inference.evidence import Problem
 from glassformer.study.planning.plan import BASE, StudyPlan, Trial, recipe_fingerprint
@@ -253,7 +253,7 @@ class StudyStore:
                 continue
             try:
                 if origin is not None and self.store.copy_to(origin, trial.seed, self.directory.trial(trial)):
-                    self.directory.mark_reused(trial)
+                    (self.directory.trial(trial) / REUSED).touch()
                     reused.append(trial)
             except RunError as error:
                 self.watch.say(f"{error} {trial.label} is trained.")
