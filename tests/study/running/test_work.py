@@ -36,6 +36,8 @@ def trial(recipe: dict[str, Any], study: Path, *, check: Any = None, **more: Any
         "check": check,
         "check_trained": False,
         "store": False,
+        "split": "validation",
+        "planned_flops": 0.0,
     }
     return Task("trial", "x, seed 0", {**values, **more})
 

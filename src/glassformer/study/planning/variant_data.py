@@ -80,7 +80,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
 
 
 def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str, Any]]) -> str | None:
-    """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
+    """Names a key in which the recipe in a trial's folder differs from the planned one; None where they are the same."""
     keys = diff(Recipe.parse(dict(stored)).to_dict(), dict(recipe_of()))
     return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
 

@@ -78,23 +78,27 @@ class StudyRunner:
                 if self._tune():
                     self._run_looks()
             except GlassformerError:
-                if self._in_ledger:
+                if self._in_ledger:  # changes without any result do not count as attempts
                     done = {trial.variant for trial in self.plan.trials(adapted=self._adapted()) if self._read(trial).done}
-                    self._withdraw_from_ledger([name for name in self.facts if name not in done])
+                    withdraw_attempts(self.plan, self._book(), self.directory, self.facts.keys() - done)
                 raise
             finally:
                 if self._executor is not None:
                     self._executor.close()
         study = self.study()
         study.write()
-        self._withdraw_from_ledger([name for name in self.facts if not self._is_trainable(name)])
+        leaking = [name for name in self.facts if not self._is_trainable(name)]
+        withdraw_attempts(self.plan, self._book(), self.directory, leaking)
         return study
 
     def _run_looks(self) -> None:
         search_only = not self.plan.changes  # the tuned setting is then measured at every look
         for number, seeds in enumerate(self.plan.all_looks):
-            undecided = self._undecided_changes(number)
-            if not (undecided or search_only) or not self._look(seeds, undecided):
+            names = [change.name for change in self.plan.changes if self._is_trainable(change.name)]
+            if number > 0:
+                undecided = {verdict.variant for verdict in self.study().verdicts if verdict.verdict == "not decided"}
+                names = [name for name in names if name in undecided]
+            if not (names or search_only) or not self._look(seeds, names):
                 break
 
     def study(self) -> Study:
@@ -116,7 +120,7 @@ class StudyRunner:
         if unknown:  # worker processes start up while these are inspected
             self._get_executor().warm_up(len(self.plan.tuning_trials()) or len(self.plan.trials()))
         self._run_inspection(unknown)
-        self._write_book()
+        self._book().write(self.directory.variants_file)
         for facts in self.facts.values():
             for note in facts.notes:
                 self.watch.say(note)
@@ -162,15 +166,8 @@ class StudyRunner:
             for remark in one.remarks(self.plan.same_within):
                 self.watch.say(f"{name}: {remark}")
 
-    def _withdraw_from_ledger(self, unseen: Sequence[str]) -> None:
-        """Changes without any result do not count as attempts: the study ended before one of their runs, or they leak."""
-        withdraw_attempts(self.plan, self._book(), self.directory, unseen)
-
     def _book(self) -> VariantBook:
         return VariantBook(self.facts, tuple(loaded_plugins()))
-
-    def _write_book(self) -> None:
-        self._book().write(self.directory.variants_file)
 
     def _task_context(self) -> dict[str, Any]:
         return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self._store is None}
@@ -202,7 +199,7 @@ class StudyRunner:
         self._point_facts.clear()  # what is trained from here on is inspected as a variant
         changed = [name for name in chosen if affects_cost(self.facts[name].tuned)]
         self._run_inspection(changed)
-        self._write_book()
+        self._book().write(self.directory.variants_file)
         self._report_leaks(changed)
         return True
 
@@ -236,14 +233,6 @@ class StudyRunner:
 
     def _is_trainable(self, variant: str) -> bool:
         return self.facts[variant].leak is None or self.plan.allow_leaks
-
-    def _undecided_changes(self, look: int) -> list[str]:
-        """The changes to run at this look: at the first all that may be trained, later those not yet decided."""
-        names = [change.name for change in self.plan.changes if self._is_trainable(change.name)]
-        if look == 0:
-            return names
-        undecided = {verdict.variant for verdict in self.study().verdicts if verdict.verdict == "not decided"}
-        return [name for name in names if name in undecided]
 
     def _look(self, seeds: int, undecided: Sequence[str]) -> bool:
         """Runs the missing trials of this look. False when the study has to end after it."""
@@ -319,28 +308,26 @@ class StudyRunner:
         left = [trial for trial in trials if not results[trial.label].done]
         reused = self._store.reuse(left) if self._store else []
         results.update({trial.label: self._read(trial, repair=True) for trial in reused})
-        missing = [trial for trial in left if not results[trial.label].done]
-        left = self._skip_if_baseline_failed(missing, list(results.values()))
+        left = [trial for trial in left if not results[trial.label].done]
+        unusable = (one.trial for one in results.values() if one.done and one.problem is not None)
+        failed = next((trial for trial in unusable if trial.variant == BASE and trial.area == "trials"), None)
+        if failed is not None:  # compare ``_cancel_changes``
+            of_changes = [trial for trial in left if trial.variant != BASE and trial.area == "trials"]
+            left = [trial for trial in left if trial not in of_changes]
+            self._say_changes_skipped(failed, len(of_changes))
         if left:
             self._seconds_spent = self._spent_before()
             self._run_trials(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
-        return [self._with_failure(self._read(trial)) for trial in trials]
-
-    def _skip_if_baseline_failed(self, left: list[Trial], results: Sequence[TrialResult]) -> list[Trial]:
-        """Without the trials of changes, if a finished run of the baseline cannot be used (compare ``_cancel_changes``)."""
-        unusable = (one.trial for one in results if one.done and one.problem is not None)
-        failed = next((trial for trial in unusable if trial.variant == BASE and trial.area == "trials"), None)
-        kept = left if failed is None else [trial for trial in left if trial.variant == BASE or trial.area != "trials"]
-        if failed is not None and len(kept) < len(left):
-            self._say_changes_skipped(failed, len(left) - len(kept))
-        return kept
+        final = [self._read(trial) for trial in trials]
+        reasons = [self.failures.get((trial.variant, trial.seed)) for trial in trials]
+        return [
+            replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
+            for result, reason in zip(final, reasons)
+        ]
 
     def _say_changes_skipped(self, failed: Trial, count: int) -> None:
-        self.watch.say(f"The baseline cannot be used ({failed.label}), so {count} trials of changes are not started.")
-
-    def _with_failure(self, result: TrialResult) -> TrialResult:
-        reason = self.failures.get((result.trial.variant, result.trial.seed))
-        return replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
+        if count:
+            self.watch.say(f"The baseline cannot be used ({failed.label}), so {count} trials of changes are not started.")
 
     def _run_trials(self, trials: Sequence[Trial], left: Sequence[Trial], done: Mapping[str, bool]) -> None:
         progress = ProgressTracker(self.watch, self.facts, self.directory.trial, self._mean_metric)
@@ -414,7 +401,7 @@ class StudyRunner:
         in_step, differs = answer.get("before_training", False), answer.get("only_differs", False)
         facts = replace(self.facts[variant], leak=reason, leaks_in_step=in_step, step_differs=differs)
         self.facts[variant] = facts
-        self._write_book()
+        self._book().write(self.directory.variants_file)
         own = [trial for trial in self._all_trials() if trial.variant == variant]
         if self._store is not None:
             self._store.evict(own)
@@ -430,9 +417,7 @@ class StudyRunner:
         """A failed run of the baseline makes every verdict invalid: only the baseline's other seeds run, for a failure rate."""
         assert self._executor is not None
         labels = {one.label for one in self.plan.trials() if one.variant == BASE}
-        cancelled = self._executor.withdraw(unless=lambda task: task.label in labels)
-        if cancelled:
-            self._say_changes_skipped(trial, len(cancelled))
+        self._say_changes_skipped(trial, len(self._executor.withdraw(unless=lambda task: task.label in labels)))
 
     # -- the executor ----------------------------------------------------------------------------------------------------
 
@@ -456,9 +441,13 @@ class StudyRunner:
                 self.watch.say("Stopping: running trials finish their step and save. A second Ctrl-C ends at once.")
                 executor.stop()
             if isinstance(event, Ended):
-                if self._was_stopped(event.answer):
-                    continue
-                yield event.task, event.answer
+                status = event.answer.get("status")
+                if status == "refused":  # an error that the user has to fix
+                    raise refusal(event.answer)
+                if status == "stopped":
+                    self._stop.number = self._stop.number or int(event.answer.get("signal", 2))
+                elif not ("lost" in event.answer and self._stop.requested):
+                    yield event.task, event.answer
             elif progress is not None and trials is not None:
                 progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.report()
         if self._stop.requested:
@@ -466,12 +455,3 @@ class StudyRunner:
                 "Stopped; finished trials are kept, and the same command resumes from there.",
                 signal_number=self._stop.number or 2,
             )
-
-    def _was_stopped(self, answer: dict[str, Any]) -> bool:
-        """True for a task that ended because the study is being stopped; raises errors that the user has to fix."""
-        if answer.get("status") == "stopped":
-            self._stop.number = self._stop.number or int(answer.get("signal", 2))
-            return True
-        if answer.get("status") == "refused":
-            raise refusal(answer)
-        return "lost" in answer and self._stop.requested
