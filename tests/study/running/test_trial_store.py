@@ -16,14 +16,14 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import FIRST_TUNING_SEED, StudyPlan, Trial
 from glassformer.study.planning.variants import Facts
 from glassformer.study.running.trial_results import TrialResult
-from glassformer.study.running.trial_store import MACHINE, Origin, StudyStore, TrialStore, code_sha256, machine_of
+from glassformer.study.running.trial_store import MACHINE, StudyStore, TrialStore, code_sha256, machine_of, trial_key
 
 ANY_MACHINE = dict.fromkeys(MACHINE, "x")
 ANY_RECIPE = {"model": {"width": 8}, "seed": 3, "about": "words"}
 
 
-def origin(recipe=ANY_RECIPE, data="d", plugins=(), machine=ANY_MACHINE) -> Origin:
-    found = Origin.of(recipe, data=data, plugins=plugins, machine=machine)
+def key(recipe=ANY_RECIPE, data="d", plugins=(), machine=ANY_MACHINE) -> str:
+    found = trial_key(recipe, data=data, plugins=plugins, machine=machine)
     assert found is not None
     return found
 
@@ -39,21 +39,21 @@ def run(tmp_path):
 
 
 def test_only_what_changes_a_bit_makes_another_origin():
-    same = origin({"model": {"width": 8}, "seed": 9, "about": "other words"})
-    assert same.group == origin().group
+    same = key({"model": {"width": 8}, "seed": 9, "about": "other words"})
+    assert same == key()
     others = [
-        origin({"model": {"width": 9}}),
-        origin(data="e"),
-        origin(plugins=[{"file": "p.py", "sha256": "1"}]),
-        origin(plugins=[{"file": "p.py", "sha256": "1", "imports": {"helper.py": "2"}}]),
-        origin(machine={**ANY_MACHINE, "torch": "9"}),
+        key({"model": {"width": 9}}),
+        key(data="e"),
+        key(plugins=[{"file": "p.py", "sha256": "1"}]),
+        key(plugins=[{"file": "p.py", "sha256": "1", "imports": {"helper.py": "2"}}]),
+        key(machine={**ANY_MACHINE, "torch": "9"}),
     ]
-    assert len({origin().group, *(one.group for one in others)}) == 6
+    assert len({key(), *(one for one in others)}) == 6
 
 
 def test_nothing_stands_for_a_parent_that_is_not_a_run_here_or_for_an_unknown_machine():
-    assert Origin.of({**ANY_RECIPE, "init_from": "nowhere"}, data="d", plugins=(), machine=ANY_MACHINE) is None
-    assert Origin.of(ANY_RECIPE, data="d", plugins=(), machine={}) is None
+    assert trial_key({**ANY_RECIPE, "init_from": "nowhere"}, data="d", plugins=(), machine=ANY_MACHINE) is None
+    assert trial_key(ANY_RECIPE, data="d", plugins=(), machine={}) is None
 
 
 def test_the_code_is_part_of_it_and_machines_are_told_by_what_matters():
@@ -62,44 +62,44 @@ def test_the_code_is_part_of_it_and_machines_are_told_by_what_matters():
 
 
 def test_a_kept_run_comes_back_whole(store, run, tmp_path):
-    store.save(origin(), 3, run)
-    assert store.seeds(origin()) == [3]
-    assert store.copy_to(origin(), 3, tmp_path / "there" / "seed-3")
+    store.save(key(), 3, run)
+    assert store.seeds(key()) == [3]
+    assert store.copy_to(key(), 3, tmp_path / "there" / "seed-3")
     there = tmp_path / "there" / "seed-3"
     assert (there / "checkpoints" / "step-4" / "weights").read_bytes() == bytes(range(64))
     assert sorted(path.name for path in there.iterdir()) == ["checkpoints", "recipe.yaml"]
-    assert not store.copy_to(origin(), 3, there)  # what is there is not replaced
-    assert not store.copy_to(origin(), 4, tmp_path / "there" / "seed-4")
+    assert not store.copy_to(key(), 3, there)  # what is there is not replaced
+    assert not store.copy_to(key(), 4, tmp_path / "there" / "seed-4")
     (run / "recipe.yaml").write_text("b: 2\n")  # the run's own copy is its own
-    assert store.copy_to(origin(), 3, tmp_path / "again")
+    assert store.copy_to(key(), 3, tmp_path / "again")
 
 
 def test_it_remembers_which_trained_models_were_checked_and_drops_what_leaks(store, run):
-    other = origin(data="e")
-    store.save(origin(), 3, run)
+    other = key(data="e")
+    store.save(key(), 3, run)
     store.save(other, 3, run, checked=True)
-    assert not store.checked(origin())
+    assert not store.checked(key())
     assert store.checked(other)
-    store.save(origin(), 4, run)
-    store.save(origin(), 3, run, checked=True)  # trained once more, and checked this time
-    assert store.checked(origin())
-    assert store.evict(origin()) == 2
-    assert store.seeds(origin()) == []
+    store.save(key(), 4, run)
+    store.save(key(), 3, run, checked=True)  # trained once more, and checked this time
+    assert store.checked(key())
+    assert store.evict(key()) == 2
+    assert store.seeds(key()) == []
     assert store.contains(other, 3)
 
 
 def test_a_damaged_one_is_removed_with_a_sentence(store, run, tmp_path):
-    store.save(origin(), 3, run)
-    (store.path(origin(), 3) / "recipe.yaml").write_text("a: 2\n")
+    store.save(key(), 3, run)
+    (store.path(key(), 3) / "recipe.yaml").write_text("a: 2\n")
     with pytest.raises(RunError, match="is damaged and was removed"):
-        store.copy_to(origin(), 3, tmp_path / "there")
-    assert store.seeds(origin()) == []
+        store.copy_to(key(), 3, tmp_path / "there")
+    assert store.seeds(key()) == []
 
 
 def test_it_is_listed_and_emptied(store, run):
     assert store.entries() == []
-    store.save(origin(), 3, run)
-    store.save(origin(), 5, run)
+    store.save(key(), 3, run)
+    store.save(key(), 5, run)
     assert [row["seed"] for row in store.entries()] == [3, 5]
     assert store.entries()[0]["bytes"] > 64
     assert store.empty() == 2
@@ -158,10 +158,10 @@ def test_a_class_of_a_notebook_is_neither_kept_nor_taken(study_store, monkeypatc
         """This class, or one that was edited since."""
 
     own = load_recipe(recipe, {"model.merge": "own"}).to_dict()
-    assert study_store.origin("own", own) is study_store.origin("own", own) is None
+    assert study_store.key("own", own) is study_store.key("own", own) is None
     assert len(study_store.watch.sentences) == 1
     assert study_store.watch.sentences[0].startswith("model.merge=own: a class of this notebook or program")
-    assert study_store.origin("base", recipe) is not None  # the baseline is made of our own parts
+    assert study_store.key("base", recipe) is not None  # the baseline is made of our own parts
 
 
 def test_a_trial_of_a_plugin_that_was_edited_meanwhile_is_not_kept(study_store, made_up):
@@ -179,12 +179,12 @@ def test_other_pretrained_weights_in_the_same_folder_are_another_origin(study_st
     folder = shutil.copytree(bert_folder, tmp_path / "encoder")
     model = {"kind": "pretrained", "folder": str(folder), "context": 12}
     tuned = load_recipe({"data": recipe["data"], "objective": "labels", "model": model, "training": {"steps": 3}}).to_dict()
-    before = study_store.origin("base", tuned)
-    assert before == study_store.origin("base", tuned)
+    before = study_store.key("base", tuned)
+    assert before == study_store.key("base", tuned)
     weights = bytearray((folder / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (folder / "model.safetensors").write_bytes(weights)
-    assert study_store.origin("base", tuned).group != before.group
+    assert study_store.key("base", tuned) != before
 
 
 def test_bad_runs_of_the_baseline_and_those_of_tuning_are_known(study_store, made_up):
@@ -234,4 +234,4 @@ def test_a_run_that_diverged_was_not_checked_after_training(study_store, made_up
     made_up.run(study_store.directory.trial(trial), recipe, status="diverged")
     study_store.save(trial, TrialResult(trial, "diverged"))
     assert study_store.seeds("base", recipe) == [0]
-    assert not TrialStore().checked(study_store.origin("base", recipe))
+    assert not TrialStore().checked(study_store.key("base", recipe))

@@ -7,7 +7,6 @@ positions or the merge are not affected.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from glassformer.foundation.errors import ConfigError
@@ -21,14 +20,6 @@ WIDEST = 1 << 20
 FAR = 0.01  # relative difference above which the narrowest feed-forward is not a match
 
 
-@dataclass(frozen=True)
-class Match:
-    """The setting, and a sentence about it."""
-
-    settings: dict[str, Any]
-    sentence: str
-
-
 def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int) -> int:
     """Parameters, or FLOPs of one training step."""
     if not isinstance(model, ModelConfig):
@@ -39,8 +30,8 @@ def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int) -> int
     return sum(part.forward_flops + part.backward_flops for part in parts)
 
 
-def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) -> Match:
-    """Adapts ``recipe`` to ``wanted`` parameters or FLOPs; raises where no inner width comes close."""
+def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) -> tuple[dict[str, Any], list[str]]:
+    """The setting that gives ``recipe`` the ``wanted`` parameters or FLOPs, and a note; raises where no width comes close."""
     batch = recipe.training.batch_size
 
     def size(inner: int) -> int:
@@ -49,7 +40,7 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) ->
     now = size_of(recipe.model, vocabulary, what, batch)
     assert isinstance(recipe.model, ModelConfig)
     if now == wanted:
-        return Match({}, "")
+        return {}, []
     if recipe.model.layers == 0:
         raise ConfigError(f"match={what}: {name} has no layers and so no feed-forward to adapt; compare it without match.")
     inner = _nearest(size, wanted)
@@ -60,11 +51,11 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) ->
             f"match={what}: {name} has {found:,} {what} even with the narrowest feed-forward, and the baseline {wanted:,}; "
             "compare it without match, or widen the baseline."
         )
-    sentence = (
+    note = (
         f"{name}: {KEY} is set to {inner}, which gives {found:,} {what} against the baseline's {wanted:,} "
         f"({100 * rest:+.2f} %); without it there would be {now:,}."
     )
-    return Match({KEY: inner}, sentence)
+    return {KEY: inner}, [note]
 
 
 def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:

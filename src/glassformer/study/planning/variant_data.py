@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,32 +49,24 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     _require_same_text(plan, data)
     _require_same_targets(plan, compared_recipes, data)
     parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
-    facts = {
-        name: Facts(
-            recipe=recipe_fingerprint(recipe.to_dict()),
+    base, facts = recipes[BASE], dict[str, Facts]()
+    for name, recipe in recipes.items():
+        settings, notes = dict[str, Any](), list[str]()
+        if name == BASE:
+            notes = _sample_size_notes(plan, recipe, data[name])
+        elif plan.match is not None:
+            size = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
+            settings, notes = match(name, recipe, data[name].tokenizer.size, plan.match, size)
+        own = resolve({**plan.settings(name), **settings})
+        facts[name] = Facts(
+            recipe=recipe_fingerprint(own),
             data=str(data[name].record["sha256"]),
             documents=_items_checksum(data[name], plan.split),
+            matched=settings,
+            notes=tuple(notes),
             parent=parents[recipe.init_from],
-            asked=training_fingerprint(recipe.to_dict()),
+            asked=training_fingerprint(own),
         )
-        for name, recipe in recipes.items()
-    }
-    facts[BASE] = replace(facts[BASE], notes=tuple(_sample_size_notes(plan, recipes[BASE], data[BASE])))
-    if plan.match is not None:
-        base = recipes[BASE]
-        wanted = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
-        for name in plan.variants[1:]:
-            found = match(name, recipes[name], data[name].tokenizer.size, plan.match, wanted)
-            if found.settings:
-                resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
-                own = resolved.to_dict()
-                facts[name] = replace(
-                    facts[name],
-                    recipe=recipe_fingerprint(own),
-                    asked=training_fingerprint(own),
-                    matched=found.settings,
-                    notes=(found.sentence,),
-                )
     return facts
 
 
