@@ -131,7 +131,9 @@ def command(
     The verdict is better, worse, same, not decided or invalid. Stop at any moment: the same command continues.
     """
     if also and (confirm is not None or recipe is None or dry_run):
-        raise UsageError("--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.")
+        raise UsageError(
+            "--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.", reason="also-misplaced"
+        )
     settings = {
         "seeds": seeds,
         "first_seed": first_seed,
@@ -178,7 +180,9 @@ def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: boo
     from glassformer.study.planning.dry_run import estimate_study
 
     if len(planned) > 1:
-        raise UsageError("--dry-run estimates one study, and this plan has several bases; estimate one of them.")
+        raise UsageError(
+            "--dry-run estimates one study, and this plan has several bases; estimate one of them.", reason="dry-run-of-several"
+        )
     estimate = estimate_study(planned[0], jobs)
     print_json(estimate.to_dict()) if json else out().print(str(estimate), markup=False)
 
@@ -187,7 +191,7 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.") from None
+        raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.", reason="bad-looks") from None
 
 
 def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, Any] | None:
@@ -196,7 +200,9 @@ def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, A
 
     if not texts:
         if tries is not None:
-            raise UsageError("--tune-tries draws points of --tune, and there is none; give --tune KEY=A,B too.")
+            raise UsageError(
+                "--tune-tries draws points of --tune, and there is none; give --tune KEY=A,B too.", reason="tries-without-tune"
+            )
         return None
     lists = parse_vary(texts)
     ranges = {key: only for key, (only, *more) in lists.items() if not more and isinstance(only, dict) and "low" in only}

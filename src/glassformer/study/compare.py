@@ -45,11 +45,11 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.on not in ("local", "ray", "inline"):
-            raise UsageError(f"--on {self.on} is not a place to run; use local, ray or inline.")
+            raise UsageError(f"--on {self.on} is not a place to run; use local, ray or inline.", reason="bad-place")
         if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"--jobs {self.jobs} must be 1 or more.")
+            raise UsageError(f"--jobs {self.jobs} must be 1 or more.", reason="bad-jobs")
         if self.on != "ray" and (self.address is not None or self.gpu_share is not None):
-            raise UsageError("--address and --gpu-share belong to --on ray.")
+            raise UsageError("--address and --gpu-share belong to --on ray.", reason="not-on-ray")
 
 
 def compare(
@@ -106,7 +106,10 @@ def compare(
     }
     planned, *more = plan_studies(source, vary, confirm=confirm, cross=cross, set=set, settings=settings, out=out)
     if more:
-        raise UsageError(f"{source} has several bases, so it makes several studies; run it with `glassformer compare`.")
+        raise UsageError(
+            f"{source} has several bases, so it makes several studies; run it with `glassformer compare`.",
+            reason="several-bases",
+        )
     return run_study(planned, how)
 
 

@@ -81,7 +81,9 @@ class StudyDirectory:
         try:
             return {name: Earlier.from_dict(one) for name, one in read_json(self.earlier_file)["changes"].items()}
         except (KeyError, TypeError) as error:
-            raise RunError(f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.") from error
+            raise RunError(
+                f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.", reason="damaged"
+            ) from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -90,7 +92,10 @@ class StudyDirectory:
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(lock, wait=False) as mine:
             if not mine:
-                raise RunError(f"{self.root} is being worked on by another process; wait for it, or choose another --out.")
+                raise RunError(
+                    f"{self.root} is being worked on by another process; wait for it, or choose another --out.",
+                    reason="study-in-use",
+                )
             try:
                 yield
             finally:
@@ -133,7 +138,8 @@ class StudyDirectory:
             if recipe_fingerprint(resolve(old.settings(name))) != before:
                 raise ConfigError(
                     f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
-                    "undo the change of the recipe, or begin a new study with another --out."
+                    "undo the change of the recipe, or begin a new study with another --out.",
+                    reason="recipe-changed",
                 )
         if plan != old:
             self._write(plan, {**recipes, **old_recipes})
@@ -184,17 +190,25 @@ class StudyDirectory:
         try:
             document = parse_yaml(file.read_text(encoding="utf-8"), str(file))
         except FileNotFoundError:
-            raise RunError(f"{self.root} is not a study: it has no {file.name}.") from None
+            raise RunError(f"{self.root} is not a study: it has no {file.name}.", reason="not-a-study") from None
         except UnicodeDecodeError as error:
-            raise RunError(f"{file} is not UTF-8 text ({error}); it was damaged after it was written.") from error
+            raise RunError(
+                f"{file} is not UTF-8 text ({error}); it was damaged after it was written.", reason="not-utf-8"
+            ) from error
         if not isinstance(document, dict) or not {"schema", "fingerprint", "recipes", "plan"} <= set(document):
-            raise RunError(f"{file} is not the plan of a begun study; a plan to begin with is given as `compare PLAN.yaml`.")
+            raise RunError(
+                f"{file} is not the plan of a begun study; a plan to begin with is given as `compare PLAN.yaml`.",
+                reason="not-a-begun-plan",
+            )
         if document["schema"] != self.SCHEMA:
-            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.")
+            raise RunError(
+                f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.", reason="other-schema"
+            )
         if fingerprint(document["plan"]) != document["fingerprint"]:
             raise ConfigError(
                 f"{file} was changed after the study began, which would make its verdicts worthless; restore it, "
-                "or begin a new study with another --out."
+                "or begin a new study with another --out.",
+                reason="plan-edited",
             )
         return StudyPlan.parse(document["plan"], at=f"{file.name}: plan"), dict(document["recipes"])
 
@@ -215,16 +229,22 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
     now = {change.name: {**change.set, **change.tune} for change in new.changes}
     lost = [change.name for change in old.planned if change.name not in now]
     if lost:
-        raise ConfigError(f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.")
+        raise ConfigError(
+            f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.",
+            reason="planned-change-missing",
+        )
     for name in now.keys() & before.keys():
         if now[name] != before[name]:
-            raise ConfigError(f"{file}: {name} set {before[name]} when the study began and sets {now[name]} now.")
+            raise ConfigError(
+                f"{file}: {name} set {before[name]} when the study began and sets {now[name]} now.", reason="change-redefined"
+            )
     differences = diff(_fixed_settings(old), _fixed_settings(new))
     if differences:
         key, (was, is_now) = next(iter(differences.items()))
         raise ConfigError(
             f"{file}: {key} was {was!r} when the study began and is {is_now!r} now; "
-            "keep it, or begin a new study with another --out."
+            "keep it, or begin a new study with another --out.",
+            reason="plan-setting-changed",
         )
     added = [change.model_copy(update={"exploratory": True}) for change in new.changes if change.name not in before]
     notes = [f"{change.name} was not in the plan: it is shown as exploratory." for change in added]

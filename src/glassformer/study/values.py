@@ -69,7 +69,7 @@ def read_values(file: Path) -> StudyValues:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
-            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
         weights = np.asarray(document["weights"], dtype=np.float64)
         variants = document["variants"]
         trials = {
@@ -95,4 +95,6 @@ def read_values(file: Path) -> StudyValues:
             tuple(document["remarks"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file} cannot be read as the values of a study ({type(error).__name__}: {error}).") from error
+        raise RunError(
+            f"{file} cannot be read as the values of a study ({type(error).__name__}: {error}).", reason="damaged-values"
+        ) from error

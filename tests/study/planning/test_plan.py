@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.config import override
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -64,21 +65,21 @@ class TestTuning:
         tuned = plan(changes=[change], tune={"grid": {"training.lr": [0.1, 0.2]}})
         assert tuned.tuning_points("sgd") == [{"training.lr": 1.0}, {"training.lr": 2.0}]
         assert tuned.tuning_points(BASE) == [{"training.lr": 0.1}, {"training.lr": 0.2}]
-        with pytest.raises(ConfigError, match="'sgd' tries 2 settings and the baseline 3"):
+        with refused(ConfigError, "unequal-tuning", "'sgd' tries 2", "baseline 3"):
             plan(changes=[change], tune={"grid": {"training.lr": [0.1, 0.2, 0.3]}})
 
     @pytest.mark.parametrize(
-        ("settings", "sentence"),
+        ("settings", "reason", "named"),
         [
-            ({"tune": {"grid": {"seed": [1, 2]}}}, "seed is not a setting to choose"),
-            ({"tune": {"grid": {"training.lr": [1.0]}}}, "nothing to choose"),
-            ({"tune": {"grid": {"model.positions": ["a", "b"]}}}, "sets model.positions and tunes it too"),
-            ({"tune": {"grid": {"model.width": [1, 2]}}, "match": "flops"}, "match=flops fixes the size of the model"),
-            ({"changes": [{"name": "x", "set": {"a": 1}, "tune": {"b": [1, 2]}}]}, "the plan has none"),
+            ({"tune": {"grid": {"seed": [1, 2]}}}, "seed-tuned", "tune.grid"),
+            ({"tune": {"grid": {"training.lr": [1.0]}}}, "one-tuning-point", "tune.grid"),
+            ({"tune": {"grid": {"model.positions": ["a", "b"]}}}, "key-set-and-tuned", "model.positions"),
+            ({"tune": {"grid": {"model.width": [1, 2]}}, "match": "flops"}, "match-with-tuned-model", "match=flops"),
+            ({"changes": [{"name": "x", "set": {"a": 1}, "tune": {"b": [1, 2]}}]}, "tune-without-plan", "'x'"),
         ],
     )
-    def test_what_cannot_be_tuned(self, settings, sentence):
-        with pytest.raises(ConfigError, match=sentence):
+    def test_what_cannot_be_tuned(self, settings, reason, named):
+        with refused(ConfigError, reason, named):
             plan(**settings)
 
     def test_without_tuning_there_is_nothing_to_try(self):
@@ -103,7 +104,7 @@ class TestVary:
 
     @pytest.mark.parametrize("text", ["model.width", "=3", "model.width=", "model.width= "])
     def test_what_is_no_assignment_is_refused(self, text):
-        with pytest.raises(ConfigError, match="not of the form key=value,value"):
+        with refused(ConfigError, "not-an-assignment"):
             parse_vary([text])
 
     def test_broken_yaml_is_refused(self):
@@ -145,7 +146,7 @@ class TestFromFlags:
         assert [change.name for change in made.changes] == ["model.width=64"]
 
     def test_no_change_left(self):
-        with pytest.raises(ConfigError, match=r"No change is left to compare: model\.positions=learned is left out"):
+        with refused(ConfigError, "no-change-left", "model.positions=learned"):
             plan_from_flags("r", ["model.positions=learned"], resolve)
 
     def test_a_key_that_does_not_exist(self):
@@ -153,12 +154,12 @@ class TestFromFlags:
             plan_from_flags("r", ["model.widht=64"], resolve)
 
     def test_the_seed_cannot_be_varied(self):
-        with pytest.raises(ConfigError, match="sets seed, but the study gives every variant the same seeds"):
+        with refused(ConfigError, "seed-varied"):
             plan_from_flags("r", ["seed=1,2"], resolve)
 
     def test_a_huge_product_is_refused_at_once(self):
         many = [f"model.width={','.join(map(str, range(1, 2000)))}", f"training.lr={','.join(map(str, range(1, 2000)))}"]
-        with pytest.raises(ConfigError, match="more than 200 changes"):
+        with refused(ConfigError, "too-many-changes", "200"):
             plan_from_flags("r", many, resolve, cross=True)
 
     def test_names_of_values(self):

@@ -24,7 +24,7 @@ def winner(study: Study) -> Verdict:
     """The better change with the largest difference; raises if there is none."""
     better = [one for one in study.verdicts if one.verdict == "better" and not one.exploratory]
     if not better:
-        raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.")
+        raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.", reason="nothing-to-confirm")
     return max(better, key=lambda one: abs(one.difference.value or 0.0))
 
 
@@ -34,7 +34,10 @@ def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
     keys = [key for key in theirs if key not in own]
     done = study.finished(name) if keys else []
     if keys and not done:
-        raise UsageError(f"{study.folder} has no trial of {name} any more, so its {keys[0]} is unknown; restore trials/.")
+        raise UsageError(
+            f"{study.folder} has no trial of {name} any more, so its {keys[0]} is unknown; restore trials/.",
+            reason="no-trial-left",
+        )
     recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
     held = {key: value_at(recipe, key, default=NOT_THERE) for key in keys}
     return {key: value for key, value in held.items() if value is not NOT_THERE}
@@ -43,7 +46,10 @@ def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
 def confirmation(study: Study) -> tuple[StudyPlan, Path]:
     """The plan, and the only folder it may be run in."""
     if study.plan.split != "validation":
-        raise ConfigError(f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.")
+        raise ConfigError(
+            f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.",
+            reason="split-seen-before",
+        )
     name = winner(study).variant
     adapted = {variant: dict(facts.adapted) for variant, facts in study.book.variants.items()}
     own = next(change for change in study.plan.changes if change.name == name)

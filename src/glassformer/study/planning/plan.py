@@ -54,9 +54,15 @@ class Change(Config):
     @model_validator(mode="after")
     def _validate_change(self) -> Self:
         if "seed" in self.set:
-            raise ConfigError(f"changes: {self.name!r} sets seed, but the study gives every variant the same seeds; remove it.")
+            raise ConfigError(
+                f"changes: {self.name!r} sets seed, but the study gives every variant the same seeds; remove it.",
+                reason="seed-varied",
+            )
         if self.name == BASE:
-            raise ConfigError(f"changes: no change may be called {BASE!r}; that is the name of the recipe as it stands.")
+            raise ConfigError(
+                f"changes: no change may be called {BASE!r}; that is the name of the recipe as it stands.",
+                reason="change-called-base",
+            )
         return self
 
 
@@ -83,9 +89,14 @@ class Tuning(Config):
     @model_validator(mode="after")
     def _validate_grid(self) -> Self:
         if "seed" in self.grid:
-            raise ConfigError("tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.")
+            raise ConfigError(
+                "tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.", reason="seed-tuned"
+            )
         if number_of_points(self.grid, self.tries) < 2:
-            raise ConfigError("tune.grid has one point only, so there is nothing to choose; give some key two values or more.")
+            raise ConfigError(
+                "tune.grid has one point only, so there is nothing to choose; give some key two values or more.",
+                reason="one-tuning-point",
+            )
         return self
 
 
@@ -135,15 +146,21 @@ class StudyPlan(Config):
         names = [change.name for change in self.changes]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
+            raise ConfigError(
+                f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.",
+                reason="name-used-twice",
+            )
         if not self.changes and self.tune is None:
-            raise ConfigError("changes: there is none, and no tune; give at least one change, or a grid to search.")
+            raise ConfigError(
+                "changes: there is none, and no tune; give at least one change, or a grid to search.", reason="no-changes"
+            )
         self._check_seeds()
         Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
         if self.design == "bank" and len(self.bank) < 2:
             raise ConfigError(
                 f"design=bank compares changes with kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 "
-                "of their seeds; leave design out and use --baseline bank."
+                "of their seeds; leave design out and use --baseline bank.",
+                reason="bank-too-small",
             )
         self._check_tuning()
         return self
@@ -152,35 +169,53 @@ class StudyPlan(Config):
         tuned = [change for change in self.changes if change.tune]
         if self.tune is None:
             if tuned:
-                raise ConfigError(f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.")
+                raise ConfigError(
+                    f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.",
+                    reason="tune-without-plan",
+                )
             return
         for change in self.changes:
             grid = change.tune or self.tune.grid
             own, theirs = (number_of_points(one, self.tune.tries) for one in (grid, self.tune.grid))
             if own != theirs:
                 raise ConfigError(
-                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give every variant equally many."
+                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give all equally many.",
+                    reason="unequal-tuning",
                 )
             taken = sorted(set(grid) & set(change.set))
             if taken:
-                raise ConfigError(f"changes: {change.name!r} sets {taken[0]} and tunes it too; leave it out of one of the two.")
+                raise ConfigError(
+                    f"changes: {change.name!r} sets {taken[0]} and tunes it too; leave it out of one of the two.",
+                    reason="key-set-and-tuned",
+                )
         if self.match is not None and any(key.startswith("model.") for key in self.tune.grid):
-            raise ConfigError(f"match={self.match} fixes the size of the model, so tune.grid cannot change model settings.")
+            raise ConfigError(
+                f"match={self.match} fixes the size of the model, so tune.grid cannot change model settings.",
+                reason="match-with-tuned-model",
+            )
 
     def _check_seeds(self) -> None:
         first, last = self.all_looks[0], self.all_looks[-1]
         if last < 2:
             raise ConfigError(
-                f"seeds={last}: one seed says nothing about the noise; give 2 or more, and {FEWEST_SEEDS} or more for verdicts."
+                f"seeds={last}: one seed says nothing about the noise; give 2 or more, and {FEWEST_SEEDS} for verdicts.",
+                reason="one-seed",
             )
         if self.looks and self.seeds not in (None, first):
-            raise ConfigError(f"seeds={self.seeds} is not the first of looks={list(self.looks)}; leave one of the two out.")
+            raise ConfigError(
+                f"seeds={self.seeds} is not the first of looks={list(self.looks)}; leave one of the two out.",
+                reason="seeds-not-first-look",
+            )
         if self.max_seeds is not None and (last != self.max_seeds or (self.seeds or 0) > self.max_seeds):
             raise ConfigError(
-                f"max_seeds={self.max_seeds} must be the last look; here seeds={self.seeds} and looks={list(self.looks)}."
+                f"max_seeds={self.max_seeds} must be the last look; here seeds={self.seeds} and looks={list(self.looks)}.",
+                reason="max-seeds-not-last-look",
             )
         if first < min(FEWEST_SEEDS, last):
-            raise ConfigError(f"The first look is at {first} seeds; below {FEWEST_SEEDS} nothing is decided, so look later.")
+            raise ConfigError(
+                f"The first look is at {first} seeds; below {FEWEST_SEEDS} nothing is decided, so look later.",
+                reason="first-look-too-early",
+            )
 
     @property
     def all_looks(self) -> tuple[int, ...]:
@@ -353,7 +388,8 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
         key = key.strip()
         if not equals or not key or not listed.strip():
             raise ConfigError(
-                f"--vary {text!r} is not of the form key=value,value, for example model.positions=sinusoidal,alibi."
+                f"--vary {text!r} is not of the form key=value,value, for example model.positions=sinusoidal,alibi.",
+                reason="not-an-assignment",
             )
         values.setdefault(key, []).extend(parse_yaml(f"[{listed}]", f"--vary {text!r}"))
     return values

@@ -60,15 +60,21 @@ def plan_studies(
     recipe_keys, settings = dict(set or {}), {key: value for key, value in (settings or {}).items() if value is not None}
     if confirm is not None:
         if source is not None or vary:
-            raise UsageError("--confirm names the study; a recipe, a plan or --vary beside it has no meaning.")
+            raise UsageError(
+                "--confirm names the study; a recipe, a plan or --vary beside it has no meaning.",
+                reason="recipe-beside-confirm",
+            )
         if settings or recipe_keys or out is not None:
             raise UsageError(
                 "--confirm takes everything from the study that it confirms (seeds, margin, metric, folder), so that nothing "
-                "is chosen after it was seen; give it without other settings."
+                "is chosen after it was seen; give it without other settings.",
+                reason="settings-beside-confirm",
             )
         source, out = confirmation(Study.load(confirm))
     if source is None:
-        raise UsageError("Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.")
+        raise UsageError(
+            "Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.", reason="nothing-to-compare"
+        )
     sources = [(one, _written_plans(one)) for one in (source, *also)]
     written = [(one, plan, len(several)) for one, several in sources for plan in several]
     plans = [_resolved_plan(one, plan, vary, cross=cross, set=recipe_keys, settings=settings) for one, plan, _ in written]
@@ -111,14 +117,16 @@ def _written_plans(source: Source | StudyPlan) -> Sequence[StudyPlan | None]:
     try:
         values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text ({error}).") from error
+        raise ConfigError(f"{path} is not UTF-8 text ({error}).", reason="not-utf-8") from error
     if not isinstance(values, Mapping):
         return [None]
     if {"fingerprint", "plan"} <= {*values}:  # the plan.yaml of a study
         return [StudyDirectory(path.parent).plan()]
     if "bases" in values:
         if "base" in values:
-            raise ConfigError(f"{path}: base and bases both say what is changed; leave one of the two out.")
+            raise ConfigError(
+                f"{path}: base and bases both say what is changed; leave one of the two out.", reason="base-and-bases"
+            )
         rest = {key: value for key, value in values.items() if key != "bases"}
         return [StudyPlan.parse({**rest, "base": _base_beside(base, path)}) for base in values["bases"]]
     if not _is_plan(values):
@@ -184,7 +192,10 @@ def _resolved_plan(
     values: dict[str, Any]
     if written is not None:
         if vary or cross:
-            raise UsageError(f"{_display_name(source)} is a plan, which says what is varied; give --vary with a recipe.")
+            raise UsageError(
+                f"{_display_name(source)} is a plan, which says what is varied; give --vary with a recipe.",
+                reason="vary-beside-plan",
+            )
         values = _values_under(written, settings)
     else:
         assert not isinstance(source, StudyPlan)
@@ -192,7 +203,8 @@ def _resolved_plan(
         if not vary:
             raise UsageError(
                 f"{_display_name(source)} is a recipe, and nothing is varied; give --vary, for example "
-                "model.positions=sinusoidal,alibi."
+                "model.positions=sinusoidal,alibi.",
+                reason="nothing-varied",
             )
         values = {"base": _base_of(source, set), "set": {}, "changes": changes_from(vary, cross=cross)}
     plan = StudyPlan.parse({**values, **settings, "set": {**values["set"], **set}})
@@ -226,7 +238,8 @@ def changes_from(vary: Mapping[str, Sequence[Any]] | Sequence[str], *, cross: bo
         settings = [{key: value} for key, several in values.items() for value in several]
     if len(settings) > MOST_CHANGES:
         raise ConfigError(
-            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once."
+            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once.",
+            reason="too-many-changes",
         )
     named = {" ".join(f"{key}={_format_value(value)}" for key, value in one.items()): one for one in settings}
     return [{"name": name, "set": one} for name, one in named.items()]
@@ -255,7 +268,9 @@ def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[
         else:
             notes.append(f"{change.name} is left out: it is the same as {same_as}.")
     if plan.changes and not distinct:
-        raise ConfigError(f"No change is left to compare: {' '.join(notes)} Vary a key to another value.")
+        raise ConfigError(
+            f"No change is left to compare: {' '.join(notes)} Vary a key to another value.", reason="no-change-left"
+        )
     return plan.model_copy(update={"changes": distinct}), notes
 
 
@@ -283,7 +298,7 @@ def _refuse_unknown(source: Source) -> None:
     if source in known or Path(source).suffix:  # a file that is missing is named where it would be read
         return
     if "/" in source:
-        raise ConfigError(f"There is no study and no file {source}; check the path.")
+        raise ConfigError(f"There is no study and no file {source}; check the path.", reason="no-such-file")
     raise UnknownName(f"There is no file and no built-in recipe or plan {source!r}.", source, known, whole=True)
 
 
@@ -299,7 +314,7 @@ def _default_folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolv
         directory = StudyDirectory(Path("studies") / (name if number == 1 else f"{name}-{number}"))
         if not directory.root.exists() or directory.continues(plan, resolve):
             return directory
-    raise UsageError("studies/ holds ten thousand studies of this name; name a folder with --out.")
+    raise UsageError("studies/ holds ten thousand studies of this name; name a folder with --out.", reason="no-folder-left")
 
 
 def _set_name(source: Source | StudyPlan, written: StudyPlan | None, at: int, count: int) -> str:
@@ -319,9 +334,14 @@ def _require_same_question(planned: Mapping[str, PlannedStudy]) -> None:
             ("margin", study.plan.same_within, other.plan.same_within),
         ):
             if own != its:
-                raise ConfigError(f"{what} must be the same on every set: {first} has {own}, and {name} has {its}.")
+                raise ConfigError(
+                    f"{what} must be the same on every set: {first} has {own}, and {name} has {its}.", reason="sets-differ"
+                )
     seen: dict[str, str] = {}
     for name, one in planned.items():
         twin = seen.setdefault(recipe_fingerprint(one.resolve(one.plan.set)), name)
         if twin != name:
-            raise ConfigError(f"{twin} and {name} are the same recipe on the same data, which is one set; give another one.")
+            raise ConfigError(
+                f"{twin} and {name} are the same recipe on the same data, which is one set; give another one.",
+                reason="set-given-twice",
+            )

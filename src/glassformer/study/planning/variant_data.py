@@ -108,7 +108,10 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
     if metric.name not in known:
         given = {one.name for one in objective.metrics}
         why = "is no mean over units, so it cannot be judged" if metric.name in given else "is not measured"
-        raise ConfigError(f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.")
+        raise ConfigError(
+            f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.",
+            reason="metric-not-judged",
+        )
 
 
 def _items_checksum(data: PreparedData, split: str) -> str:
@@ -130,11 +133,15 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     base, split = data[BASE], plan.split
     if split.partition(":")[0] not in base.names:
         there = ", ".join(name for name in base.names if name != "train") or "none to compare on"
-        raise ConfigError(f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.")
+        raise ConfigError(
+            f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.",
+            reason="no-such-split",
+        )
     if plan.tune is not None and VALIDATION_SPLIT not in base.names:
         raise ConfigError(
             f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
-            "or a share in data.split."
+            "or a share in data.split.",
+            reason="no-validation-to-tune-on",
         )
     for name, own in data.items():
         if own is base:
@@ -142,7 +149,8 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
         if split.partition(":")[0] not in own.names or not _same_items(own, base, split):
             raise ConfigError(
                 f"{name} is measured on other documents than the baseline, so nothing can be paired; "
-                "give both the same data.validation."
+                "give both the same data.validation.",
+                reason="other-documents",
             )
         if base.judged_on == "text" and plan.judged.name == BITS_PER_BYTE.name:
             _require_same_bytes(name, own, base, split)
@@ -162,7 +170,8 @@ def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
             key, (was, now) = next(iter(differing.items()))
             raise ConfigError(
                 f"{name} predicts other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
-                f"paired; keep it the same in every variant."
+                f"paired; keep it the same in every variant.",
+                reason="other-targets",
             )
 
 
@@ -193,13 +202,15 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
         if np.isnan(found).any():
             raise ConfigError(
                 f"{who} cannot be compared by bits_per_byte: some of its tokens (UNK) stand for no certain number of bytes; "
-                "choose a tokenizer that knows every character, such as bpe or byte."
+                "choose a tokenizer that knows every character, such as bpe or byte.",
+                reason="bytes-unknown",
             )
     one, other = sizes[BASE], sizes[name]
     if len(one) != len(other) or not np.array_equal(one[1:], other[1:]):
         raise ConfigError(
             f"{name} counts other bytes in the validation documents than the baseline (its tokenizer changes the text), so "
-            "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is."
+            "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
+            reason="other-bytes",
         )
 
 
@@ -213,10 +224,12 @@ def _require_same_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: Toke
     if plan.judged.unit == LOSS.unit and not same:
         raise ConfigError(
             f"{name} cuts the text into other tokens than the baseline, so nats per token mean something else; "
-            "compare by --metric bits_per_byte."
+            "compare by --metric bits_per_byte.",
+            reason="other-tokens",
         )
     if not same and base.num_documents < 2:
         raise ConfigError(
             f"{name} cuts the text into other tokens than the baseline, and the validation text is one document, whose "
-            "parts cannot be paired; give data.document=line or block."
+            "parts cannot be paired; give data.document=line or block.",
+            reason="one-document",
         )

@@ -56,7 +56,9 @@ class Facts:
     def inspected(self, answer: Mapping[str, Any]) -> Facts:
         """A copy with the results of the worker's inspection: size, cost, checks."""
         if "lost" in answer or answer["status"] != "finished":
-            raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
+            raise RunError(
+                f"The variant could not be inspected: {answer.get('lost') or answer['reason']}", reason="not-inspected"
+            )
         report = CheckReport.from_dict(answer["check"])
         leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
@@ -108,11 +110,13 @@ class VariantBook:
         document = read_json(file)
         try:
             if document["schema"] != SCHEMA:
-                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
             facts = {name: Facts(**{**one, "notes": tuple(one["notes"])}) for name, one in document["variants"].items()}
             return cls(facts, tuple(document["plugins"]))
         except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.") from error
+            raise RunError(
+                f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.", reason="damaged"
+            ) from error
 
     def require_same_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
         """Raises if a plugin changed since the study began: the same names could mean other models."""
@@ -120,7 +124,8 @@ class VariantBook:
             names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
             raise ConfigError(
                 f"{file}: the plugins are not those the study began with ({names}), or import other files of yours; give the "
-                "same files, unchanged, or begin a new study with another --out."
+                "same files, unchanged, or begin a new study with another --out.",
+                reason="plugins-changed",
             )
 
     def require_same_data(self, name: str, facts: Facts, file: Path) -> None:
@@ -128,10 +133,12 @@ class VariantBook:
         if before is not None and before.data != facts.data:
             raise ConfigError(
                 f"{file}: the data of {name!r} changed since the study began; put the old files back, "
-                "or begin a new study with another --out."
+                "or begin a new study with another --out.",
+                reason="data-changed",
             )
         if before is not None and before.parent and before.parent != facts.parent:
             raise ConfigError(
                 f"{file}: the run that {name!r} starts from (init_from) has other weights than when the study began; "
-                "put the old run back, or begin a new study with another --out."
+                "put the old run back, or begin a new study with another --out.",
+                reason="parent-changed",
             )

@@ -64,7 +64,7 @@ def read_trial(
         return _read(run, trial, metric, split, same_recipe)
     except (GlassformerError, KeyError, TypeError, ValueError, OSError, AttributeError, IndexError) as error:
         reason = str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
-        raise RunError(f"{folder} is damaged: {reason}") from error
+        raise RunError(f"{folder} is damaged: {reason}", reason="damaged") from error
 
 
 def _read(
@@ -76,7 +76,7 @@ def _read(
 ) -> TrialResult:
     differing = same_recipe(run.read_recipe()) if same_recipe is not None else None
     if differing is not None:
-        raise RunError(f"it holds the run of another recipe ({differing} differs).")
+        raise RunError(f"it holds the run of another recipe ({differing} differs).", reason="other-recipe")
     run.read_environment()["threads"]
     state = run.read_state()
     records = MetricsLog(run.metrics_file).read()
@@ -106,11 +106,11 @@ def _read(
 def _verify_consistent(evaluation: Evaluation, file: Path) -> None:
     """Raises if the metrics do not follow from the sums by unit in the same file, which detects edits."""
     if not evaluation.units:
-        raise RunError(f"{file.name} holds no sums by unit.")
+        raise RunError(f"{file.name} holds no sums by unit.", reason="no-sums")
     for name, units in evaluation.units.items():
         stated = evaluation.metrics[name].value
         if stated is None or not math.isclose(stated, units.value, rel_tol=1e-9, abs_tol=1e-12):
-            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.")
+            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.", reason="sums-disagree")
 
 
 def only_differs(run: RunDirectory) -> bool:
@@ -144,7 +144,8 @@ def units_of(units: Mapping[str, Units], metric: Metric) -> Units:
     if metric.name not in units:
         raise ConfigError(
             f"metric={metric.name} has no value for every unit of this set (a tokenizer may not say how many bytes a token "
-            f"stands for); use one of {', '.join(units)}."
+            f"stands for); use one of {', '.join(units)}.",
+            reason="metric-without-values",
         )
     return units[metric.name]
 
@@ -216,10 +217,11 @@ def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Fl
     ]
     for label, weights in measured:
         if not weights.sum() > 0.0:
-            raise ConfigError(f"{label} was measured on nothing: all {len(weights)} units weigh 0.")
+            raise ConfigError(f"{label} was measured on nothing: all {len(weights)} units weigh 0.", reason="nothing-measured")
         if not np.array_equal(weights, measured[0][1]):
             raise ConfigError(
                 f"{label} and {measured[0][0]} were not measured on the same documents; every variant "
-                "must be evaluated on the same text (and, for metric=loss, in the same tokens)."
+                "must be evaluated on the same text (and, for metric=loss, in the same tokens).",
+                reason="other-documents",
             )
     return measured[0][1] if measured else np.ones(1)

@@ -147,10 +147,10 @@ class TrialStore:
         place = self.path(key, seed)
         if not self.contains(key, seed) or folder.exists():
             return False
-        wanted = self._manifest(key, seed).get("files")
-        if not wanted or _checksums(place) != wanted:
+        checksums = self._manifest(key, seed).get("files")
+        if not checksums or _checksums(place) != checksums:
             shutil.rmtree(place, ignore_errors=True)
-            raise RunError(f"The kept trial {place} is damaged and was removed.")
+            raise RunError(f"The kept trial {place} is damaged and was removed.", reason="damaged-stored-trial")
         draft = folder.with_name(f".{folder.name}.taken")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)

@@ -93,7 +93,10 @@ def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     """One thread, the driver's folder and its plugins; afterwards everything is restored, and nothing left in memory."""
     threads, folder, cwd = torch.get_num_threads(), os.getcwd(), values["cwd"]
     if not Path(cwd).is_dir():
-        raise ConfigError(f"{cwd} cannot be seen from {platform.node()}; start the study in a folder that all nodes share.")
+        raise ConfigError(
+            f"{cwd} cannot be seen from {platform.node()}; start the study in a folder that all nodes share.",
+            reason="folder-not-shared",
+        )
     try:
         os.chdir(cwd)
         torch.set_num_threads(1)
@@ -141,7 +144,10 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
 def _trial(values: dict[str, Any]) -> dict[str, Any]:
     folder = Path(values["folder"])
     if not Path(values["study"]).is_dir():
-        raise ConfigError(f"{values['study']} cannot be seen from {platform.node()}; give --out a folder that all nodes share.")
+        raise ConfigError(
+            f"{values['study']} cannot be seen from {platform.node()}; give --out a folder that all nodes share.",
+            reason="folder-not-shared",
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A process whose driver was killed may still be ending its step: wait for it rather than write beside it.
     with locked(trial_lock(folder), wait=True):

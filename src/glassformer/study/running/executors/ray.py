@@ -95,7 +95,7 @@ def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
     try:
         ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).", reason="no-ray-cluster") from error
     return ray, True
 
 
@@ -107,4 +107,4 @@ def _require_listener(address: str | None) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).", reason="no-ray-cluster") from error
