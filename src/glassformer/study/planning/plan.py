@@ -275,7 +275,7 @@ class StudyPlan(Config):
 
         ``adapted``: by variant, the settings from matching and tuning.
         """
-        folders, more = folder_names(self.variants), adapted or {}
+        more = adapted or {}
         pairs = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
         if self.design == "bank":
             pairs = [*((seed, BASE) for seed in self.bank), *(one for one in pairs if one[1] != BASE)]
@@ -284,7 +284,7 @@ class StudyPlan(Config):
                 variant,
                 seed,
                 {**self.settings(variant), **more.get(variant, {}), "seed": seed},
-                f"{folders[variant]}/seed-{seed}",
+                f"{folder_name(variant)}/seed-{seed}",
             )
             for seed, variant in pairs
         ]
@@ -313,13 +313,13 @@ class StudyPlan(Config):
         """Every variant at each point of its grid, on seeds that the comparison does not use."""
         if self.tune is None:
             return []
-        folders, more = folder_names(self.variants), adapted or {}
+        more = adapted or {}
         return [
             Trial(
                 variant,
                 seed,
                 {**self.settings(variant), **more.get(variant, {}), **point, "seed": seed},
-                f"{folders[variant]}/point-{number}/seed-{seed}",
+                f"{folder_name(variant)}/point-{number}/seed-{seed}",
                 area="tuning",
                 point=number,
             )
@@ -408,12 +408,8 @@ def training_fingerprint(recipe: Mapping[str, Any]) -> str:
     return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(ignored)})
 
 
-def folder_names(variants: Sequence[str]) -> dict[str, str]:
-    """A folder name for each variant that is valid on any file system; it depends on the variant's name only."""
-    return {name: _folder(name) for name in variants}
-
-
-def _folder(name: str) -> str:
+def folder_name(name: str) -> str:
+    """A folder name for a variant that is valid on any file system; it depends on the variant's name only."""
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.") or "change"
     if plain == name and len(name) <= LONGEST_FOLDER and name == name.lower():
         return name
