@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -64,10 +64,14 @@ def points_of(space: Space, tries: int | None = None) -> list[dict[str, Any]]:
     if tries is None:
         lists = [values for values in space.values() if not isinstance(values, Range)]
         return [dict(zip(space, chosen)) for chosen in itertools.product(*lists)]
-    generator = np.random.default_rng(int(fingerprint([_plain(space), tries])[:16], 16))
+    plain = {key: values.to_dict() if isinstance(values, Range) else list(values) for key, values in space.items()}
+    generator = np.random.default_rng(int(fingerprint([plain, tries])[:16], 16))
     points: list[dict[str, Any]] = []
     for _ in range(1000 * tries):
-        point = {key: _drawn(values, generator) for key, values in space.items()}
+        point = {
+            key: values.draw(generator) if isinstance(values, Range) else values[int(generator.integers(len(values)))]
+            for key, values in space.items()
+        }
         if point not in points:
             points.append(point)
         if len(points) == tries:
@@ -76,11 +80,3 @@ def points_of(space: Space, tries: int | None = None) -> list[dict[str, Any]]:
         f"tune.tries={tries}: the ranges of tune.grid hold only {len(points)} different settings; ask for fewer.",
         reason="range-too-narrow",
     )
-
-
-def _drawn(values: Sequence[Any] | Range, generator: np.random.Generator) -> Any:
-    return values.draw(generator) if isinstance(values, Range) else values[int(generator.integers(len(values)))]
-
-
-def _plain(space: Space) -> dict[str, Any]:
-    return {key: values.to_dict() if isinstance(values, Range) else list(values) for key, values in space.items()}

@@ -7,7 +7,6 @@ sha256 checksums are verified on reuse. It can be emptied at any time. ``StudySt
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import read_json, sha256_of_file, write_json
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.progress import Watcher
 from glassformer.foundation.registry import unrecorded_parts
@@ -78,12 +77,7 @@ def parent_checksum(init_from: Any) -> str | None:
 def _checksums(folder: Path) -> dict[str, str]:
     """sha256 by file, without hidden files (locks, drafts)."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): _sha256(path) for path in files if path.name != MANIFEST}
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return {str(path.relative_to(folder)): sha256_of_file(path) for path in files if path.name != MANIFEST}
 
 
 @final
