@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from glassformer.data.batches import BatchesByStep
-from glassformer.data.data_kinds import PreparedData, part_kind, prepare_parts
+from glassformer.data.data_kinds import PreparedData, data_kind, prepare_parts
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.prepare import ProgressCallback
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
@@ -151,7 +151,7 @@ def text_ids(recipe: Recipe, tokenizer: Tokenizer, text: str, record: Mapping[st
         raise UsageError("The text is empty, so there is nothing to read; give one token at least.")
     if recipe.objective.judged_on != "labels":
         return prompt_ids(tokenizer, text)
-    items = part_kind("labels").of_texts(tokenizer, text, record=record)
+    items = data_kind("labels").of_texts(tokenizer, text, record=record)
     return [int(token) for token in encode_texts(tokenizer, items, 1 << 20).ids[0]]
 
 

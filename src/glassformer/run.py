@@ -15,7 +15,7 @@ from glassformer import assembly
 from glassformer.checking.remembered_checks import trained_key
 from glassformer.checking.require_checks import require_checks, taint_of
 from glassformer.checks.check_report import CheckReport
-from glassformer.data.data_kinds import PreparedData, part_kind
+from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
@@ -196,7 +196,7 @@ class Run:
             raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
         split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
-            kind = part_kind(self.recipe.objective.judged_on)
+            kind = data_kind(self.recipe.objective.judged_on)
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
@@ -255,7 +255,7 @@ class Run:
     ) -> list[Evaluation]:
         """Like ``evaluate``, for single texts, each without the context of the others."""
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
-        kind = part_kind(self.recipe.objective.judged_on)
+        kind = data_kind(self.recipe.objective.judged_on)
         given = [texts] if isinstance(texts, str) else list(texts)
         items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
         if predictions is not None:
@@ -265,7 +265,7 @@ class Run:
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
         """The loss in nats of every token of ``text`` but the first, float64."""
         network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto")) if model is None else model
-        items = part_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
+        items = data_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
         return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
 
     def evaluate_own_texts(
@@ -371,13 +371,13 @@ class Run:
     def questions(self, file: Path | str) -> Any:
         """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
         self.recipe.objective.require_answers()
-        kind = part_kind(self.recipe.objective.asked)
+        kind = data_kind(self.recipe.objective.asked)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
     def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
         """Questions or texts to classify, given as strings; ``pairs``: the second texts, for classifiers of pairs."""
         self.recipe.objective.require_answers()
-        kind = part_kind(self.recipe.objective.asked)
+        kind = data_kind(self.recipe.objective.asked)
         return kind.of_texts(self.tokenizer, texts, pairs=pairs, record=self._data_record)
 
     def generate(

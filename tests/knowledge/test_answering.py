@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.data.data_kinds import part_kind
+from glassformer.data.data_kinds import data_kind
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.generation.beams import Continuation
 from glassformer.knowledge import answering
@@ -87,11 +87,11 @@ def test_an_answer_may_be_as_long_as_those_of_training(prepared, monkeypatch, tm
     data = people(tmp_path, [long])
     made = prepared("answers", data=data)
     tokenizer, asked = made.data.tokenizer, made.data.split("validation")
-    given = part_kind("questions").of_texts(tokenizer, "Where was Ann Lee born?", record=made.data.record)
+    given = data_kind("questions").of_texts(tokenizer, "Where was Ann Lee born?", record=made.data.record)
     for one in (asked, given):
         monkeypatch.setattr(answering, "search", Knows(tokenizer, [long] * len(one)))
         found = made.objective.ask(made.network, one, made.tools)
         assert {(answer.answer, answer.confidence > 0) for answer in found} == {(long, True)}
-    file = part_kind("questions").of_file(tokenizer, tmp_path / "q.tsv", made.recipe.data, record=made.data.record)
+    file = data_kind("questions").of_file(tokenizer, tmp_path / "q.tsv", made.recipe.data, record=made.data.record)
     assert file.longest_answer == asked.nowhere.longest_answer == len(long) + 1
     assert questions_of_texts(tokenizer, "Where was Ann Lee born?", record={}).longest_answer == 32  # of runs before

@@ -6,13 +6,15 @@ Holds choices only and opens no file. ``sources`` turns it into files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.foundation.config import Config
-from glassformer.foundation.errors import ConfigError, UnknownName
-from glassformer.knowledge.worlds import WorldConfig
+from glassformer.foundation.registry import Slot, VariantConfig
+
+if TYPE_CHECKING:
+    from glassformer.data.reading.named_sets import Parts
 
 DocumentKind = Literal["line", "block", "file", "article"]
 NO_DATA = "none"
@@ -57,16 +59,22 @@ class QuestionsConfig(Config):
         return [file for file in (self.train, self.validation, self.test, self.nowhere) if file]
 
 
+class GeneratedSetConfig(VariantConfig):
+    """A data set that is computed from settings."""
+
+    def find(self) -> Parts:
+        """Its files, generated on the first call."""
+        raise NotImplementedError
+
+
+GENERATED_SETS: Slot[GeneratedSetConfig] = Slot(
+    "data.set", "a data set that is computed from settings", "glassformer.knowledge.worlds"
+)
+
+
 def _parsed_set(value: Any) -> Any:
-    """A mapping with ``kind`` -> the settings of a made-up set; a name stays a name."""
-    if not isinstance(value, Mapping):
-        return value
-    kind = value.get("kind")
-    if not isinstance(kind, str):
-        raise ConfigError(f"data.set={dict(value)!r} must be a name, or a mapping with 'kind'; known kinds: world.")
-    if kind != WorldConfig.kind:
-        raise UnknownName("data.set.kind", kind, [WorldConfig.kind])
-    return WorldConfig.parse({key: one for key, one in value.items() if key != "kind"}, at="data.set")
+    """A mapping with ``kind`` -> the settings of a generated set; a name stays a name."""
+    return GENERATED_SETS.parse(value) if isinstance(value, Mapping) else value
 
 
 def _parsed_questions(value: Any) -> Any:
@@ -79,7 +87,7 @@ class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
     added_later: ClassVar[frozenset[str]] = frozenset({"questions", "pair_column"})
-    set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
+    set: Annotated[str | SerializeAsAny[GeneratedSetConfig] | None, BeforeValidator(_parsed_set)] = None
     """A named set (`glassformer data list`), or a mapping with `kind` for a made-up one."""
     path: str | None = None
     """A text of yours: a file, a folder, or `-` for standard input. A relative path counts from where you are, or from the

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data.config import DataConfig, SplitConfig
+from glassformer.data.data_kinds import DataKind, register_data_kind
 from glassformer.data.memory_cache import Memory
 from glassformer.data.prepare import ProgressCallback, memory_key
 from glassformer.data.reading.corpus import read
@@ -332,3 +333,6 @@ def prepare_questions(
                 file=at or before["file"],
             )
     return part
+
+
+register_data_kind("questions", DataKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts))

@@ -10,14 +10,16 @@ import csv
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 from pydantic import Field, model_validator
 
+from glassformer.data.config import GENERATED_SETS, GeneratedSetConfig
 from glassformer.data.disk_cache import cached_folder
+from glassformer.data.reading.corpus import Source
+from glassformer.data.reading.named_sets import Parts, QuestionFiles
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.registry import VariantConfig
 from glassformer.knowledge.worlds_people import PEOPLES, Person, Register
 from glassformer.knowledge.worlds_wording import BIRTHS, lines_about, questions_about
 
@@ -26,10 +28,10 @@ GROUPS = ("train", "validation", "test", "nowhere")
 TRUTH = ("name", "group", "people", "region", "place", "home", "year", "work")
 
 
-class WorldConfig(VariantConfig):
+@GENERATED_SETS.variant("world")
+class WorldConfig(GeneratedSetConfig):
     """A made-up register of people, told in many wordings; names sound like their region to the degree ``sound``."""
 
-    kind: ClassVar[str] = "world"
     people: int = Field(default=500, ge=20, le=2_000_000)
     sound: float = Field(default=0.5, ge=0, le=1)
     seed: int = Field(default=0, ge=0)
@@ -76,6 +78,22 @@ class WorldConfig(VariantConfig):
         """The files, made on the first call."""
         key = f"world-{fingerprint([MADE_BY, self.to_dict()])[:24]}"
         return World(cached_folder("sets", key, lambda draft: _write(self, World(draft))))
+
+    def find(self) -> Parts:
+        world = self.files()
+        questions = tuple(Source(self.name, (world.questions("train"),), text_column=column) for column in (1, 2))
+        test, nowhere = world.questions("test"), world.questions("nowhere")
+        return Parts(
+            train=Source(self.name, (world.text,), document="line"),
+            vocabulary=questions,  # characters that only questions have, such as the question mark
+            questions=QuestionFiles(
+                train=world.questions("train"),
+                validation=world.questions("validation"),
+                tests={"test": test} if test.stat().st_size else {},
+                nowhere=nowhere if nowhere.stat().st_size else None,
+                truth=world.folder,
+            ),
+        )
 
 
 @final

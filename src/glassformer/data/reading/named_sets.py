@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
+from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.data.labels.label_sources import LabelFiles, LabelParts
 from glassformer.data.reading.corpus import Source
 from glassformer.data.reading.docstrings import docstring_corpus, python_version
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
-from glassformer.knowledge.worlds import WorldConfig
 
 
 @dataclass(frozen=True)
@@ -299,10 +298,10 @@ _KNOWN: list[NamedSet] = [
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
-def find_set(name: str | WorldConfig) -> Parts:
-    """The parts of a named or synthetic set; its files exist when this returns."""
-    if isinstance(name, WorldConfig):
-        return _world(name)
+def find_set(name: str | GeneratedSetConfig) -> Parts:
+    """The parts of a named or generated set; its files exist when this returns."""
+    if isinstance(name, GeneratedSetConfig):
+        return name.find()
     if name == NO_DATA:
         raise DataError(
             f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
@@ -311,20 +310,3 @@ def find_set(name: str | WorldConfig) -> Parts:
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)
     return SETS[name].find()
-
-
-def _world(config: WorldConfig) -> Parts:
-    world = config.files()
-    asked = tuple(Source(config.name, (world.questions("train"),), text_column=column) for column in (1, 2))
-    test, nowhere = world.questions("test"), world.questions("nowhere")
-    return Parts(
-        train=Source(config.name, (world.text,), document="line"),
-        vocabulary=asked,  # signs that only questions have, such as their mark
-        questions=QuestionFiles(
-            train=world.questions("train"),
-            validation=world.questions("validation"),
-            tests={"test": test} if test.stat().st_size else {},
-            nowhere=nowhere if nowhere.stat().st_size else None,
-            truth=world.folder,
-        ),
-    )
