@@ -22,8 +22,8 @@ def test_a_batch_is_the_documents_without_their_marks() -> None:
 
 
 def test_documents_have_marks_where_the_kind_has_them() -> None:
-    assert list(map(list, WordTokenizer(["a"]).encode_documents(["a", ""]))) == [[2, 4, 3], [2, 3]]
-    assert list(map(list, CharTokenizer("ab").encode_documents(["ab"]))) == [[1, 2]]
+    assert [WordTokenizer(["a"]).encode_document(text) for text in ("a", "")] == [[2, 4, 3], [2, 3]]
+    assert CharTokenizer("ab").encode_document("ab") == [1, 2]
 
 
 def test_the_slot_knows_the_kinds() -> None:

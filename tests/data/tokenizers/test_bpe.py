@@ -59,8 +59,7 @@ class TestIds:
         ids, counts = BYTE.encode_batch(texts)
         assert counts.tolist() == [len(BYTE.encode(text)) for text in texts]
         assert ids.tolist() == [token for text in texts for token in BYTE.encode(text)]
-        assert BYTE.encode_documents(texts) == [BYTE.encode_document(text) for text in texts]
-        assert BYTE.encode_documents(["the"])[0][-1] == BYTE.stop_id
+        assert BYTE.encode_document("the")[-1] == BYTE.stop_id
 
     def test_no_texts_give_no_ids(self) -> None:
         ids, counts = BYTE.encode_batch([])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.tokenizers import char
+from glassformer.data.tokenizers import base
 from glassformer.data.tokenizers.char import CharTokenizer, CharTokenizerConfig
 from glassformer.foundation.errors import DataError
 
@@ -50,7 +50,7 @@ def test_rare_characters_may_be_unknown_from_the_start() -> None:
 def test_counting_in_portions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["aab", "bc", "ccd", "😀"]
     whole = CharTokenizerConfig(min_count=2).train(lambda: texts).settings()
-    monkeypatch.setattr(char, "_BATCH", 2)
+    monkeypatch.setattr(base, "BATCH_CHARACTERS", 2)
     assert CharTokenizerConfig(min_count=2).train(lambda: texts).settings() == whole == {"characters": "abc"}
 
 

@@ -26,7 +26,7 @@ class TestEveryKind:
         assert marked.encode(TEXT) == plain.encode(TEXT)  # a text that spells a mark does not make one
         for one, other in zip(marked.encode_batch([TEXT, "river"]), plain.encode_batch([TEXT, "river"])):
             np.testing.assert_array_equal(one, other)
-        assert marked.encode_documents([TEXT]) == plain.encode_documents([TEXT])
+        assert marked.encode_document(TEXT) == plain.encode_document(TEXT)
         assert (marked.start_id, marked.stop_id, marked.unknown_id) == (plain.start_id, plain.stop_id, plain.unknown_id)
         assert len(marked.byte_lengths()) == marked.size
         assert marked.byte_lengths()[-2:].tolist() == [0, 0]

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.files import tokenizer_of
 from glassformer.foundation.errors import DataError
 
 
@@ -41,9 +42,6 @@ class MarkedTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         return self.inner.encode(text)
-
-    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        return self.inner.encode_documents(texts)
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return self.inner.encode_batch(texts)
@@ -75,8 +73,6 @@ class MarkedTokenizer(Tokenizer):
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> MarkedTokenizer:
-        from glassformer.data.tokenizers.files import tokenizer_of  # it imports every kind, this one too
-
         marks = settings.get("marks")
         if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
             raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.")
