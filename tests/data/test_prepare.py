@@ -17,7 +17,7 @@ import pytest
 
 from glassformer.data import prepare as module
 from glassformer.data.config import DataConfig
-from glassformer.data.prepare import Prepared, prepare, tokens_of_file, tokens_of_text
+from glassformer.data.prepare import PreparedText, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.reading.corpus import read
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.char import CharTokenizer
@@ -36,11 +36,11 @@ def write(folder: Path, name: str, text: str | bytes) -> str:
     return str(file)
 
 
-def made(tokenizer: Any = "char", **data: Any) -> Prepared:
+def made(tokenizer: Any = "char", **data: Any) -> PreparedText:
     return prepare(DataConfig.parse(data, at="data"), TOKENIZERS.parse(tokenizer))
 
 
-def text_of(prepared: Prepared, name: str) -> str:
+def text_of(prepared: PreparedText, name: str) -> str:
     return prepared.tokenizer.decode(prepared.split(name).tokens.tolist())
 
 

@@ -14,7 +14,7 @@ from glassformer.foundation.config import Config
 from glassformer.foundation.registry import Slot, VariantConfig
 
 if TYPE_CHECKING:
-    from glassformer.data.reading.named_sets import Parts
+    from glassformer.data.reading.named_sets import DataSources
 
 DocumentKind = Literal["line", "block", "file", "article"]
 NO_DATA = "none"
@@ -62,7 +62,7 @@ class QuestionsConfig(Config):
 class GeneratedSetConfig(VariantConfig):
     """A data set that is computed from settings."""
 
-    def find(self) -> Parts:
+    def find(self) -> DataSources:
         """Its files, generated on the first call."""
         raise NotImplementedError
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels.label_texts import texts_given, texts_to_ask
-from glassformer.data.labels.labelled_texts import load_labels, texts_of_file
+from glassformer.data.labels.labelled_texts import load_labels, texts_given, texts_of_file, texts_to_ask
 from glassformer.data.prepare import ProgressCallback, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.errors import ConfigError, UnknownName

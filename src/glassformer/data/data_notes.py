@@ -16,7 +16,7 @@ def about_split(assignment: Assignment, found: Survey, splits: Mapping[str, Toke
     if assignment.by == "nothing":
         return []
     if assignment.by == "position":
-        shares = ", then ".join(f"{100 * assignment.shares[part]:.3g} % for {part}" for part in assignment.parts[1:])
+        shares = ", then ".join(f"{100 * assignment.shares[part]:.3g} % for {part}" for part in assignment.splits[1:])
         what = "is one document" if found.documents == 1 else f"has only {found.documents} documents"
         return [f"The text {what}, so it is split by position: the end of it is held out ({shares})."]
     sentences = []

@@ -17,11 +17,10 @@ from glassformer.data.config import DataConfig
 from glassformer.data.disk_cache import cached_folder
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
 from glassformer.data.reading.duplicates import repeats_of
-from glassformer.data.reading.named_sets import Parts, find_set
+from glassformer.data.reading.named_sets import DataSources, find_set
 from glassformer.data.reading.sources import (
-    STANDARD_INPUT,
     at_places,
-    find_parts,
+    find_sources,
     fingerprint_of,
     places_of,
     size_of,
@@ -51,7 +50,7 @@ def prepare(
     marks: Sequence[str] = (),
     progress: ProgressCallback | None = None,
     expect: Mapping[str, Any] | None = None,
-) -> Prepared:
+) -> PreparedText:
     """The splits of ``data`` in tokens; training and validation are encoded when this returns.
 
     ``marks``: special tokens of the objective, appended to the vocabulary. ``expect``: the record of an earlier preparation (of
@@ -59,26 +58,26 @@ def prepare(
     """
     before = (expect or {}).get("fingerprints", {})
     data = at_places(data, (expect or {}).get("places", {}))
-    parts = find_parts(data, read_before={STANDARD_INPUT: before["train"]} if before else None)
-    corpus = _Corpus(data, parts, progress or _silent)
+    sources = find_sources(data, input_sha256=before.get("train"))
+    corpus = _Corpus(data, sources, progress or _silent)
     for name, sha256 in corpus.fingerprints.items():
         if before and sha256 != before.get(name):
             raise DataError(
                 f"the {name} text is not what it was when the run began: its sha256 is {sha256[:12]}, and it was "
                 f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
-                file=parts.train.name,
+                file=sources.train.name,
             )
     if gone := [name for name in before if name not in corpus.fingerprints]:
         raise DataError(
             f"the run began with a {gone[0]} text of its own, and none is given now: that would cut the training text in "
             "another way. Name it again, or start a new run.",
-            file=parts.train.name,
+            file=sources.train.name,
         )
     corpus.read()
     if isinstance(tokenizer, TokenizerConfig):
         tokenizer = corpus.learn(tokenizer)
     tokenizer = tokenizer.with_marks(marks)
-    prepared = Prepared(corpus, tokenizer)
+    prepared = PreparedText(corpus, tokenizer)
     for name in prepared.names:
         if name != "test":
             prepared.split(name)
@@ -167,25 +166,26 @@ class _Corpus:
     skipped: Skipped
     assignment: Assignment
 
-    def __init__(self, data: DataConfig, parts: Parts, report: ProgressCallback) -> None:
-        self.data, self.parts, self.report = data, parts, report
-        more = {"validation": parts.validation} if parts.validation else {}
-        tests = {f"test:{name}" if len(parts.tests) > 1 else "test": source for name, source in parts.tests.items()}
+    def __init__(self, data: DataConfig, sources: DataSources, report: ProgressCallback) -> None:
+        self.data, self.sources, self.report = data, sources, report
+        validation = {"validation": sources.validation} if sources.validation else {}
+        tests = {f"test:{name}" if len(sources.tests) > 1 else "test": source for name, source in sources.tests.items()}
         # ``train`` is the whole text that shares are held out of.
-        self.fingerprints = {name: fingerprint_of(source) for name, source in {"train": parts.train, **more, **tests}.items()}
+        files = {"train": sources.train, **validation, **tests}
+        self.fingerprints = {name: fingerprint_of(source) for name, source in files.items()}
         self.sha256 = self.fingerprints["train"]
         # A separate file replaces a held-out share; with questions, these are held out, not text.
-        asked = parts.questions is not None
+        whole = sources.questions is not None
         self.shares = data.split.model_copy(
             update={
-                "validation": 0.0 if parts.validation or asked else data.split.validation,
-                "test": 0.0 if parts.tests or asked else data.split.test,
+                "validation": 0.0 if sources.validation or whole else data.split.validation,
+                "test": 0.0 if sources.tests or whole else data.split.test,
             }
         )
 
     def read(self) -> None:
         """Counts documents and characters (a first pass over everything, cached) and assigns them to splits."""
-        source = self.parts.train
+        source = self.sources.train
 
         def make(draft: Path) -> None:
             skipped = Skipped()
@@ -193,60 +193,48 @@ class _Corpus:
             write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
 
         key = fingerprint([SCHEMA, self.sha256, _reading_key(source), [str(file) for file in source.files]])
-        kept = read_json(cached_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file()) / "survey.json")
-        self.survey, self.skipped = Survey(**kept["survey"]), Skipped(**kept["skipped"])
+        folder = cached_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file())
+        cached = read_json(folder / "survey.json")
+        self.survey, self.skipped = Survey(**cached["survey"]), Skipped(**cached["skipped"])
         self.assignment = Assignment(self.survey, self.shares)
 
     def learn(self, config: TokenizerConfig) -> Tokenizer:
         """The tokenizer trained on the training split (and the vocabulary files), cached."""
-        more = [fingerprint_of(source) for source in self.parts.vocabulary]
-
-        def make(draft: Path) -> None:
-            config.train(self._training_texts).save(draft / "tokenizer.json")
-
-        if not config.learns:
-            return config.train(self._training_texts)
-        made_by = [config.to_dict(), config.revision, *plugins_of(config)]
-        key = fingerprint([SCHEMA, self.sha256, _reading_key(self.parts.train), self.shares.to_dict(), more, made_by])
-        return load_tokenizer(cached_folder("tokenizers", key, make) / "tokenizer.json")
+        more = [fingerprint_of(source) for source in self.sources.vocabulary]
+        way = _reading_key(self.sources.train)
+        return trained_tokenizer(config, self._training_texts, self.sha256, way, self.shares.to_dict(), more)
 
     def training_documents(self, what: str) -> Iterator[Document]:
         """The training part as its files have it. ``what``: how the reading is reported."""
-        documents = reported(read(self.parts.train), what, self.survey.characters, self.report)
+        documents = reported(read(self.sources.train), what, self.survey.characters, self.report)
         return (document for name, document in self.assignment.route(documents) if name == "train")
 
     def _training_texts(self) -> Iterator[str]:
         for document in self.training_documents("learning the tokenizer"):
             yield document.text
-        for source in self.parts.vocabulary:
+        for source in self.sources.vocabulary:
             for document in read(source):
                 yield document.text
 
     def job(self, name: str) -> _Job:
         """The job that encodes a split. ``test:NAME`` is one of several test files."""
-        if name == "validation" and self.parts.validation:
-            return self._all_of(self.parts.validation, name)
-        if name.startswith("test") and self.parts.tests:
-            return self._all_of(self._test_source(name), name)
-        names = ("test",) if name == "test" else tuple(part for part in self.assignment.parts if part != "test")
+        own = self.sources.validation if name == "validation" else None
+        if name.startswith("test") and self.sources.tests:
+            chosen = list(self.sources.tests.values()) if name == "test" else [self.sources.tests[name.removeprefix("test:")]]
+            own = replace(chosen[0], files=tuple(file for source in chosen for file in source.files))
+        if own is not None:
+            return _Job(own, fingerprint_of(own), (name,), None, {})
+        names = ("test",) if name == "test" else tuple(split for split in self.assignment.splits if split != "test")
         shares = self.shares.to_dict()
-        return _Job(self.parts.train, self.sha256, names, self.assignment, shares, self.survey.characters)
-
-    def _all_of(self, source: Source, name: str) -> _Job:
-        return _Job(source, fingerprint_of(source), (name,), None, {})
-
-    def _test_source(self, name: str) -> Source:
-        chosen = [name.removeprefix("test:")] if name != "test" else list(self.parts.tests)
-        files = tuple(file for test in chosen for file in self.parts.tests[test].files)
-        return replace(self.parts.tests[chosen[0]], files=files)
+        return _Job(self.sources.train, self.sha256, names, self.assignment, shares, self.survey.characters)
 
     def names(self) -> list[str]:
-        own = {"validation": bool(self.parts.validation), "test": bool(self.parts.tests)}
-        return [name for name in ("train", "validation", "test") if name in self.assignment.parts or own.get(name)]
+        own = {"validation": bool(self.sources.validation), "test": bool(self.sources.tests)}
+        return [name for name in ("train", "validation", "test") if name in self.assignment.splits or own.get(name)]
 
 
 @final
-class Prepared:
+class PreparedText:
     """Tokens by split, their tokenizer, and notes about them."""
 
     def __init__(self, corpus: _Corpus, tokenizer: Tokenizer) -> None:
@@ -263,7 +251,7 @@ class Prepared:
     @property
     def tests(self) -> list[str]:
         """``test:NAME`` for each test file, when there are several; ``split("test")`` is all of them, one after another."""
-        return [f"test:{name}" for name in self._corpus.parts.tests] if len(self._corpus.parts.tests) > 1 else []
+        return [f"test:{name}" for name in self._corpus.sources.tests] if len(self._corpus.sources.tests) > 1 else []
 
     def split(self, name: str) -> TokenSplit:
         """One split; a test split is encoded on the first call."""
@@ -297,7 +285,7 @@ class Prepared:
     def notes(self) -> list[str]:
         """Notes about the data, as sentences. More of them once the test split is open."""
         corpus = self._corpus
-        found = [*corpus.parts.notes, *say.about_split(corpus.assignment, corpus.survey, self._splits)]
+        found = [*corpus.sources.notes, *say.about_split(corpus.assignment, corpus.survey, self._splits)]
         found += say.about_skipped(corpus.skipped)
         found += say.about_equal_files(corpus.fingerprints)
         for name, split in self._splits.items():
@@ -317,11 +305,11 @@ class Prepared:
         corpus = self._corpus
         return {
             "schema": SCHEMA,
-            "source": corpus.parts.train.name,
+            "source": corpus.sources.train.name,
             "places": places_of(corpus.data),
             "sha256": corpus.sha256,
             "fingerprints": corpus.fingerprints,
-            "reading": reading_of(corpus.parts.train),
+            "reading": reading_of(corpus.sources.train),
             "survey": vars(corpus.survey),
             "skipped_lines": corpus.skipped.count,
             "split": {"by": corpus.assignment.by, **corpus.shares.to_dict()},
@@ -339,6 +327,20 @@ def reading_of(source: Source) -> dict[str, Any]:
         "text_column": source.text_column,
         "bad_lines": "skip" if source.skip_bad_lines else "refuse",
     }
+
+
+def trained_tokenizer(config: TokenizerConfig, texts: Callable[[], Iterator[str]], *trained_on: object) -> Tokenizer:
+    """A tokenizer trained on ``texts``, cached. ``trained_on``: plain values on which the texts depend."""
+    if not config.learns:
+        return config.train(texts)
+    key = fingerprint([SCHEMA, *trained_on, config.to_dict(), config.revision, *plugins_of(config)])
+    try:
+        made = cached_folder("tokenizers", key, lambda draft: config.train(texts).save(draft / "tokenizer.json"))
+    except DataError as error:
+        if error.reason != "cache-not-writable":
+            raise
+        return config.train(texts)
+    return load_tokenizer(made / "tokenizer.json")
 
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:

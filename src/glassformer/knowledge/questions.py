@@ -14,12 +14,12 @@ from typing import Any, final
 
 from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.data_kinds import DataKind, register_data_kind
-from glassformer.data.memory_cache import Memory
+from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import ProgressCallback, memory_key
 from glassformer.data.reading.corpus import read
 from glassformer.data.reading.named_sets import QuestionFiles
 from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
-from glassformer.data.reading.sources import at_places, find_parts, sha256_of, size_of
+from glassformer.data.reading.sources import at_places, find_sources, sha256_of, size_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
@@ -108,7 +108,7 @@ class Questions:
 
 
 EncodedQuestions = list[tuple[list[int], list[int]]]
-_encodings = Memory[EncodedQuestions](12, lambda encoded: 36 * sum(len(asked) + len(told) for asked, told in encoded))
+_encodings = MemoryCache[EncodedQuestions](12, lambda encoded: 36 * sum(len(asked) + len(told) for asked, told in encoded))
 """In-memory cache: every trial of a study encodes the same questions."""
 
 
@@ -318,7 +318,7 @@ def prepare_questions(
         for name, before in (expect or {}).get("files", {}).items()
         if data.questions is not None and (named := getattr(data.questions, name.partition(":")[0], None))
     }
-    parts = find_parts(at_places(data, places))
+    parts = find_sources(at_places(data, places))
     files = parts.questions
     if files is None:
         raise ConfigError("data.questions is missing: this objective needs questions; give a file of question<TAB>answer.")

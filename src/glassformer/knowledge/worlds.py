@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from glassformer.data.config import GENERATED_SETS, GeneratedSetConfig
 from glassformer.data.disk_cache import cached_folder
 from glassformer.data.reading.corpus import Source
-from glassformer.data.reading.named_sets import Parts, QuestionFiles
+from glassformer.data.reading.named_sets import DataSources, QuestionFiles
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.files import read_json, write_json
 from glassformer.knowledge.worlds_people import PEOPLES, Person, Register
@@ -79,11 +79,11 @@ class WorldConfig(GeneratedSetConfig):
         key = f"world-{fingerprint([MADE_BY, self.to_dict()])[:24]}"
         return World(cached_folder("sets", key, lambda draft: _write(self, World(draft))))
 
-    def find(self) -> Parts:
+    def find(self) -> DataSources:
         world = self.files()
         questions = tuple(Source(self.name, (world.questions("train"),), text_column=column) for column in (1, 2))
         test, nowhere = world.questions("test"), world.questions("nowhere")
-        return Parts(
+        return DataSources(
             train=Source(self.name, (world.text,), document="line"),
             vocabulary=questions,  # characters that only questions have, such as the question mark
             questions=QuestionFiles(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tokenizers
 
+from glassformer.data.labels import label_batches
 from glassformer.data.labels.label_batches import IGNORED, LengthGroups, encode_texts, fixed_lengths, in_order, padded
-from glassformer.data.labels.labelled_texts import LabelledTexts, label_batches
+from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
 from glassformer.foundation.errors import DataError

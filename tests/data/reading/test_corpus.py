@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from glassformer.data.reading import readers
 from glassformer.data.reading.corpus import Document, Skipped, Source, format_by_name, read
-from glassformer.data.reading.readers import Limits
 from glassformer.foundation.errors import DataError
 
 TEXT = "\none\ntwo\n\n \nthree\nfour\n\nfive"
@@ -102,11 +102,12 @@ def test_files_do_not_touch(tmp_path: Path) -> None:
     ]
 
 
-def test_a_block_without_end_is_refused_where_it_begins(tmp_path: Path) -> None:
+def test_a_block_without_end_is_refused_where_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "MAX_DOCUMENT", 100)
     file = tmp_path / "a.txt"
     file.write_text("one\n\n" + "two\n" * 50)
-    with pytest.raises(DataError, match=r"a.txt, line 3: the block that begins here is longer than 100 bytes"):
-        list(read(Source("a", (file,), document="block"), Limits(document_bytes=100)))
+    with refused(DataError, "too-long", "a.txt, line 3", "block", "100 bytes"):
+        list(read(Source("a", (file,), document="block")))
 
 
 def test_bad_lines_are_collected_when_allowed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
-from glassformer.data.memory_cache import Memory
+from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import memory_key
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer
@@ -54,7 +54,7 @@ class EncodedTexts:
         )
 
 
-_encodings = Memory[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
+_encodings = MemoryCache[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
 """In-memory cache: every trial of a study encodes the same texts."""
 
 

@@ -18,16 +18,52 @@ from typing import Any, final
 
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.labels.label_sources import LabelFiles, LabelParts
-from glassformer.data.reading.corpus import Source
+from glassformer.data.reading.corpus import LabelSource, Source
 from glassformer.data.reading.docstrings import docstring_corpus, python_version
+from glassformer.data.reading.tables import Column
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
 
 @dataclass(frozen=True)
+class LabelSources:
+    """The sources of a set's labelled texts: training, and validation and tests if it has them."""
+
+    train: LabelSource
+    validation: LabelSource | None = None
+    tests: Mapping[str, LabelSource] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # a label as the file spells it -> what a person reads
+
+
+@dataclass(frozen=True)
+class LabelFiles:
+    """The labelled files of a named set: their names in its folder, and how they are read."""
+
+    train: str
+    tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
+    format: FormatKind | None = None
+    text_column: Column = None
+    pair_column: Column = None
+    label_column: Column = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    train_rows: int | None = None  # rows of the training file that are trained on; the others are the test ``rest``
+
+    def at(self, folder: Path, name: str) -> LabelSources:
+        """The sources in ``folder``."""
+
+        def source(file: str, first: int = 0, last: int | None = None) -> LabelSource:
+            columns = (self.text_column, self.pair_column, self.label_column)
+            return LabelSource(name, (folder / file,), self.format, *columns, first=first, last=last)
+
+        tests = {test: source(file) for test, file in self.tests.items() if (folder / file).is_file()}
+        if self.train_rows is not None:
+            tests = {"rest": source(self.train, first=self.train_rows), **tests}
+        return LabelSources(source(self.train, last=self.train_rows), None, tests, self.names)
+
+
+@dataclass(frozen=True)
 class QuestionFiles:
-    """Files of questions by split. ``unanswered``: without answers. ``truth``: see ``worlds``."""
+    """Files of questions by split. ``unanswered``: without answers. ``truth``: the folder of a generated world."""
 
     train: Path
     validation: Path | None = None
@@ -38,7 +74,7 @@ class QuestionFiles:
 
 
 @dataclass(frozen=True)
-class Parts:
+class DataSources:
     """The sources of a corpus: training text and, if it has them, validation, tests and vocabulary files."""
 
     train: Source
@@ -46,7 +82,7 @@ class Parts:
     tests: dict[str, Source] = field(default_factory=dict)
     vocabulary: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
-    labelled: LabelParts | None = None
+    labelled: LabelSources | None = None
     questions: QuestionFiles | None = None
 
 
@@ -57,7 +93,7 @@ class NamedSet(ABC):
     about: str
 
     @abstractmethod
-    def find(self) -> Parts: ...
+    def find(self) -> DataSources: ...
 
     @abstractmethod
     def is_here(self) -> bool:
@@ -73,7 +109,7 @@ class Docstrings(NamedSet):
     about: str = "prose of the docstrings of Python's standard library; built in, differs between Python versions"
     made_by: int = 1  # incremented when the extraction changes
 
-    def find(self) -> Parts:
+    def find(self) -> DataSources:
         version = python_version()
 
         def make(draft: Path) -> None:
@@ -85,7 +121,7 @@ class Docstrings(NamedSet):
             f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
             "Python versions, so figures are comparable only where this fingerprint is the same."
         )
-        return Parts(train=Source("docstrings", (file,), document="block"), notes=(note,))
+        return DataSources(train=Source("docstrings", (file,), document="block"), notes=(note,))
 
     def is_here(self) -> bool:
         return True
@@ -105,14 +141,14 @@ class FileSet(NamedSet):
     vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
     document: DocumentKind = "file"
     format: FormatKind | None = None
-    text_column: str | int | None = None
+    text_column: Column = None
     labelled: LabelFiles | None = None
     sha256: str = ""  # of the training file of published results
     questions: str | None = None  # file of training questions; then tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
 
-    def find(self) -> Parts:
+    def find(self) -> DataSources:
         folder = self._folder()
         file = folder / self.train
         notes = []
@@ -122,7 +158,7 @@ class FileSet(NamedSet):
         questions = None
         if self.questions is not None:
             questions = QuestionFiles(folder / self.questions, tests=there, unanswered=self._there(folder, self.unanswered))
-        return Parts(
+        return DataSources(
             train=self._source(file),
             validation=self._source(folder / self.validation) if self.validation else None,
             tests={} if questions else {name: self._source(test) for name, test in there.items()},
@@ -298,7 +334,7 @@ _KNOWN: list[NamedSet] = [
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
-def find_set(name: str | GeneratedSetConfig) -> Parts:
+def find_set(name: str | GeneratedSetConfig) -> DataSources:
     """The parts of a named or generated set; its files exist when this returns."""
     if isinstance(name, GeneratedSetConfig):
         return name.find()

@@ -19,9 +19,8 @@ from typing import BinaryIO
 
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.labels.label_sources import LabelParts, LabelSource, label_source_at
-from glassformer.data.reading.corpus import Source
-from glassformer.data.reading.named_sets import SETS, Parts, QuestionFiles, find_set
+from glassformer.data.reading.corpus import LabelSource, Source
+from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
@@ -33,16 +32,16 @@ _ROOM_LEFT = 1 << 30  # an endless pipe is stopped before the disk is full
 _COPY = 1 << 20
 
 
-def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Parts:
+def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSources:
     """The files of a recipe's data. A file in the recipe replaces that of a set.
 
-    ``read_before`` maps "-" to the sha256 of standard input when the run began: a resumed run reads the cached copy.
+    ``input_sha256``: of standard input when the run began; a resumed run reads the cached copy.
     """
     if data.set is not None:
         found = _as_configured(find_set(data.set), data)
     else:
         assert data.path is not None
-        found = Parts(train=source_at(data.path, data, read_before=read_before))
+        found = DataSources(train=source_at(data.path, data, input_sha256=input_sha256))
         left_out = _left_out(found.train, Path(data.path).expanduser(), data.files)
         found = replace(found, notes=(left_out,) if left_out else ())
     validation = source_at(data.validation, data) if data.validation else found.validation
@@ -54,7 +53,7 @@ def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None
     return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
 
 
-def find_labelled(data: DataConfig) -> LabelParts:
+def find_label_sources(data: DataConfig) -> LabelSources:
     """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
     found = find_set(data.set).labelled if data.set is not None else None
     if data.set is not None and found is None:
@@ -64,16 +63,27 @@ def find_labelled(data: DataConfig) -> LabelParts:
         )
     if found is None:
         assert data.path is not None
-        found = LabelParts(label_source_at(source_at(data.path, data).files, data.path, data))
+        found = LabelSources(_label_source_at(data.path, data))
     if data.validation:
-        source = label_source_at(source_at(data.validation, data).files, data.validation, data)
-        found = replace(found, validation=source)
+        found = replace(found, validation=_label_source_at(data.validation, data))
     if data.test and data.test in found.tests:
         return replace(found, tests={data.test: found.tests[data.test]})
     if data.test:
-        tests = {Path(data.test).stem: label_source_at(source_at(data.test, data).files, data.test, data)}
-        found = replace(found, tests=tests)
+        return replace(found, tests={Path(data.test).stem: _label_source_at(data.test, data)})
     return found
+
+
+def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
+    """A user's own labelled files, read as the recipe's ``data`` section says."""
+    return LabelSource(
+        name=path,
+        files=source_at(path, reading).files,
+        format=reading.format,
+        text_column=reading.text_column,
+        pair_column=reading.pair_column,
+        label_column=reading.label_column,
+        skip_bad_lines=reading.bad_lines == "skip",
+    )
 
 
 def _questions(named: QuestionsConfig) -> QuestionFiles:
@@ -117,7 +127,7 @@ def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
     return data.model_copy(update={**moved, "vocabulary": [place(path) for path in data.vocabulary], "questions": questions})
 
 
-def _as_configured(found: Parts, data: DataConfig) -> Parts:
+def _as_configured(found: DataSources, data: DataConfig) -> DataSources:
     """The parts of a set, with documents defined by the recipe instead of the set."""
     if data.document is None:
         return found
@@ -126,7 +136,7 @@ def _as_configured(found: Parts, data: DataConfig) -> Parts:
     return replace(found, train=replace(found.train, document=data.document), validation=validation, tests=tests)
 
 
-def _tests(data: DataConfig, found: Parts) -> dict[str, Source]:
+def _tests(data: DataConfig, found: DataSources) -> dict[str, Source]:
     if data.test is None:
         return found.tests
     if data.test in found.tests:  # data.set: speeches, data.test: obama
@@ -136,18 +146,18 @@ def _tests(data: DataConfig, found: Parts) -> dict[str, Source]:
     return {Path(data.test).stem: source_at(data.test, data)}
 
 
-def source_at(path: str, reading: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Source:
+def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None) -> Source:
     """The source at a path (a file, a folder, a pipe, or - for standard input), read as ``reading`` says."""
     place = Path(path).expanduser()
     if path == STANDARD_INPUT:
-        files = [_standard_input((read_before or {}).get(path))]
+        files = [_standard_input(input_sha256)]
     elif place.is_dir():
         files = _text_files(place, reading.files)
     elif not place.exists():
         raise DataError("does not exist; check the path.", file=place)
     elif stat.S_ISFIFO(place.stat().st_mode):
         with place.open("rb") as pipe:
-            files = [_kept_copy(pipe, path)]
+            files = [_cached_copy(pipe, path)]
     else:
         files = [place]
     return Source(
@@ -201,17 +211,17 @@ def _left_out(source: Source, place: Path, pattern: str | None) -> str | None:
 
 def _standard_input(sha256: str | None) -> Path:
     if sha256 is None:
-        return _kept_copy(sys.stdin.buffer, "standard input")
-    kept = cache_folder() / "input" / sha256 / "input"
-    if not kept.is_file():
+        return _cached_copy(sys.stdin.buffer, "standard input")
+    copy = cache_folder() / "input" / sha256 / "input"
+    if not copy.is_file():
         raise DataError(
             "the text came from standard input and its copy in the cache is gone; give the same text as a file with data.path.",
-            file=kept,
+            file=copy,
         )
-    return kept
+    return copy
 
 
-def _kept_copy(stream: BinaryIO, name: str) -> Path:
+def _cached_copy(stream: BinaryIO, name: str) -> Path:
     """Copies a pipe to a file named by its sha256, since it is read more than once, and again on resume."""
     folder = cache_folder() / "input"
     folder.mkdir(parents=True, exist_ok=True)

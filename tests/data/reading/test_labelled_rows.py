@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.labels.label_sources import LabelFiles, LabelSource, read_rows
-from glassformer.data.reading.corpus import Skipped
+from glassformer.data.reading.corpus import LabelSource, Skipped, read_rows
+from glassformer.data.reading.named_sets import LabelFiles
 from glassformer.foundation.errors import DataError
 
 
@@ -65,7 +65,7 @@ def test_plain_text_has_no_columns(tmp_path: Path) -> None:
 def test_bad_rows_can_be_passed_over(tmp_path: Path) -> None:
     skipped = Skipped()
     source = LabelSource("g", (write(tmp_path, "1 a\n0\n1 c\n", "a.txt"),), format="label-text", skip_bad_lines=True)
-    assert [row.text for row in read_rows(source, skipped=skipped)] == ["a", "c"]
+    assert [row.text for row in read_rows(source, skipped)] == ["a", "c"]
     assert skipped.count == 1
 
 
