@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
@@ -49,9 +50,6 @@ class TokenSplit:
     documents: np.ndarray
     sources: tuple[str, ...]
     unknown_tokens: int
-    num_bytes: int  # of the text in UTF-8
-    num_characters: int
-    num_words: int  # separated by white space, whatever the tokenizer
     repeats: Repeats  # documents that equal an earlier one of the same split
 
     @property
@@ -66,6 +64,20 @@ class TokenSplit:
     @property
     def num_tokens(self) -> int:
         return len(self.tokens)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Of the text in UTF-8."""
+        return int(self.documents["bytes"].sum())
+
+    @cached_property
+    def num_characters(self) -> int:
+        return int(self.documents["characters"].sum())
+
+    @cached_property
+    def num_words(self) -> int:
+        """Separated by white space, whatever the tokenizer."""
+        return int(self.documents["words"].sum())
 
     @property
     def unknown_share(self) -> float:
@@ -154,7 +166,6 @@ class TokenWriter:
         self._sources = {source: number for number, source in enumerate(sources)}
         self._open: _OpenDocument | None = None
         self._tokens = self._documents = self._unknown = 0
-        self._sizes = np.zeros(3, np.int64)  # bytes, characters, words
 
     def add(self, document: Document) -> None:
         self._pieces.append(document)
@@ -175,9 +186,6 @@ class TokenWriter:
             "tokens": self._tokens,
             "documents": self._documents,
             "unknown_tokens": self._unknown,
-            "bytes": int(self._sizes[0]),
-            "characters": int(self._sizes[1]),
-            "words": int(self._sizes[2]),
         }
 
     def _flush(self) -> None:
@@ -227,10 +235,8 @@ class TokenWriter:
         self._tokens += len(ids)
 
     def _write_rows(self, rows: list[tuple[int, ...]]) -> None:
-        table = np.array(rows, DOCUMENT)
-        self._table_file.write(table.tobytes())
+        self._table_file.write(np.array(rows, DOCUMENT).tobytes())
         self._documents += len(rows)
-        self._sizes += [table["bytes"].sum(), table["characters"].sum(), table["words"].sum()]
 
 
 @contextmanager
@@ -269,39 +275,28 @@ def open_split(name: str, folder: Path, sources: Sequence[str]) -> TokenSplit:
     """The split in a folder, memory-mapped. ``sources``: the original files, which may have moved since."""
     facts = read_json(folder / "facts.json")
     count, examples = facts["repeats"]
-    tokens = _mapped(folder / "tokens.bin", np.dtype(facts["type"]))
-    table = _mapped(folder / "documents.bin", DOCUMENT)
-    return _split(name, tokens, table, sources, facts, Repeats(count, tuple((later, first) for later, first in examples)))
+    return TokenSplit(
+        name=name,
+        tokens=_mapped(folder / "tokens.bin", np.dtype(facts["type"])),
+        documents=_mapped(folder / "documents.bin", DOCUMENT),
+        sources=tuple(sources),
+        unknown_tokens=facts["unknown_tokens"],
+        repeats=Repeats(count, tuple((later, first) for later, first in examples)),
+    )
 
 
 def split_of_documents(name: str, tokenizer: Tokenizer, documents: Iterable[Document]) -> TokenSplit:
     """A split in memory, for texts of a few pages."""
     tokens, table = io.BytesIO(), io.BytesIO()
-    given = list(documents)
-    sources = list(dict.fromkeys(document.source for document in given))
+    documents = list(documents)
+    sources = tuple(dict.fromkeys(document.source for document in documents))
     writer = TokenWriter(tokenizer, sources, tokens, table)
-    for document in given:
+    for document in documents:
         writer.add(document)
     facts = writer.finish()
     rows = np.frombuffer(table.getvalue(), DOCUMENT)
     ids = np.frombuffer(tokens.getvalue(), token_type(tokenizer.size))
-    return _split(name, ids, rows, sources, facts, repeats_within(rows["hash"]))
-
-
-def _split(
-    name: str, tokens: np.ndarray, table: np.ndarray, sources: Sequence[str], facts: dict[str, Any], repeats: Repeats
-) -> TokenSplit:
-    return TokenSplit(
-        name=name,
-        tokens=tokens,
-        documents=table,
-        sources=tuple(sources),
-        unknown_tokens=facts["unknown_tokens"],
-        num_bytes=facts["bytes"],
-        num_characters=facts["characters"],
-        num_words=facts["words"],
-        repeats=repeats,
-    )
+    return TokenSplit(name, ids, rows, sources, facts["unknown_tokens"], repeats_within(rows["hash"]))
 
 
 def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:
