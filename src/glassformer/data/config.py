@@ -36,6 +36,11 @@ class SplitConfig(Config):
     stratify: bool = False
     """Of labelled texts, hold out the share of each label by itself, so that none is missing by chance."""
 
+    def held_out(self, *, validation: bool, test: bool) -> SplitConfig:
+        """The same without the shares that are not held out, since there are files of their own."""
+        shares = {"validation": self.validation if validation else 0.0, "test": self.test if test else 0.0}
+        return self.model_copy(update=shares)
+
     @model_validator(mode="after")
     def _leaves_something(self) -> Self:
         if self.validation + self.test >= 1:

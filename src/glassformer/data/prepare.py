@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data import data_notes as say
+from glassformer.data import data_notes
 from glassformer.data.config import DataConfig
 from glassformer.data.disk_cache import cached_folder
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
@@ -27,12 +27,12 @@ from glassformer.data.reading.sources import (
     source_at,
     stamp_of,
 )
-from glassformer.data.reading.splits import Assignment, Survey, survey
+from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_split, survey
 from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import DataError, UnknownName
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 
@@ -59,25 +59,24 @@ def prepare(
     before = (expect or {}).get("fingerprints", {})
     data = at_places(data, (expect or {}).get("places", {}))
     sources = find_sources(data, input_sha256=before.get("train"))
-    corpus = _Corpus(data, sources, progress or _silent)
-    for name, sha256 in corpus.fingerprints.items():
+    prepared = PreparedText(data, sources, progress or _silent)
+    for name, sha256 in prepared.fingerprints.items():
         if before and sha256 != before.get(name):
             raise DataError(
                 f"the {name} text is not what it was when the run began: its sha256 is {sha256[:12]}, and it was "
                 f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
                 file=sources.train.name,
+                reason="text-changed",
             )
-    if gone := [name for name in before if name not in corpus.fingerprints]:
+    if gone := [name for name in before if name not in prepared.fingerprints]:
         raise DataError(
             f"the run began with a {gone[0]} text of its own, and none is given now: that would cut the training text in "
             "another way. Name it again, or start a new run.",
             file=sources.train.name,
+            reason="text-missing",
         )
-    corpus.read()
-    if isinstance(tokenizer, TokenizerConfig):
-        tokenizer = corpus.learn(tokenizer)
-    tokenizer = tokenizer.with_marks(marks)
-    prepared = PreparedText(corpus, tokenizer)
+    prepared.read()
+    prepared.tokenizer = (prepared.learn(tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer).with_marks(marks)
     for name in prepared.names:
         if name != "test":
             prepared.split(name)
@@ -159,9 +158,10 @@ class _Job:
 
 
 @final
-class _Corpus:
-    """A source with its survey and its assignment to splits, before any tokenizer."""
+class PreparedText:
+    """The tokens of a text by split, their tokenizer, and notes about them. Made by ``prepare``."""
 
+    tokenizer: Tokenizer
     survey: Survey
     skipped: Skipped
     assignment: Assignment
@@ -174,14 +174,11 @@ class _Corpus:
         files = {"train": sources.train, **validation, **tests}
         self.fingerprints = {name: fingerprint_of(source) for name, source in files.items()}
         self.sha256 = self.fingerprints["train"]
-        # A separate file replaces a held-out share; with questions, these are held out, not text.
+        # With questions, these are held out, not text.
         whole = sources.questions is not None
-        self.shares = data.split.model_copy(
-            update={
-                "validation": 0.0 if sources.validation or whole else data.split.validation,
-                "test": 0.0 if sources.tests or whole else data.split.test,
-            }
-        )
+        self.shares = data.split.held_out(validation=not (sources.validation or whole), test=not (sources.tests or whole))
+        self._splits: dict[str, TokenSplit] = {}
+        self._overlaps: dict[str, str] = {}
 
     def read(self) -> None:
         """Counts documents and characters (a first pass over everything, cached) and assigns them to splits."""
@@ -189,7 +186,7 @@ class _Corpus:
 
         def make(draft: Path) -> None:
             skipped = Skipped()
-            found = survey(reported(read(source, skipped=skipped), "reading", size_of(source), self.report))
+            found = survey(reported(read(source, skipped), "reading", size_of(source), self.report))
             write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
 
         key = fingerprint([SCHEMA, self.sha256, _reading_key(source), [str(file) for file in source.files]])
@@ -204,19 +201,41 @@ class _Corpus:
         way = _reading_key(self.sources.train)
         return trained_tokenizer(config, self._training_texts, self.sha256, way, self.shares.to_dict(), more)
 
-    def training_documents(self, what: str) -> Iterator[Document]:
+    def _training_documents(self, what: str) -> Iterator[Document]:
         """The training part as its files have it. ``what``: how the reading is reported."""
         documents = reported(read(self.sources.train), what, self.survey.characters, self.report)
         return (document for name, document in self.assignment.route(documents) if name == "train")
 
     def _training_texts(self) -> Iterator[str]:
-        for document in self.training_documents("learning the tokenizer"):
+        for document in self._training_documents("learning the tokenizer"):
             yield document.text
         for source in self.sources.vocabulary:
             for document in read(source):
                 yield document.text
 
-    def job(self, name: str) -> _Job:
+    @property
+    def names(self) -> list[str]:
+        """The splits there are: train, and validation and test where they exist."""
+        own = {"validation": bool(self.sources.validation), "test": bool(self.sources.tests)}
+        return [name for name in SPLITS if name in self.assignment.splits or own.get(name)]
+
+    @property
+    def tests(self) -> list[str]:
+        """``test:NAME`` for each test file, when there are several; ``split("test")`` is all of them, one after another."""
+        return [f"test:{name}" for name in self.sources.tests] if len(self.sources.tests) > 1 else []
+
+    def split(self, name: str) -> TokenSplit:
+        """One split; a test split is encoded on the first call."""
+        require_split(name, [*self.names, *self.tests])
+        if name not in self._splits:
+            self._splits.update(self._job(name).splits(self.tokenizer, self.report))
+        return self._splits[name]
+
+    def tokens_key(self, name: str) -> str:
+        """A checksum of everything the tokens of a split depend on: files, how they are read and split, tokenizer."""
+        return self._job(name).key(self.tokenizer)
+
+    def _job(self, name: str) -> _Job:
         """The job that encodes a split. ``test:NAME`` is one of several test files."""
         own = self.sources.validation if name == "validation" else None
         if name.startswith("test") and self.sources.tests:
@@ -225,57 +244,13 @@ class _Corpus:
         if own is not None:
             return _Job(own, fingerprint_of(own), (name,), None, {})
         names = ("test",) if name == "test" else tuple(split for split in self.assignment.splits if split != "test")
-        shares = self.shares.to_dict()
-        return _Job(self.sources.train, self.sha256, names, self.assignment, shares, self.survey.characters)
-
-    def names(self) -> list[str]:
-        own = {"validation": bool(self.sources.validation), "test": bool(self.sources.tests)}
-        return [name for name in ("train", "validation", "test") if name in self.assignment.splits or own.get(name)]
-
-
-@final
-class PreparedText:
-    """Tokens by split, their tokenizer, and notes about them."""
-
-    def __init__(self, corpus: _Corpus, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self._corpus = corpus
-        self._splits: dict[str, TokenSplit] = {}
-        self._overlaps: dict[str, str] = {}
-
-    @property
-    def names(self) -> list[str]:
-        """The splits there are: train, and validation and test where they exist."""
-        return self._corpus.names()
-
-    @property
-    def tests(self) -> list[str]:
-        """``test:NAME`` for each test file, when there are several; ``split("test")`` is all of them, one after another."""
-        return [f"test:{name}" for name in self._corpus.sources.tests] if len(self._corpus.sources.tests) > 1 else []
-
-    def split(self, name: str) -> TokenSplit:
-        """One split; a test split is encoded on the first call."""
-        known = [*self.names, *self.tests]
-        if name not in known and name not in ("validation", "test"):
-            raise UnknownName("--split", name, known)
-        if name not in known:
-            raise DataError(
-                f"There is no {name} split; there are: {', '.join(known)}. Hold one out with data.split.{name}, or give a "
-                f"file with data.{name}."
-            )
-        if name not in self._splits:
-            self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
-        return self._splits[name]
-
-    def tokens_key(self, name: str) -> str:
-        """A checksum of everything the tokens of a split depend on: files, how they are read and split, tokenizer."""
-        return self._corpus.job(name).key(self.tokenizer)
+        return _Job(self.sources.train, self.sha256, names, self.assignment, self.shares.to_dict(), self.survey.characters)
 
     def training_text(self) -> str:
         """The training text as its files have it, with what a tokenizer may lose (capitals, rare words); a document begins on
         a line of its own."""
         parts: list[str] = []
-        for document in self._corpus.training_documents("reading"):
+        for document in self._training_documents("reading"):
             if parts and not document.continues and not parts[-1].endswith("\n"):
                 parts.append("\n")
             parts.append(document.text)
@@ -284,35 +259,33 @@ class PreparedText:
     @property
     def notes(self) -> list[str]:
         """Notes about the data, as sentences. More of them once the test split is open."""
-        corpus = self._corpus
-        found = [*corpus.sources.notes, *say.about_split(corpus.assignment, corpus.survey, self._splits)]
-        found += say.about_skipped(corpus.skipped)
-        found += say.about_equal_files(corpus.fingerprints)
+        found = [*self.sources.notes, *data_notes.about_split(self.assignment, self.survey, self._splits)]
+        found += data_notes.about_skipped(self.skipped)
+        found += data_notes.about_equal_files(self.fingerprints)
         for name, split in self._splits.items():
-            found += say.about_repeats(split)
-            found += say.about_unknown(split)
+            found += data_notes.about_repeats(split)
+            found += data_notes.about_unknown(split)
             if name != "train" and name not in self._overlaps:
                 train = self._splits["train"]
                 again = repeats_of(train.documents["hash"], split.documents["hash"])
-                self._overlaps[name] = say.about_overlap(train, split, again)
+                self._overlaps[name] = data_notes.about_overlap(train, split, again)
         found += [sentence for sentence in self._overlaps.values() if sentence]
-        found += say.about_dropped(self.tokenizer)
+        found += data_notes.about_dropped(self.tokenizer)
         return found
 
     @property
     def record(self) -> dict[str, Any]:
         """The record of the data in a run: plain JSON values."""
-        corpus = self._corpus
         return {
             "schema": SCHEMA,
-            "source": corpus.sources.train.name,
-            "places": places_of(corpus.data),
-            "sha256": corpus.sha256,
-            "fingerprints": corpus.fingerprints,
-            "reading": reading_of(corpus.sources.train),
-            "survey": vars(corpus.survey),
-            "skipped_lines": corpus.skipped.count,
-            "split": {"by": corpus.assignment.by, **corpus.shares.to_dict()},
+            "source": self.sources.train.name,
+            "places": places_of(self.data),
+            "sha256": self.sha256,
+            "fingerprints": self.fingerprints,
+            "reading": reading_of(self.sources.train),
+            "survey": vars(self.survey),
+            "skipped_lines": self.skipped.count,
+            "split": {"by": self.assignment.by, **self.shares.to_dict()},
             "tokenizer": {"kind": self.tokenizer.kind, "size": self.tokenizer.size, "sha256": tokenizer_key(self.tokenizer)},
             "splits": {name: split.to_dict() for name, split in self._splits.items()},
             "notes": self.notes,

@@ -28,8 +28,8 @@ def with_datasets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple
     def load_dataset(*arguments: object, **settings: object) -> dict[str, list[str]]:
         asked.append((*arguments, settings))
         if arguments[0] == "text":
-            return {"text": ["First Citizen:\nSpeak.\n"]}
-        return {"text": ["", " = One = \n", "", " words \n"]}
+            return [{"text": "First Citizen:\nSpeak.\n"}]
+        return [{"text": text} for text in ("", " = One = \n", "", " words \n")]
 
     module.load_dataset = load_dataset  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", module)

@@ -27,11 +27,11 @@ from glassformer.data.reading.sources import (
     places_of,
     source_at,
 )
-from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class
+from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class, require_split
 from glassformer.data.reading.tables import cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
 UNLABELLED = -1
 COLUMNS = ("format", "text_column", "pair_column", "label_column")
@@ -144,12 +144,7 @@ class Labels:
         rows = self._rows(self._sources.train)
         self._values = _known_labels(rows, self._sources.train.name)
         self.label_names = tuple(self._sources.names.get(value, value) for value in self._values)
-        shares = self._data.split.model_copy(
-            update={
-                "validation": 0.0 if self._sources.validation else self._data.split.validation,
-                "test": 0.0 if self._sources.tests else self._data.split.test,
-            }
-        )
+        shares = self._data.split.held_out(validation=not self._sources.validation, test=not self._sources.tests)
         if len(rows) < 2 + bool(shares.test):
             raise DataError(f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.", file=rows[0].file)
         drawn = draw_splits(len(rows), shares)
@@ -205,17 +200,10 @@ class Labels:
         """One split; a test is read on the first call. ``test`` is all tests together where there are several."""
         if name == "test" and name not in self._tests and self._tests:
             return _joined(name, [self.split(test) for test in self._tests])
-        if name in self._splits:
-            return self._splits[name]
-        if name in self._tests:
+        require_split(name, [*self.names, *self.tests])
+        if name not in self._splits:
             self._splits[name] = self._read(name, self._tests[name])
-            return self._splits[name]
-        if name not in ("validation", "test"):
-            raise UnknownName("--split", name, [*self.names, *self.tests])
-        there = ", ".join([*self.names, *self.tests])
-        raise DataError(
-            f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file as data.{name}."
-        )
+        return self._splits[name]
 
     def training_texts(self) -> Iterator[str]:
         """The training texts of a tokenizer: the labelled ones, and the plain text of a set that has one."""

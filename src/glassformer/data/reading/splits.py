@@ -13,7 +13,7 @@ import numpy as np
 
 from glassformer.data.config import SplitConfig
 from glassformer.data.reading.corpus import Document
-from glassformer.foundation.errors import DataError
+from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.seeds import derive_seed
 
 SPLITS = ("train", "validation", "test")
@@ -83,6 +83,18 @@ class Assignment:
                 done, part = done + place, part + 1
             yield self.splits[part], document  # never empty: there is text after the cut
             done += len(document.text)
+
+
+def require_split(name: str, known: Sequence[str]) -> None:
+    """Raises if there is no such split, and says how to get one."""
+    if name not in known and name not in SPLITS:
+        raise UnknownName("--split", name, known)
+    if name not in known:
+        raise DataError(
+            f"There is no {name} split; there are: {', '.join(known)}. Hold one out with data.split.{name}, or give a file "
+            f"with data.{name}.",
+            reason="no-split",
+        )
 
 
 def draw_splits(count: int, split: SplitConfig) -> np.ndarray:
