@@ -39,12 +39,12 @@ def train_command(
     from glassformer.data.tokenizers.base import TOKENIZERS
     from glassformer.data.tokenizers.bpe import BPETokenizerConfig
 
-    given = changes_of(settings) | ({} if level is None else {"level": level})
+    chosen = changes_of(settings) | ({} if level is None else {"level": level})
     if "vocab" in TOKENIZERS.get(kind).model_fields:
-        given |= {} if vocab is None else {"vocab": vocab}
+        chosen |= {} if vocab is None else {"vocab": vocab}
     elif vocab is not None:
         say(f"--vocab {vocab} is not used: tokenizers of the kind {kind!r} have no such setting.")
-    config = TOKENIZERS.parse({"kind": kind, **given})
+    config = TOKENIZERS.parse({"kind": kind, **chosen})
     target = out_file / "tokenizer.json" if out_file.is_dir() else out_file
     if target.exists() and not overwrite:
         raise UsageError(f"{target} is there already; choose another --out, or replace it with --overwrite.")

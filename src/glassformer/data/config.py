@@ -133,13 +133,13 @@ class DataConfig(Config):
             raise ValueError(f"exactly one of set and path says where the text is, but {which}.")
         if self.path == "" or self.set == "":
             raise ValueError("set and path may not be empty text.")
-        given = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
-        if len({type(column) for column in given.values() if column is not None}) > 1:
-            shown = ", ".join(f"{key}={column!r}" for key, column in given.items() if column is not None)
+        columns = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
+        if len({type(column) for column in columns.values() if column is not None}) > 1:
+            shown = ", ".join(f"{key}={column!r}" for key, column in columns.items() if column is not None)
             raise ValueError(
                 f"{shown} must all be names (the first row is a header) or all be numbers counted from 1 (there is no header)."
             )
-        for key, column in given.items():
+        for key, column in columns.items():
             if column == "" or (isinstance(column, int) and column < 1):
                 raise ValueError(f"{key}={column!r} must be a name, or a number counted from 1.")
         return self

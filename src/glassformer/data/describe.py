@@ -54,19 +54,19 @@ def _labels(labelled: LabelSources | None, text: Source, *, last: int) -> dict[i
 
 def _whole(source: Source, characters: int) -> Any:
     """Documents, not pieces of them; what comes after the first ``characters`` of one is left out."""
-    held: Document | None = None
+    document: Document | None = None
     for piece in read(source):
-        if held is not None and piece.continues:
-            if len(held.text) <= characters:
-                held = Document(held.text + piece.text, held.source, held.line)
+        if document is not None and piece.continues:
+            if len(document.text) <= characters:
+                document = Document(document.text + piece.text, document.source, document.line)
             continue
-        if held is not None:
-            yield held
-        held = piece
+        if document is not None:
+            yield document
+        document = piece
         if len(piece.text) > characters and len(source.files) == 1 and source.document == "file":
             break  # no need to read the rest of a large file
-    if held is not None:
-        yield held
+    if document is not None:
+        yield document
 
 
 def measure(

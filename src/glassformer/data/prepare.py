@@ -86,11 +86,11 @@ def prepare(
 def tokens_of_text(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Mapping[str, Any] | None = None
 ) -> TokenSplit:
-    """The tokens of texts given as such, each a document of its own."""
-    given = [texts] if isinstance(texts, str) else list(texts)
-    if not given or not all(given):
+    """The tokens of texts, each a document of its own."""
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if not texts or not all(texts):
         raise DataError("The text is empty; give at least one character.")
-    return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(given)))
+    return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(texts)))
 
 
 def tokens_of_file(

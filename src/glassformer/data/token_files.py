@@ -245,13 +245,13 @@ def split_writers(
 ) -> Iterator[dict[str, TokenWriter]]:
     """A writer for each split, so that one pass fills them all. The folders are complete when the ``with`` succeeds."""
     with ExitStack() as files:
-        made = {}
+        writers = {}
         streams = []
         for name, folder in folders.items():
             streams += [files.enter_context((folder / file).open("wb")) for file in ("tokens.bin", "documents.bin")]
-            made[name] = TokenWriter(tokenizer, sources, *streams[-2:])
-        yield made
-        facts = {name: writer.finish() for name, writer in made.items()}
+            writers[name] = TokenWriter(tokenizer, sources, *streams[-2:])
+        yield writers
+        facts = {name: writer.finish() for name, writer in writers.items()}
         for stream in streams:
             stream.flush()
             os.fsync(stream.fileno())

@@ -68,7 +68,7 @@ class TestIds:
     def test_what_is_remembered_is_bounded_and_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tokenizer = trained()
         first = tokenizer.encode("the river rows")
-        monkeypatch.setattr(bpe, "_REMEMBERED_CHARACTERS", 5)
+        monkeypatch.setattr(bpe, "_CACHED_CHARACTERS", 5)
         assert tokenizer.encode("they row") == BYTE.encode("they row")
         assert tokenizer._known.keys() == {"they", " row"}
         assert tokenizer.encode("the river rows") == first

@@ -96,7 +96,7 @@ def test_many_at_once_is_the_same() -> None:
 def test_forgetting_runs_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = WordTokenizerConfig(min_count=1).train(lambda: TEXTS)
     expected = tokenizer.encode(" ".join(TEXTS))
-    monkeypatch.setattr(word, "_RUNS_REMEMBERED", 2)
+    monkeypatch.setattr(word, "_RUNS_CACHED", 2)
     forgetful = WordTokenizerConfig(min_count=1).train(lambda: TEXTS)
     assert forgetful.settings() == tokenizer.settings()
     assert forgetful.encode(" ".join(TEXTS)) == expected

@@ -105,9 +105,9 @@ def _questions(named: QuestionsConfig) -> QuestionFiles:
 
 def places_of(data: DataConfig) -> dict[str, str]:
     """Relative paths of a recipe as absolute ones, so that a run can be resumed from another folder."""
-    asked = data.questions.files if data.questions else []
-    given = (data.path, data.validation, data.test, *data.vocabulary, *asked)
-    named = [path for path in given if path and path != STANDARD_INPUT]
+    questions = data.questions.files if data.questions else []
+    paths = (data.path, data.validation, data.test, *data.vocabulary, *questions)
+    named = [path for path in paths if path and path != STANDARD_INPUT]
     places = {path: Path(path).expanduser() for path in named}
     return {path: str(place.absolute()) for path, place in places.items() if not place.is_absolute() and place.exists()}
 
@@ -172,7 +172,7 @@ def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None
 
 def _text_files(folder: Path, pattern: str | None) -> list[Path]:
     """The files of text under a folder, in the order of their paths; hidden ones and linked folders are not entered."""
-    found = [file for file in _all_files(folder) if _wanted(file, folder, pattern)]
+    found = [file for file in _all_files(folder) if _is_text(file, folder, pattern)]
     if found:
         return found
     endings = Counter("".join(file.suffixes[-2:]) or "no ending" for file in _all_files(folder))
@@ -194,7 +194,7 @@ def _all_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _wanted(file: Path, folder: Path, pattern: str | None) -> bool:
+def _is_text(file: Path, folder: Path, pattern: str | None) -> bool:
     if pattern is not None:
         return file.match(pattern)
     return file.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS)

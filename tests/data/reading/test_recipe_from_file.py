@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.data.reading.own_text import is_text, recipe_for
+from glassformer.data.reading.recipe_from_file import is_text, recipe_for
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.recipe import load_recipe
 
