@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from glassformer.data.tokenizers import base
-from glassformer.data.tokenizers.anatomy import count_tokens, describe, follow, list_merges
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.bpe import BPETokenizer
 from glassformer.data.tokenizers.bpe_training import train
+from glassformer.data.tokenizers.inspection import count_tokens, describe, follow, list_merges
 from glassformer.data.tokenizers.pretokenization import LEVELS
 
 # ab 5 times, abc 4 times: a+b 9, ab+c 4. Ids 257 and 258, after one special token and 256 bytes.
