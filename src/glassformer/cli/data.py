@@ -159,7 +159,8 @@ def _configured(source: str, document: str | None, column: str | None, changes: 
     if source not in SETS and source != "-" and not Path(source).expanduser().exists():
         raise UsageError(
             f"There is no set and no file {source!r}.{did_you_mean(source, SETS)} Sets: {', '.join(SETS)}; or give the path of "
-            "a text."
+            "a text.",
+            reason="no-set-or-file",
         )
     values: dict[str, Any] = {"data": {"set" if source in SETS else "path": source}, "tokenizer": {}}
     if document is not None:

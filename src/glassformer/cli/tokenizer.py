@@ -48,7 +48,9 @@ def train_command(
     config = TOKENIZERS.parse({"kind": kind, **chosen})
     target = out_file / "tokenizer.json" if out_file.is_dir() else out_file
     if target.exists() and not overwrite:
-        raise UsageError(f"{target} is there already; choose another --out, or replace it with --overwrite.")
+        raise UsageError(
+            f"{target} is there already; choose another --out, or replace it with --overwrite.", reason="file-exists"
+        )
     with watching() as watcher:
         callbacks: list[Any] = [_counting(watcher, files)]
         if isinstance(config, BPETokenizerConfig):
@@ -76,7 +78,7 @@ def encode_command(
     from glassformer.data.tokenizers.files import load_tokenizer
 
     if text is not None and file is not None:
-        raise UsageError("TEXT and --file are both given; give one of them.")
+        raise UsageError("TEXT and --file are both given; give one of them.", reason="two-texts")
     tokenizer = load_tokenizer(tok)
     ids = tokenizer.encode(_whole(file) if file else _standard_input() if text is None else text)
     pieces = [tokenizer.token_text(one) for one in ids]
@@ -127,7 +129,7 @@ def show_command(
 
     tokenizer = load_tokenizer(tok)
     if picture is not None and word is None:
-        raise UsageError("--out draws the merges of a word; give WORD too.")
+        raise UsageError("--out draws the merges of a word; give WORD too.", reason="picture-without-word")
     if word is not None:
         words = follow(tokenizer, word)
         if picture is not None:
@@ -192,7 +194,9 @@ def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
 
     if len(words) != 1:
         cut = " | ".join(visible(word["word"]) for word in words)
-        raise UsageError(f"A picture shows one word, but this text is {len(words)}: {cut}; give one of them.")
+        raise UsageError(
+            f"A picture shows one word, but this text is {len(words)}: {cut}; give one of them.", reason="several-words"
+        )
     (word,) = words
     rows = [MergeRow("symbols", [(visible(symbol), 1) for symbol in word["symbols"]])]
     for step in word["steps"]:
@@ -236,14 +240,18 @@ def _ids(text: str) -> list[int]:
         return [int(word) for word in words if word]
     except ValueError:
         wrong = next(word for word in words if not re.fullmatch(r"[+-]?\d+", word))
-        raise UsageError(f"IDS: {wrong!r} is not a whole number; write ids like 12 7 300 or 12,7,300.") from None
+        raise UsageError(
+            f"IDS: {wrong!r} is not a whole number; write ids like 12 7 300 or 12,7,300.", reason="not-an-id"
+        ) from None
 
 
 def _counting(watcher: Watcher, files: Sequence[Path]) -> Callable[[int], None]:
     try:
         total = sum(file.stat().st_size for file in files)
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=error.filename) from None
+        raise DataError(
+            f"cannot be read ({error.strerror}); check the path.", file=error.filename, reason="unreadable"
+        ) from None
     done = 0
 
     def tell(more: int) -> None:

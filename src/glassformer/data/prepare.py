@@ -89,7 +89,7 @@ def tokens_of_text(
     """The tokens of texts, each a document of its own."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not texts or not all(texts):
-        raise DataError("The text is empty; give at least one character.")
+        raise DataError("The text is empty; give at least one character.", reason="empty-text")
     return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(texts)))
 
 
@@ -139,7 +139,9 @@ class _Job:
         for name, split in opened.items():
             if not split.num_tokens:
                 raise DataError(
-                    f"there is nothing in it for {name}; give more text or change data.split.", file=self.source.name
+                    f"there is nothing in it for {name}; give more text or change data.split.",
+                    file=self.source.name,
+                    reason="empty-split",
                 )
         return opened
 
@@ -154,7 +156,11 @@ class _Job:
                 if name in writers:
                     writers[name].add(document)
         if stamp_of(self.source) != before:
-            raise DataError("was written to while it was read; start again when it is at rest.", file=self.source.name)
+            raise DataError(
+                "was written to while it was read; start again when it is at rest.",
+                file=self.source.name,
+                reason="changed-while-read",
+            )
 
 
 @final

@@ -129,6 +129,7 @@ class Labels:
                     f"the labelled {name} texts are not what they were when the run began: their sha256 is {sha256[:12]}, and "
                     f"it was {before[name][:12]}. Give back the old file, or start a new run.",
                     file=self._sources.train.name,
+                    reason="text-changed",
                 )
         for split, own in (("validation", self._sources.validation), ("test", self._sources.tests)):
             if before and any(name.startswith(split) for name in before) != bool(own):
@@ -136,6 +137,7 @@ class Labels:
                     f"the run began {'without' if own else 'with'} {split} texts of their own: that would divide the labelled "
                     f"texts in another way. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
                     file=self._sources.train.name,
+                    reason="text-missing",
                 )
         self._skipped = Skipped()
         self._splits = self._train_and_validation()
@@ -146,7 +148,11 @@ class Labels:
         self.label_names = tuple(self._sources.names.get(value, value) for value in self._values)
         shares = self._data.split.held_out(validation=not self._sources.validation, test=not self._sources.tests)
         if len(rows) < 2 + bool(shares.test):
-            raise DataError(f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.", file=rows[0].file)
+            raise DataError(
+                f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.",
+                file=rows[0].file,
+                reason="too-few-texts",
+            )
         drawn = draw_splits(len(rows), shares)
         if shares.stratify:
             drawn = draw_splits_by_class([str(row.label) for row in rows], shares)
@@ -161,6 +167,7 @@ class Labels:
                 f"all texts to train on have the label {self._values[int(splits['train'].labels[0])]!r}; one class only is "
                 "nothing to learn. Give texts of at least two labels, or another data.split.seed.",
                 file=self._sources.train.name,
+                reason="one-label",
             )
         return splits
 
@@ -174,7 +181,7 @@ class Labels:
     def _read(self, name: str, source: LabelSource) -> LabelledTexts:
         rows = self._rows(source)
         if not rows:
-            raise DataError("there are no rows in it; give at least one labelled text.", file=source.name)
+            raise DataError("there are no rows in it; give at least one labelled text.", file=source.name, reason="no-rows")
         return self._texts(name, rows)
 
     def _texts(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
@@ -436,6 +443,7 @@ def _texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names:
                 "or remove the row.",
                 file=row.file,
                 line=row.line,
+                reason="unknown-label",
             )
         if row.label is not None:
             labels[index] = numbers[row.label]
@@ -458,18 +466,20 @@ def _joined(name: str, parts: Sequence[LabelledTexts]) -> LabelledTexts:
 def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
     """The labels of the training file in order: numbers by size, else words by the alphabet."""
     if not rows:
-        raise DataError("there are no rows in it; give labelled texts.", file=name)
+        raise DataError("there are no rows in it; give labelled texts.", file=name, reason="no-rows")
     found = {row.label for row in rows if row.label is not None}
     if len(found) == 1:
         raise DataError(
             f"all {len(rows)} rows have the label {next(iter(found))!r}; one class only is nothing to learn. Give texts of at "
             "least two labels, or another data.label_column.",
             file=name,
+            reason="one-label",
         )
     if len(found) > max(2, len(rows) // 2):
         raise DataError(
             f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels?",
             file=name,
+            reason="too-many-labels",
         )
     return sorted(found, key=_order)
 

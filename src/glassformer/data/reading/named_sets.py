@@ -340,7 +340,8 @@ def find_set(name: str | GeneratedSetConfig) -> DataSources:
     if name == NO_DATA:
         raise DataError(
             f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
-            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN."
+            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN.",
+            reason="no-data",
         )
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)

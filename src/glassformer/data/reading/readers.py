@@ -60,7 +60,9 @@ class _Unpacked(io.RawIOBase):
             data = self._gzip.read(len(view))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(
-                f"the gzip data are damaged or cut off ({error}); fetch or pack the file again.", file=self._file
+                f"the gzip data are damaged or cut off ({error}); fetch or pack the file again.",
+                file=self._file,
+                reason="damaged-gzip",
             ) from None
         view[: len(data)] = data
         self._given += len(data)
@@ -80,15 +82,21 @@ def open_bytes(file: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if gzipped (by content, not by name)."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            raise DataError("is not an ordinary file; give a file, a folder of files, or - for standard input.", file=file)
+            raise DataError(
+                "is not an ordinary file; give a file, a folder of files, or - for standard input.",
+                file=file,
+                reason="not-a-file",
+            )
         raw = file.open("rb")
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror or error}); check the path and its permissions.", file=file) from None
+        raise DataError(
+            f"cannot be read ({error.strerror or error}); check the path and its permissions.", file=file, reason="unreadable"
+        ) from None
     with raw:
         head = raw.peek(8)[:8]
         for magic, what in _NOT_TEXT.items():
             if head.startswith(magic):
-                raise DataError(f"is {what}.", file=file)
+                raise DataError(f"is {what}.", file=file, reason="not-text-file")
         if head.startswith(_GZIP):
             with io.BufferedReader(_Unpacked(raw, file), PIECE_BYTES) as unpacked:
                 yield unpacked
@@ -100,7 +108,9 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
     """Checked UTF-8. ``line`` is the number of the first line in ``data``; a mistake is reported on its own line."""
     if b"\0" in data:
         at = line + data.count(b"\n", 0, data.index(b"\0"))
-        raise DataError("there is a NUL byte, which no text has; the file is damaged or not text.", file=file, line=at)
+        raise DataError(
+            "there is a NUL byte, which no text has; the file is damaged or not text.", file=file, line=at, reason="nul-byte"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -110,6 +120,7 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
             f"the byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8.",
             file=file,
             line=at,
+            reason="not-utf8",
         ) from None
 
 

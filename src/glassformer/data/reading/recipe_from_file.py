@@ -58,7 +58,7 @@ def recipe_for(file: str | Path, changes: Mapping[str, Any] | None = None) -> di
     try:
         length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # gzipped text has about a quarter of its size
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place) from error
+        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place, reason="unreadable") from error
     label = _label_column(place, settings)
     if label is not None:
         return _classifier(place, length, label, settings)
@@ -99,6 +99,7 @@ def _label_column(place: Path, settings: Mapping[str, Any]) -> str | int | None:
             f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the one to read "
             "with --set data.text_column=NAME and, to train a classifier, the labels with --set data.label_column=NAME.",
             file=place,
+            reason="no-text-column",
         )
     if label is None and DEFAULTS["label_column"] in known:
         label = DEFAULTS["label_column"]

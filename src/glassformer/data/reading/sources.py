@@ -59,7 +59,8 @@ def find_label_sources(data: DataConfig) -> LabelSources:
     if data.set is not None and found is None:
         known = [name for name, each in SETS.items() if getattr(each, "labelled", None) is not None]
         raise ConfigError(
-            f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path."
+            f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path.",
+            reason="no-labels",
         )
     if found is None:
         assert data.path is not None
@@ -94,7 +95,9 @@ def _questions(named: QuestionsConfig) -> QuestionFiles:
             return None
         place = Path(path).expanduser()
         if not place.is_file():
-            raise DataError("does not exist; data.questions names files of question<TAB>answer.", file=place)
+            raise DataError(
+                "does not exist; data.questions names files of question<TAB>answer.", file=place, reason="missing-file"
+            )
         return place
 
     train, test = at(named.train), at(named.test)
@@ -154,7 +157,7 @@ def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None
     elif place.is_dir():
         files = _text_files(place, reading.files)
     elif not place.exists():
-        raise DataError("does not exist; check the path.", file=place)
+        raise DataError("does not exist; check the path.", file=place, reason="missing-file")
     elif stat.S_ISFIFO(place.stat().st_mode):
         with place.open("rb") as pipe:
             files = [_cached_copy(pipe, path)]
@@ -178,11 +181,16 @@ def _text_files(folder: Path, pattern: str | None) -> list[Path]:
     endings = Counter("".join(file.suffixes[-2:]) or "no ending" for file in _all_files(folder))
     there = ", ".join(f"{count} with {ending}" for ending, count in endings.most_common(5)) or "no files at all"
     if pattern:
-        raise DataError(f"no file in this folder matches data.files={pattern!r} (there are: {there}).", file=folder)
+        raise DataError(
+            f"no file in this folder matches data.files={pattern!r} (there are: {there}).",
+            file=folder,
+            reason="no-file-matches",
+        )
     raise DataError(
         f"there is no text in this folder (there are: {there}). Text ends in {', '.join(TEXT_ENDINGS)}, or one of these with "
         ".gz; for other endings say which, for example data.files: '*.py'.",
         file=folder,
+        reason="no-text-files",
     )
 
 
@@ -217,6 +225,7 @@ def _standard_input(sha256: str | None) -> Path:
         raise DataError(
             "the text came from standard input and its copy in the cache is gone; give the same text as a file with data.path.",
             file=copy,
+            reason="input-copy-gone",
         )
     return copy
 
@@ -234,9 +243,15 @@ def _cached_copy(stream: BinaryIO, name: str) -> Path:
                 copy.write(data)
                 size += len(data)
                 if size % (64 * _COPY) < _COPY and shutil.disk_usage(folder).free < _ROOM_LEFT:
-                    raise DataError(f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.", file=name)
+                    raise DataError(
+                        f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.",
+                        file=name,
+                        reason="disk-almost-full",
+                    )
         if not size:
-            raise DataError("nothing came in; pipe a text into it, for example with cat text.txt |.", file=name)
+            raise DataError(
+                "nothing came in; pipe a text into it, for example with cat text.txt |.", file=name, reason="nothing-piped"
+            )
         return cached_folder("input", digest.hexdigest(), lambda made: os.replace(draft, made / "input")) / "input"
     finally:
         draft.unlink(missing_ok=True)
@@ -254,7 +269,9 @@ def sha256_of(file: Path) -> str:
             return note.read_text()
         digest = sha256_of_file(file)
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); check the path and its permissions.", file=file) from None
+        raise DataError(
+            f"cannot be read ({error.strerror}); check the path and its permissions.", file=file, reason="unreadable"
+        ) from None
     with suppress(OSError):  # a cache that cannot be written to costs time, not the run
         write_atomically(note, digest)
     return digest

@@ -67,7 +67,11 @@ class Assignment:
             if not document.continues:
                 number += 1
                 if self.by == "document" and number >= len(self._labels):
-                    raise DataError("was written to while it was read; start again when it is at rest.", file=document.source)
+                    raise DataError(
+                        "was written to while it was read; start again when it is at rest.",
+                        file=document.source,
+                        reason="changed-while-read",
+                    )
                 part = "train" if self.by == "nothing" else SPLITS[self._labels[number]]
             yield part, document
 

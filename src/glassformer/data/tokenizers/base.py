@@ -134,7 +134,8 @@ class Tokenizer(ABC):
         if mark not in self.marks:
             raise DataError(
                 f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); an objective that needs it "
-                "must be trained from a run whose objective has it, or from nothing."
+                "must be trained from a run whose objective has it, or from nothing.",
+                reason="no-mark",
             )
         return self.size - len(self.marks) + self.marks.index(mark)
 
@@ -146,7 +147,8 @@ class Tokenizer(ABC):
             if not 0 <= token_id < self.size:
                 raise DataError(
                     f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}; "
-                    "decode with the tokenizer that made the ids."
+                    "decode with the tokenizer that made the ids.",
+                    reason="id-out-of-range",
                 )
 
 

@@ -34,7 +34,10 @@ class BPETokenizer(FastTokenizer):
     def __init__(self, pairs: BytePairs, document: Mapping[str, Any] | None = None) -> None:
         super().__init__(to_document(pairs) if document is None else document)
         if self.library.get_vocab(with_added_tokens=True) != pairs.ids:
-            raise DataError("The ids of the added tokens contradict the vocabulary; the file is damaged, so make it again.")
+            raise DataError(
+                "The ids of the added tokens contradict the vocabulary; the file is damaged, so make it again.",
+                reason="contradicting-ids",
+            )
         self.pairs = pairs
         self._bytes = [pairs.bytes_of(token_id) for token_id in range(len(pairs.tokens))]
         self._known: dict[str, list[int]] = {}
@@ -65,7 +68,10 @@ class BPETokenizer(FastTokenizer):
     def encode_bytes(self, data: bytes) -> list[int]:
         """Any bytes, as a file may hold them; what is not UTF-8 becomes the tokens of its single bytes."""
         if not isinstance(self.pairs.level, ByteLevel):
-            raise DataError(f"A {self.pairs.level.name}-level tokenizer encodes text, not bytes; train one with level: byte.")
+            raise DataError(
+                f"A {self.pairs.level.name}-level tokenizer encodes text, not bytes; train one with level: byte.",
+                reason="not-byte-level",
+            )
         ids: list[int] = []
         for index, part in enumerate(_NOT_UTF8.split(data.decode("utf-8", "surrogateescape"))):
             if index % 2:
@@ -89,7 +95,9 @@ class BPETokenizer(FastTokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> BPETokenizer:
         pairs = from_document(settings["document"])
         if pairs is None:
-            raise DataError("The settings of a bpe tokenizer need a 'document' with the rules of a bpe tokenizer.")
+            raise DataError(
+                "The settings of a bpe tokenizer need a 'document' with the rules of a bpe tokenizer.", reason="bad-settings"
+            )
         return cls(pairs, settings["document"])
 
 

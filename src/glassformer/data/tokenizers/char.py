@@ -29,7 +29,8 @@ class CharTokenizer(Tokenizer):
     def __init__(self, characters: Sequence[str]) -> None:
         if any(len(character) != 1 for character in characters) or list(characters) != sorted(set(characters)):
             raise DataError(
-                "The characters of a char tokenizer must be single, different, and in the order of their code points."
+                "The characters of a char tokenizer must be single, different, and in the order of their code points.",
+                reason="bad-settings",
             )
         self._characters = tuple(characters)
         self._texts = (UNKNOWN_TEXT, *self._characters)
@@ -65,7 +66,9 @@ class CharTokenizer(Tokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> CharTokenizer:
         characters = settings.get("characters")
         if not isinstance(characters, str):
-            raise DataError("The settings of a char tokenizer need 'characters', one text of all known characters.")
+            raise DataError(
+                "The settings of a char tokenizer need 'characters', one text of all known characters.", reason="bad-settings"
+            )
         return cls(characters)
 
 
@@ -96,5 +99,8 @@ class CharTokenizerConfig(TokenizerConfig):
             often = np.argsort(-counts[known], kind="stable")  # equally frequent ones: the lower code point
             known = np.sort(known[often[: self.vocab - 1]])
         if not len(known):
-            raise DataError("There are no characters to learn: the training text is empty, or tokenizer.min_count is too high.")
+            raise DataError(
+                "There are no characters to learn: the training text is empty, or tokenizer.min_count is too high.",
+                reason="nothing-to-learn",
+            )
         return CharTokenizer([chr(code) for code in known])

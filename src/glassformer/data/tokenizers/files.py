@@ -61,38 +61,47 @@ def load_tokenizer(file: Path | str) -> Tokenizer:
         "is JSON but no tokenizer: neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's tokenizer.json); "
         "make one with `glassformer tokenizer train`.",
         file=file,
+        reason="no-tokenizer",
     )
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > MAX_BYTES:
-            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; this is no tokenizer.", file=file)
+            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; this is no tokenizer.", file=file, reason="too-large")
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); give the path of a tokenizer's JSON file.", file=file) from None
+        raise DataError(
+            f"cannot be read ({error.strerror}); give the path of a tokenizer's JSON file.", file=file, reason="unreadable"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"is not valid JSON ({error}); it is damaged or no tokenizer: make it or fetch it again.", file=file
+            f"is not valid JSON ({error}); it is damaged or no tokenizer: make it or fetch it again.",
+            file=file,
+            reason="not-json",
         ) from None
     if not isinstance(document, dict):
-        raise DataError("is JSON but not an object; this is no tokenizer.", file=file)
+        raise DataError("is JSON but not an object; this is no tokenizer.", file=file, reason="not-an-object")
     return document
 
 
 def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
     kind, settings = str(document["glassformer_tokenizer"]), document.get("settings")
     if document.get("schema") != 1:
-        raise DataError(f"has schema {document.get('schema')!r}; this version of glassformer reads schema 1.", file=file)
+        raise DataError(
+            f"has schema {document.get('schema')!r}; this version of glassformer reads schema 1.",
+            file=file,
+            reason="other-schema",
+        )
     if not isinstance(settings, dict):
-        raise DataError("has no settings; it is damaged.", file=file)
+        raise DataError("has no settings; it is damaged.", file=file, reason="no-settings")
     try:
         return tokenizer_of(kind, settings)
     except DataError as error:
-        raise DataError(str(error), file=file) from None
+        raise DataError(str(error), file=file, reason=error.reason) from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         rule = f"has settings that a {kind} tokenizer cannot be made from ({error!r}); it is damaged."
-        raise DataError(rule, file=file) from None
+        raise DataError(rule, file=file, reason="bad-settings") from None
 
 
 def tokenizer_of(kind: str, settings: dict[str, Any]) -> Tokenizer:
@@ -112,7 +121,7 @@ def _hugging_face(document: dict[str, Any], file: Path) -> Tokenizer:
         pairs = from_document(document)
         return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
     except DataError as error:
-        raise DataError(str(error), file=file) from None
+        raise DataError(str(error), file=file, reason=error.reason) from None
 
 
 def _is_merges(file: Path) -> bool:
@@ -144,11 +153,11 @@ def _load_merges(file: Path) -> BPETokenizer:
 def _merges_of(file: Path) -> list[tuple[str, str]]:
     """The merges as pairs of tokens, each of which the lines before have made."""
     if file.stat().st_size > MAX_BYTES:
-        raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; this is no file of merges.", file=file)
+        raise DataError(f"is larger than {MAX_BYTES >> 20} MiB; this is no file of merges.", file=file, reason="too-large")
     try:
         lines = file.read_text(encoding="utf-8").split("\n")  # other line ends may be part of a token
     except UnicodeDecodeError:
-        raise DataError("is not UTF-8; it is damaged: fetch it again.", file=file) from None
+        raise DataError("is not UTF-8; it is damaged: fetch it again.", file=file, reason="not-utf8") from None
     known, pairs = set(LEVELS[ByteLevel.name].alphabet(())), []
     for number, line in enumerate(lines, start=1):
         if not line or (number == 1 and line.startswith(MERGES_FIRST_LINE)):
@@ -158,6 +167,7 @@ def _merges_of(file: Path) -> list[tuple[str, str]]:
             raise DataError(
                 f"line {number}, {line!r}, is no merge of two tokens that the lines before have made; fetch the file again.",
                 file=file,
+                reason="bad-merge",
             )
         known.add(left + right)
         pairs.append((left, right))
@@ -171,10 +181,13 @@ def _in_order(tokens: list[str], beside: Path) -> list[str]:
         listed = sorted(ids, key=ids.__getitem__)
         whole = sorted(listed) == sorted(tokens) and [ids[token] for token in listed] == list(range(len(tokens)))
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"is no vocabulary ({error}); fetch it again, or take it away.", file=beside) from None
+        raise DataError(
+            f"is no vocabulary ({error}); fetch it again, or take it away.", file=beside, reason="no-vocabulary"
+        ) from None
     if not whole:
         raise DataError(
             f"does not hold the {len(tokens)} tokens of the merges beside it, numbered from 0; take the one of these merges.",
             file=beside,
+            reason="other-vocabulary",
         )
     return listed

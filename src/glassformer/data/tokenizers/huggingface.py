@@ -43,7 +43,8 @@ class FastTokenizer(Tokenizer, ABC):
         self._size = max(vocabulary.values(), default=-1) + 1
         if not 0 < self._size <= MAX_SIZE:
             raise DataError(
-                f"The vocabulary has the ids 0 to {self._size - 1}; at least one and at most {MAX_SIZE} can be used."
+                f"The vocabulary has the ids 0 to {self._size - 1}; at least one and at most {MAX_SIZE} can be used.",
+                reason="bad-vocabulary-size",
             )
         self.start_id, self.stop_id, self.pad_id, self.mask_id = (self._role(role) for role in ROLES)
         model = self.document["model"]  # WordPiece and BPE name the unknown token, Unigram numbers it
@@ -75,7 +76,9 @@ class FastTokenizer(Tokenizer, ABC):
                 utf8(text)
             raise
         except Exception as error:  # the library has no class of its own for errors
-            raise DataError(f"This tokenizer cannot encode the text ({error}); its file is damaged or incomplete.") from error
+            raise DataError(
+                f"This tokenizer cannot encode the text ({error}); its file is damaged or incomplete.", reason="cannot-encode"
+            ) from error
 
     def settings(self) -> dict[str, Any]:
         return {"document": self.document}
@@ -133,7 +136,9 @@ def _build(document: Mapping[str, Any]) -> tokenizers.Tokenizer:
     try:
         library = tokenizers.Tokenizer.from_str(json.dumps({**document, "truncation": None, "padding": None}))
     except Exception as error:
-        raise DataError(f"This is not a tokenizer.json that can be used ({error}).") from error
+        raise DataError(
+            f"This is not a tokenizer.json that can be used ({error}).", reason="unusable-tokenizer-json"
+        ) from error
     if getattr(library.model, "dropout", None):
         library.model.dropout = None
     return library

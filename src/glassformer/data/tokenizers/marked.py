@@ -28,7 +28,9 @@ class MarkedTokenizer(Tokenizer):
             marks = (*inner.marks, *marks)
             inner = inner.inner
         if len(set(marks)) < len(marks) or not all(marks):
-            raise DataError(f"The marks {list(marks)} of a tokenizer must be different names that are not empty.")
+            raise DataError(
+                f"The marks {list(marks)} of a tokenizer must be different names that are not empty.", reason="bad-marks"
+            )
         self.inner: Tokenizer = inner
         self.marks = tuple(marks)
         self.start_id, self.stop_id, self.unknown_id = inner.start_id, inner.stop_id, inner.unknown_id
@@ -75,5 +77,5 @@ class MarkedTokenizer(Tokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> MarkedTokenizer:
         marks = settings.get("marks")
         if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
-            raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.")
+            raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.", reason="bad-settings")
         return cls(tokenizer_of(settings["kind"], settings["settings"]), marks)

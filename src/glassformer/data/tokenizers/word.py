@@ -41,7 +41,7 @@ class WordTokenizer(Tokenizer):
             self.start_id, self.stop_id = 2, 3
         self._ids = {word: number for number, word in enumerate(self._texts) if number >= len(special)}
         if len(self._ids) != len(words):
-            raise DataError("The words of a word tokenizer must all be different.")
+            raise DataError("The words of a word tokenizer must all be different.", reason="bad-settings")
         self._runs = _Runs(self)
 
     @property
@@ -108,10 +108,11 @@ class WordTokenizer(Tokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> WordTokenizer:
         words = settings.get("words")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise DataError("The settings of a word tokenizer need 'words', a list of texts.")
+            raise DataError("The settings of a word tokenizer need 'words', a list of texts.", reason="bad-settings")
         if settings.get("rules") != RULES:
             raise DataError(
-                f"The words were cut by rules {settings.get('rules')!r}; this version of glassformer cuts by rules {RULES}."
+                f"The words were cut by rules {settings.get('rules')!r}; this version of glassformer cuts by rules {RULES}.",
+                reason="other-rules",
             )
         return cls(
             words,
@@ -195,5 +196,8 @@ class WordTokenizerConfig(TokenizerConfig):
         if self.vocab is not None:
             words = words[: self.vocab - (4 if self.marks else 2)]
         if not words:
-            raise DataError("There are no words to learn: the training text is empty, or tokenizer.min_count is too high.")
+            raise DataError(
+                "There are no words to learn: the training text is empty, or tokenizer.min_count is too high.",
+                reason="nothing-to-learn",
+            )
         return WordTokenizer(words, lowercase=self.lowercase, marks=self.marks, dropped=counts.dropped)
