@@ -30,16 +30,16 @@ def write(folder: Path, data: bytes, name: str = "a.txt") -> Path:
 class TestRefuses:
     def test_invalid_utf8_on_its_line(self, tmp_path: Path) -> None:
         file = write(tmp_path, b"one\ntwo\nth\xffree\n")
-        with pytest.raises(DataError, match=r"a.txt, line 3: the byte 0xff is not valid UTF-8; convert the file") as caught:
+        with refused(DataError, "not-utf8", "a.txt", "line 3") as caught:
             list(pieces(file))
         assert caught.value.line == 3
 
     def test_a_nul_byte_on_its_line(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"a.txt, line 2: there is a NUL byte"):
+        with refused(DataError, "nul-byte", "a.txt", "line 2"):
             list(pieces(write(tmp_path, b"one\nt\0wo\n")))
 
     def test_a_character_cut_off_at_the_end(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"line 2: the byte 0xe6"):
+        with refused(DataError, "not-utf8", "line 2"):
             list(pieces(write(tmp_path, b"one\n\xe6\x88")))
 
     @pytest.mark.usefixtures("small_pieces")
@@ -63,13 +63,13 @@ class TestRefuses:
 
     def test_gzip_that_is_cut_off(self, tmp_path: Path) -> None:
         packed = gzip.compress(os.urandom(5000).hex().encode())
-        with pytest.raises(DataError, match="damaged or cut off"):
+        with refused(DataError, "damaged-gzip"):
             list(pieces(write(tmp_path, packed[:-100], "a.gz")))
 
     def test_gzip_with_a_flipped_byte(self, tmp_path: Path) -> None:
         packed = bytearray(gzip.compress(os.urandom(5000).hex().encode()))
         packed[2000] ^= 0xFF
-        with pytest.raises(DataError, match=r"damaged or cut off|not valid UTF-8|NUL"):
+        with refused(DataError, "damaged-gzip"):
             list(pieces(write(tmp_path, bytes(packed), "a.gz")))
 
     @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ class TestRefuses:
             pass
 
     def test_a_missing_file_and_a_device(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="cannot be read"), open_bytes(tmp_path / "nothing"):
+        with refused(DataError, "unreadable"), open_bytes(tmp_path / "nothing"):
             pass
-        with pytest.raises(DataError, match="not an ordinary file"), open_bytes(Path("/dev/zero")):
+        with refused(DataError, "not-a-file"), open_bytes(Path("/dev/zero")):
             pass
 
 

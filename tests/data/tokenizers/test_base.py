@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from tests.refusals import refused
 
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.char import CharTokenizer
@@ -28,5 +28,5 @@ def test_documents_have_marks_where_the_kind_has_them() -> None:
 
 def test_the_slot_knows_the_kinds() -> None:
     assert {"byte", "char", "word"} <= set(TOKENIZERS.names())
-    with pytest.raises(UnknownName, match="Did you mean 'char'"):
+    with refused(UnknownName, "unknown-name", "'char'"):
         TOKENIZERS.parse("chars")

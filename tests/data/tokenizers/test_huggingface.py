@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from glassformer.data.tokenizers import base
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -160,12 +161,12 @@ def test_a_file_that_lacks_its_unknown_token_says_so_when_it_is_needed() -> None
     model = BERT["model"] | {"vocab": {"a": 0}}
     tokenizer = HuggingFaceTokenizer({"version": "1.0", "model": model})
     assert tokenizer.encode("a") == [0]
-    with pytest.raises(DataError, match=r"cannot encode the text .*UNK"):
+    with refused(DataError, "cannot-encode"):
         tokenizer.encode("b")
 
 
 def test_half_a_character_is_a_sentence() -> None:
-    with pytest.raises(DataError, match="lone surrogate"):
+    with refused(DataError, "half-a-character"):
         bert().encode("the \udfff")
 
 

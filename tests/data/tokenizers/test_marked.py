@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -55,9 +56,9 @@ def test_marks_it_has_already_keep_their_ids():
 
 def test_what_cannot_be_is_a_sentence(tmp_path):
     plain = TOKENIZERS.parse("char").train(lambda: ["abc"])
-    with pytest.raises(DataError, match=r"no mark '<mask>' .it has: none"):
+    with refused(DataError, "no-mark", "'<mask>'"):
         plain.mark_id("<mask>")
-    with pytest.raises(DataError, match="different names"):
+    with refused(DataError, "bad-marks"):
         MarkedTokenizer(plain, ["<a>", "<a>"])
     file = tmp_path / "tok.json"
     for settings, rule in (

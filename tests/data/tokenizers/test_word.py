@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from glassformer.data.tokenizers import word
 from glassformer.data.tokenizers.word import WordTokenizer, WordTokenizerConfig
@@ -27,7 +28,7 @@ def test_words_are_in_the_order_of_their_counts() -> None:
 def test_rare_words_are_unknown_unless_told() -> None:
     assert WordTokenizerConfig().train(lambda: TEXTS).settings()["words"] == [".", "The", "cat"]
     assert WordTokenizerConfig(vocab=5).train(lambda: TEXTS).settings()["words"] == ["."]
-    with pytest.raises(DataError, match=r"no words to learn.*min_count"):
+    with refused(DataError, "nothing-to-learn"):
         WordTokenizerConfig(min_count=5).train(lambda: TEXTS)
 
 
@@ -55,7 +56,7 @@ def test_decoding_gives_running_text_with_a_line_for_each_document() -> None:
     ids = [token for text in TEXTS for token in tokenizer.encode_document(text)] + [0]
     assert tokenizer.decode(ids) == "The cat isn't the dog.\nThe cat sat. <unk>"
     assert [tokenizer.token_text(token) for token in range(5)] == ["<pad>", "<unk>", "<start>", "<stop>", "."]
-    with pytest.raises(DataError, match="out of range"):
+    with refused(DataError, "id-out-of-range"):
         tokenizer.decode([99])
 
 
