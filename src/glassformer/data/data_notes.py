@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer.data.reading.corpus import Skipped
-from glassformer.data.reading.duplicates import Repeats
 from glassformer.data.reading.splits import Assignment, Survey
-from glassformer.data.token_files import TokenSplit
+from glassformer.data.token_files import Repeats, TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 
 

@@ -16,7 +16,6 @@ from glassformer.data import data_notes
 from glassformer.data.config import DataConfig
 from glassformer.data.disk_cache import cached_folder
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
-from glassformer.data.reading.duplicates import repeats_of
 from glassformer.data.reading.named_sets import DataSources, find_set
 from glassformer.data.reading.sources import (
     at_places,
@@ -28,7 +27,7 @@ from glassformer.data.reading.sources import (
     stamp_of,
 )
 from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_split, survey
-from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
+from glassformer.data.token_files import TokenSplit, is_whole, open_split, repeats_of, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint

@@ -1,7 +1,8 @@
 """Documents -> token arrays on disk -> memory-mapped splits.
 
 Encodes batch by batch, so a corpus larger than memory works. A table has one row per document: its start, the bytes,
-characters and words of its text, its source, and a hash for finding duplicates.
+characters and words of its text, its source, and a hash, by which duplicates are found (a collision is expected once in some
+billions of documents).
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from typing import Any, BinaryIO, final
 import numpy as np
 
 from glassformer.data.reading.corpus import Document
-from glassformer.data.reading.duplicates import Repeats, repeats_within
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.files import read_json, write_json
 
 SCHEMA = 1
 _BATCH_CHARACTERS = 1 << 20
+HASHES_AT_ONCE = 1 << 22  # sorted at a time: 32 MiB, and four times that while sorting
+REPEAT_EXAMPLES = 3
 
 DOCUMENT = np.dtype(
     [
@@ -38,6 +40,14 @@ DOCUMENT = np.dtype(
         ("hash", np.uint64),  # of its text without surrounding white space
     ]
 )
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The number of duplicates, and the first few as (document, the earlier one)."""
+
+    count: int = 0
+    examples: tuple[tuple[int, int], ...] = ()
 
 
 @final
@@ -301,3 +311,38 @@ def split_of_documents(name: str, tokenizer: Tokenizer, documents: Iterable[Docu
 
 def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:
     return np.memmap(file, kind, mode="r") if file.stat().st_size else np.zeros(0, kind)  # an empty file cannot be mapped
+
+
+def repeats_within(hashes: np.ndarray) -> Repeats:
+    """Documents that equal an earlier one of the same split."""
+    count = 0
+    found: list[tuple[int, int]] = []
+    bits = max(0, (len(hashes) // HASHES_AT_ONCE).bit_length())
+    for bucket in range(1 << bits):  # equal hashes share their first bits, so buckets are independent
+        places = np.arange(len(hashes)) if not bits else np.flatnonzero(hashes >> np.uint64(64 - bits) == bucket)
+        inside = np.asarray(hashes[places])
+        order = np.argsort(inside, kind="stable")
+        ordered = inside[order]
+        same = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+        count += len(same)
+        later = places[order[same]]
+        for place in np.sort(later)[:REPEAT_EXAMPLES].tolist():
+            first = places[order[np.searchsorted(ordered, hashes[place])]]
+            found.append((place, int(first)))
+    return Repeats(count, tuple(sorted(found)[:REPEAT_EXAMPLES]))
+
+
+def repeats_of(train: np.ndarray, held_out: np.ndarray) -> Repeats:
+    """Documents of ``held_out`` that also occur in ``train``."""
+    order = np.argsort(held_out, kind="stable")
+    ordered = np.asarray(held_out)[order]
+    seen = np.full(len(held_out), -1, np.int64)  # for each held-out document, its first place in train
+    for start in range(0, len(train), HASHES_AT_ONCE):
+        part = np.asarray(train[start : start + HASHES_AT_ONCE])
+        values, first = np.unique(part, return_index=True)
+        at = np.searchsorted(values, ordered)
+        at[at == len(values)] = 0
+        hit = (values[at] == ordered) & (seen[order] < 0) if len(values) else np.zeros(len(ordered), bool)
+        seen[order[hit]] = first[at[hit]] + start
+    which = np.flatnonzero(seen >= 0)
+    return Repeats(len(which), tuple((place, int(seen[place])) for place in which[:REPEAT_EXAMPLES].tolist()))
