@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.data.reading import duplicates as repeats
-from glassformer.data.reading.duplicates import Repeats, repeats_of, repeats_within
+from glassformer.data import token_files
+from glassformer.data.token_files import Repeats, repeats_of, repeats_within
 
 HIGH = 1 << 63
 
@@ -39,7 +39,7 @@ def test_the_largest_hash_is_found() -> None:
 
 @pytest.mark.parametrize("at_once", [3, 16, 1 << 22])
 def test_the_portion_sorted_at_a_time_changes_nothing(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(repeats, "_AT_ONCE", at_once)
+    monkeypatch.setattr(token_files, "HASHES_AT_ONCE", at_once)
     rng = np.random.default_rng(5)
     train = rng.integers(0, 60, 97, dtype=np.uint64) << np.uint64(58)
     held_out = rng.integers(0, 60, 41, dtype=np.uint64) << np.uint64(58)

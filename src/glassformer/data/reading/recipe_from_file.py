@@ -54,14 +54,14 @@ def is_text(source: object) -> bool:
 
 def recipe_for(file: str | Path, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The values of a recipe; ``about`` says what was chosen. ``changes`` (applied later) may name a table's columns."""
-    place, asked = Path(file), override({}, changes or {})
+    place, settings = Path(file), override({}, changes or {})
     try:
         length = place.stat().st_size * (4 if place.suffix == ".gz" else 1)  # gzipped text has about a quarter of its size
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place) from error
-    label = _label_column(place, asked)
+        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=place, reason="unreadable") from error
+    label = _label_column(place, settings)
     if label is not None:
-        return _classifier(place, length, label, asked)
+        return _classifier(place, length, label, settings)
     size = _size(length, _SIZES)
     about = (
         f"A character model of {place.name}: {size.layers} layers of width {size.width}, context {size.context}, "
@@ -85,13 +85,13 @@ def _training(steps: int, lr: float) -> dict[str, Any]:
     }
 
 
-def _label_column(place: Path, asked: Mapping[str, Any]) -> str | int | None:
-    """The column of labels that is named, or called ``label``; None for plain text and where another objective is asked for.
+def _label_column(place: Path, settings: Mapping[str, Any]) -> str | int | None:
+    """The column of labels that is named, or called ``label``; None for plain text and where another objective is set.
     Refuses a table without a column of texts."""
-    kind = value_at(asked, "data.format") or format_by_name(place)
+    kind = value_at(settings, "data.format") or format_by_name(place)
     if kind == "text":
         return None
-    text, label = (value_at(asked, f"data.{key}") for key in ("text_column", "label_column"))
+    text, label = (value_at(settings, f"data.{key}") for key in ("text_column", "label_column"))
     numbered = isinstance(text, int) or isinstance(label, int)  # then there is no header
     known = [] if numbered else column_names(place, kind)
     if known and text is None and DEFAULTS["text_column"] not in known:
@@ -99,20 +99,21 @@ def _label_column(place: Path, asked: Mapping[str, Any]) -> str | int | None:
             f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the one to read "
             "with --set data.text_column=NAME and, to train a classifier, the labels with --set data.label_column=NAME.",
             file=place,
+            reason="no-text-column",
         )
     if label is None and DEFAULTS["label_column"] in known:
         label = DEFAULTS["label_column"]
-    objective = value_at(asked, "objective.kind") or value_at(asked, "objective", "labels")
+    objective = value_at(settings, "objective.kind") or value_at(settings, "objective", "labels")
     return label if objective == "labels" else None
 
 
-def _classifier(place: Path, length: int, label: str | int, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _classifier(place: Path, length: int, label: str | int, settings: Mapping[str, Any]) -> dict[str, Any]:
     size = _size(length, _LABEL_SIZES)
     data = {"path": str(place), "split": {"validation": 0.2}}  # of few texts a tenth would be too few to measure anything
     common = {"data": data, "objective": "labels"}
     of = f"of {place.name} (labels: {label})"
-    if value_at(asked, "model.kind") == "pretrained" or value_at(asked, "model.folder") is not None:
-        tuning = value_at(asked, "model.tuning.kind") or value_at(asked, "model.tuning", "full")
+    if value_at(settings, "model.kind") == "pretrained" or value_at(settings, "model.folder") is not None:
+        tuning = value_at(settings, "model.tuning.kind") or value_at(settings, "model.tuning", "full")
         rate = TUNING_RATES.get(str(tuning), FROZEN_RATE)
         about = f"A classifier {of}: a pretrained encoder, tuning {tuning}, learning rate {rate:g}, {size.steps} steps."
         model: dict[str, Any] = {"kind": "pretrained", "context": 96}

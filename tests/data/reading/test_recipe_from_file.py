@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.refusals import refused
 
-from glassformer.data.reading.own_text import is_text, recipe_for
+from glassformer.data.reading.recipe_from_file import is_text, recipe_for
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.recipe import load_recipe
 
@@ -31,7 +32,7 @@ class TestTables:
         return file
 
     def test_without_a_text_column_says_which_there_are_and_what_to_type(self, tmp_path) -> None:
-        with pytest.raises(DataError, match=r"columns are id, review, stars.*--set data\.text_column=NAME.*data\.label_column"):
+        with refused(DataError, "no-text-column", "--set", "data.text_column=NAME", "data.label_column"):
             load_recipe(self.write(tmp_path))
 
     def test_a_label_column_makes_a_classifier(self, tmp_path) -> None:

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import Tokenizer, in_batches
 from glassformer.data.tokenizers.bpe import BPETokenizer
-
-_BATCH_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -31,21 +29,10 @@ class Usage:
 
 def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Usage:
     """Encodes all texts, a batch at a time, and counts."""
-    counts = np.zeros(tokenizer.size, np.int64)
-    num_bytes, batch, size = 0, list[str](), 0
-
-    def finish() -> None:
-        counts[:] += np.bincount(tokenizer.encode_batch(batch)[0].astype(np.int64), minlength=tokenizer.size)
-        batch.clear()
-
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        num_bytes += len(text.encode("utf-8", "surrogatepass"))
-        if size >= _BATCH_CHARACTERS:
-            finish()
-            size = 0
-    finish()
+    counts, num_bytes = np.zeros(tokenizer.size, np.int64), 0
+    for batch in in_batches(texts):
+        counts += np.bincount(tokenizer.encode_batch(batch)[0].astype(np.int64), minlength=tokenizer.size)
+        num_bytes += sum(len(text.encode("utf-8", "surrogatepass")) for text in batch)
     return Usage(counts, num_bytes)
 
 

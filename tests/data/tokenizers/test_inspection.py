@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.data.tokenizers import anatomy
-from glassformer.data.tokenizers.anatomy import count_tokens, describe, follow, list_merges
+from glassformer.data.tokenizers import base
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.bpe import BPETokenizer
 from glassformer.data.tokenizers.bpe_training import train
+from glassformer.data.tokenizers.inspection import count_tokens, describe, follow, list_merges
 from glassformer.data.tokenizers.pretokenization import LEVELS
 
 # ab 5 times, abc 4 times: a+b 9, ab+c 4. Ids 257 and 258, after one special token and 256 bytes.
@@ -57,7 +57,7 @@ def test_facts_without_a_text() -> None:
 
 
 def test_facts_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anatomy, "_BATCH_CHARACTERS", 4)  # so that three texts are two batches
+    monkeypatch.setattr(base, "BATCH_CHARACTERS", 4)  # so that three texts are two batches
     usage = count_tokens(AB, ["abc", "ab", "abcé"])
     assert (usage.num_bytes, usage.num_tokens) == (10, 5)
     facts = describe(AB, usage, top=3)
