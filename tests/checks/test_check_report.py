@@ -75,11 +75,6 @@ def test_what_cannot_be_told_is_neither_passed_nor_broken() -> None:
     assert CheckReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
 
-def test_a_report_written_before_there_was_cannot_tell_is_read() -> None:
-    document = {key: value for key, value in REPORT.to_dict().items() if key not in ("judged", "cannot_tell")}
-    assert CheckReport.from_dict(document).judged == {"causality": "broken"}
-
-
 def test_reports_of_two_paths_are_joined_law_by_law() -> None:
     model = CheckReport("it", tested={"batch": "so"}, not_judged={"labels": "no"}, notes=("a",), seconds=1.0)
     path = CheckReport("the loss", tested={"batch": "thus", "labels": "all"}, notes=("a", "b"), seconds=2.0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.checks.check_report import Finding
-from glassformer.checks.law_results import Verdicts, short_error
+from glassformer.checks.check_report import Finding, LawResults, short_error
 
 LEAK = Finding("causality", "blocks.0", 5, 2, 0.25, {})
 
@@ -14,34 +13,34 @@ def raising() -> Finding | None:
     raise RuntimeError("\n  the first line that says something\nanother")
 
 
-def judged(verdicts: Verdicts) -> dict[str, str]:
-    return verdicts.report("a model", 1.5).to_dict()["judged"]
+def judged(results: LawResults) -> dict[str, str]:
+    return results.report("a model", 1.5).to_dict()["judged"]
 
 
 def test_the_three_outcomes() -> None:
-    verdicts = Verdicts()
-    verdicts.judge("causality", lambda: LEAK, lambda: "all places")
-    verdicts.judge("batch", lambda: None, lambda: "3 rows")
-    verdicts.judge("state", raising, lambda: "twice")
-    report = verdicts.report("a model", 1.5)
+    results = LawResults()
+    results.judge("causality", lambda: LEAK, lambda: "all places")
+    results.judge("batch", lambda: None, lambda: "3 rows")
+    results.judge("state", raising, lambda: "twice")
+    report = results.report("a model", 1.5)
     assert report.findings == (LEAK,)
-    assert judged(verdicts) == {"causality": "broken", "batch": "passed", "state": "cannot tell"}
-    assert verdicts.untold == {"state": "RuntimeError: the first line that says something"}
+    assert judged(results) == {"causality": "broken", "batch": "passed", "state": "cannot tell"}
+    assert results.cannot_tell == {"state": "RuntimeError: the first line that says something"}
     assert (report.subject, report.seconds, report.passed) == ("a model", 1.5, False)
 
 
 def test_doubt_is_no_pass_and_a_finding_stands_in_spite_of_it() -> None:
-    verdicts = Verdicts()
-    verdicts.judge("causality", lambda: None, lambda: "all places", unsure="it gives no numbers")
-    assert (verdicts.tested, verdicts.untold) == ({}, {"causality": "it gives no numbers"})
-    verdicts = Verdicts()
-    verdicts.judge("causality", lambda: LEAK, lambda: "all places", unsure="it gives no numbers")
-    assert (verdicts.findings, verdicts.untold) == ([LEAK], {})
+    results = LawResults()
+    results.judge("causality", lambda: None, lambda: "all places", unsure="it gives no numbers")
+    assert (results.tested, results.cannot_tell) == ({}, {"causality": "it gives no numbers"})
+    results = LawResults()
+    results.judge("causality", lambda: LEAK, lambda: "all places", unsure="it gives no numbers")
+    assert (results.findings, results.cannot_tell) == ([LEAK], {})
 
 
 def test_the_way_is_asked_for_after_the_test() -> None:
     order: list[str] = []
-    Verdicts().judge("batch", lambda: order.append("test"), lambda: order.append("way") or "x")
+    LawResults().judge("batch", lambda: order.append("test"), lambda: order.append("way") or "x")
     assert order == ["test", "way"]
 
 
@@ -50,22 +49,22 @@ def test_only_an_exception_is_an_outcome() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Verdicts().judge("batch", interrupted, lambda: "3 rows")
+        LawResults().judge("batch", interrupted, lambda: "3 rows")
 
 
 def test_what_is_added_comes_after() -> None:
-    before, head = Verdicts(), Verdicts()
+    before, head = LawResults(), LawResults()
     before.judge("batch", lambda: None, lambda: "3 rows")
     before.note(["one", "two"])
     head.judge("batch", lambda: None, lambda: "2 rows")
     head.judge("causality", lambda: LEAK, lambda: "all places")
-    head.does_not_apply("cache", "it has none")
-    head.cannot_tell("padding", "no mask")
+    head.not_judged["cache"] = "it has none"
+    head.cannot_tell["padding"] = "no mask"
     head.note(["two", "three"])
     before.add(head)
     assert before.tested == {"batch": "3 rows; through the head: 2 rows", "causality": "all places"}
     assert before.findings == [LEAK]
-    assert (before.not_asked, before.untold) == ({"cache": "it has none"}, {"padding": "no mask"})
+    assert (before.not_judged, before.cannot_tell) == ({"cache": "it has none"}, {"padding": "no mask"})
     assert before.report("a model", 0.0).notes == ("one", "two", "three")
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.locate import Region, locate
-from glassformer.checks.passes import Passes, Setting
+from glassformer.checks.passes import Passes, Region, Setting, locate
 from glassformer.checks.subject import callable_subject
 
 REGION = Region(rows=2, length=5, row=1, start=0, stop=3)

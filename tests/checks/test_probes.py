@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.checks.probes import SHORT, Probes
-from glassformer.checks.subject import Subject
+from glassformer.checks.subject import SHORT, Probes, Subject
 
 
 def probes(*, vocabulary: int = 7, context: int = 100, quick: bool = True, reserved: frozenset[int] = frozenset()) -> Probes:

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from glassformer.checking.remembered_checks import cache_check, cached_check, generation_key
 from glassformer.checking.require_checks import raise_or_warn
-from glassformer.checks.check_report import CheckReport
-from glassformer.checks.law_results import short_error
+from glassformer.checks.check_report import CheckReport, short_error
 from glassformer.checks.passes import relative, same_generators
 from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
-from glassformer.checks.state import Snapshot
+from glassformer.checks.snapshot import Snapshot
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher

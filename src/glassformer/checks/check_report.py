@@ -1,8 +1,11 @@
-"""``CheckReport``: each law passed, broken, or "cannot tell" with a reason; as JSON, text, HTML. Imports no torch."""
+"""``CheckReport``: each law passed, broken, or "cannot tell" with a reason; as JSON, text, HTML. Imports no torch.
+
+``LawResults`` collects the outcomes while the laws are tested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Literal
@@ -40,14 +43,7 @@ class Finding:
     example: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "law": self.law,
-            "where": self.where,
-            "from_position": self.from_position,
-            "to_position": self.to_position,
-            "size": self.size,
-            "example": self.example,
-        }
+        return vars(self).copy()
 
     @property
     def sentence(self) -> str:
@@ -140,7 +136,7 @@ class CheckReport:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> CheckReport:
-        """The inverse of ``to_dict``; also reads reports of versions without "cannot tell"."""
+        """The inverse of ``to_dict``."""
         return cls(
             document["subject"],
             tuple(Finding(**finding) for finding in document["findings"]),
@@ -148,7 +144,7 @@ class CheckReport:
             dict(document["not_judged"]),
             tuple(document["notes"]),
             document["seconds"],
-            dict(document.get("cannot_tell", {})),
+            dict(document["cannot_tell"]),
         )
 
     def require(self) -> None:
@@ -205,4 +201,51 @@ class CheckReport:
 
 def _both(first: Mapping[Law, str], second: Mapping[Law, str]) -> dict[Law, str]:
     """Sentences by law, concatenated where both have one."""
-    return {**first, **{law: f"{first[law]}; {said}" if law in first else said for law, said in second.items()}}
+    return {**first, **{law: f"{first[law]}; {text}" if law in first else text for law, text in second.items()}}
+
+
+class LawResults:
+    """Collects the outcomes of laws for a report; an exception in one law does not affect the others."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.tested: dict[Law, str] = {}
+        self.cannot_tell: dict[Law, str] = {}
+        self.not_judged: dict[Law, str] = {}
+        self.notes: dict[str, None] = {}
+
+    def judge(self, law: Law, test: Callable[[], Finding | None], way: Callable[[], str], unsure: str | None = None) -> None:
+        """``test`` returns a finding or None; ``unsure``: why None would not prove the law."""
+        try:
+            found = test()
+        except Exception as error:  # a third-party model may raise anything
+            self.cannot_tell[law] = short_error(error)
+            return
+        if found is not None:
+            self.findings.append(found)
+        elif unsure is not None:
+            self.cannot_tell[law] = unsure
+            return
+        self.tested[law] = way()
+
+    def note(self, sentences: Iterable[str]) -> None:
+        self.notes.update(dict.fromkeys(sentences))
+
+    def add(self, other: LawResults) -> None:
+        """Adds the results with the head to those without it."""
+        self.findings.extend(other.findings)
+        for law, way in other.tested.items():
+            self.tested[law] = f"{self.tested[law]}; through the head: {way}" if law in self.tested else way
+        self.cannot_tell.update(other.cannot_tell)
+        self.not_judged.update(other.not_judged)
+        self.note(other.notes)
+
+    def report(self, subject: str, seconds: float) -> CheckReport:
+        findings, notes = tuple(self.findings), tuple(self.notes)
+        return CheckReport(subject, findings, self.tested, self.not_judged, notes, seconds, cannot_tell=self.cannot_tell)
+
+
+def short_error(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__

@@ -1,7 +1,7 @@
-"""One forward pass of the checked model in a given setting (mode, precision, weights, code path), without side effects.
+"""Forward passes of the checked model in a given setting, without side effects; and the first module where two differ.
 
-Two passes in the same setting draw the same random numbers, so that dropout masks are equal, and start from the same state:
-whatever a pass writes into the model is restored before the next.
+Two passes in the same setting (mode, precision, weights, code path) draw the same random numbers, so that dropout masks are
+equal, and start from the same state: whatever a pass writes into the model is restored before the next.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.double import InDouble
-from glassformer.checks.state import Snapshot
+from glassformer.checks.snapshot import Snapshot
 from glassformer.checks.subject import Subject
+from glassformer.model.tap import Tap
 
 ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, torch.float16: 4.0}
 """Tolerance in units of eps by precision, for repeating the same computation: 4e-12, 8e-6, 3e-2, 4e-3.
@@ -325,3 +326,121 @@ def largest(scores: Tensor) -> float:
 def relative(first: Tensor, second: Tensor) -> float:
     """The largest difference relative to the largest magnitude."""
     return float(difference(first, second).max()) / largest(first)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The part that must agree: positions ``start`` to ``stop`` of row ``row``, of ``rows`` rows of ``length`` tokens."""
+
+    rows: int
+    length: int
+    row: int
+    start: int
+    stop: int
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """That part of an activation, by the sizes of its axes; None where they are ambiguous."""
+        time_axes = [axis for axis, size in enumerate(tensor.shape) if size == self.length and axis > 0]
+        if not time_axes and tensor.ndim and tensor.shape[0] == self.rows * self.length:  # rows and time in one axis
+            tensor = tensor.unflatten(0, (self.rows, self.length))
+            time_axes = [1]
+        elif not time_axes and tensor.ndim and tensor.shape[0] == self.length:  # time first
+            time_axes = [0]
+        if not time_axes:
+            return None
+        for axis in time_axes:  # an attention pattern has two
+            tensor = tensor.narrow(axis, self.start, self.stop - self.start)
+        batch_axis = 1 if time_axes[0] == 0 else 0
+        if tensor.ndim <= batch_axis or tensor.shape[batch_axis] in (1, self.length):
+            return tensor
+        if tensor.shape[batch_axis] % self.rows:
+            return None
+        share = tensor.shape[batch_axis] // self.rows  # heads and rows may share an axis
+        return tensor.narrow(batch_axis, self.row * share, share)
+
+
+@dataclass(frozen=True)
+class _Event:
+    place: str
+    """The module at fault if this is the first difference."""
+    tensors: tuple[Tensor, ...]
+
+
+def locate(
+    passes: Passes,
+    setting: Setting,
+    first: Callable[[], Tensor],
+    second: Callable[[], Tensor],
+    first_region: Region,
+    second_region: Region,
+    *,
+    same_shape: bool = True,
+    only_last: bool = False,
+) -> str:
+    """The name of the module where the two passes differ first within their regions.
+
+    ``only_last``: the second pass calls the model several times; only the last call is compared.
+    """
+    one, other = _record(passes, setting, first, first_region), _record(passes, setting, second, second_region)
+    if only_last:
+        other = other[-len(one) :]
+    for event, twin in zip(one, other):
+        for tensor, again in zip(event.tensors, twin.tensors):
+            if tensor.shape != again.shape:
+                continue
+            allowed = passes.allowed(setting, tensor.dtype, same_shape=same_shape) if tensor.is_floating_point() else 0.0
+            if _differ(tensor, again, allowed):
+                return event.place
+    return passes.subject.name
+
+
+def _differ(tensor: Tensor, again: Tensor, allowed: float) -> bool:
+    if not tensor.numel() or torch.equal(tensor, again):
+        return False
+    if not tensor.is_floating_point():
+        return True
+    return float(difference(tensor, again).max()) > allowed * largest(tensor)
+
+
+def _record(passes: Passes, setting: Setting, call: Callable[[], Tensor], region: Region) -> list[_Event]:
+    events: list[_Event] = []
+    callers: list[str] = []
+
+    def note(place: str, values: Any) -> None:
+        parts = (region.of(tensor) for tensor in _tensors(values))
+        events.append(_Event(place, tuple(part.detach().clone() for part in parts if part is not None)))
+
+    def entering(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, keywords: Any) -> None:
+            if callers:
+                note(callers[-1], (inputs, keywords))
+            callers.append(name)
+
+        return hook
+
+    def leaving(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+            callers.pop()
+            note(name, output)
+
+        return hook
+
+    with ExitStack() as stack:
+        for name, module in passes.subject.named_modules():
+            if isinstance(module, Tap) and not setting.looked_at:
+                continue  # a hook on a tap would disable the fast path
+            stack.callback(module.register_forward_pre_hook(entering(name), with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(leaving(name)).remove)
+        passes.run(setting, call)
+    return events
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from _tensors(value)
+    elif isinstance(values, tuple | list):
+        for value in values:
+            yield from _tensors(value)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
-from glassformer.checks.law_results import short_error
+from glassformer.checks.check_report import short_error
 from glassformer.checks.zoo.build import CONTEXT, tiny_model
 
 LIMIT_SECONDS = 60.0
