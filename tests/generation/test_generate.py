@@ -9,7 +9,7 @@ import torch
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.generation import generate as generate_module
-from glassformer.generation.generate import generate
+from glassformer.generation.generate import generate, scores_by_reference, scores_in_generation
 from glassformer.model.config import ModelConfig
 from glassformer.model.slots import MIXERS, POSITIONS
 from glassformer.model.transformer import Transformer, build_model
@@ -174,3 +174,19 @@ def test_a_part_that_breaks_the_cache_is_written_by_the_definition_where_roundin
     finally:
         torch.set_float32_matmul_precision(before)
     assert together == generate(model, [[1], [2, 3]], max_new_tokens=20, use_cache=False)
+
+
+PROMPTS = [[3], [1, 2, 3, 4, 5], [7] * 18, list(range(20))]  # the last is longer than the window
+
+
+def test_the_decoder_gives_the_scores_of_the_reference(model) -> None:
+    expected = scores_by_reference(model, PROMPTS)
+    assert expected.shape == (len(PROMPTS), model.dims.vocabulary)
+    torch.testing.assert_close(scores_in_generation(model, PROMPTS), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(expected[1], model(torch.tensor([PROMPTS[1]]))[0, -1].detach())
+
+
+def test_a_part_whose_cache_misleads_is_scored_as_it_generates(model, monkeypatch) -> None:
+    monkeypatch.setattr("glassformer.generation.generate.cache_misleads", lambda model: True)
+    monkeypatch.setattr("glassformer.generation.generate.BatchDecoder", None)
+    assert torch.equal(scores_in_generation(model, PROMPTS), scores_by_reference(model, PROMPTS))

@@ -12,9 +12,8 @@ from tests import encoders
 
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.foundation.errors import UnknownName, UsageError
-from glassformer.lens.capture import capture
+from glassformer.lens.capture import Places, capture
 from glassformer.lens.look import Look
-from glassformer.lens.places import Places
 from glassformer.model.slots import MIXERS
 
 from .conftest import CONTEXT, HEADS, KINDS, LAYERS, TEXT

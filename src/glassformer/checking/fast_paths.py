@@ -25,7 +25,7 @@ from glassformer.data.batches import Batch
 from glassformer.foundation.errors import CheckFailed, GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
-from glassformer.generation.scores import scores_by_reference, scores_in_generation
+from glassformer.generation.generate import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network, NetworkConfig
 from glassformer.model.transformer import Transformer

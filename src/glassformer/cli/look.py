@@ -14,7 +14,7 @@ from glassformer.cli.options import Json, Plugin, RunArgument
 from glassformer.foundation.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from glassformer.lens.effects import HeadEffects
+    from glassformer.lens.interventions import HeadEffects
     from glassformer.lens.look import Look
     from glassformer.run import Run
 
