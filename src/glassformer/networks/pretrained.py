@@ -23,8 +23,14 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.pretrained.adapters import save_adapter, save_merged
-from glassformer.pretrained.dropout import set_dropout, stated_dropout
-from glassformer.pretrained.encoders import LoadedEncoder, fingerprint_of_weights, folder_tokenizer, load_encoder
+from glassformer.pretrained.encoders import (
+    LoadedEncoder,
+    fingerprint_of_weights,
+    folder_tokenizer,
+    load_encoder,
+    set_dropout,
+    stated_dropout,
+)
 from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.folders import CONFIG, locate
 from glassformer.pretrained.heads import PoolChoice, build_head, has_own_head, head_parameters

@@ -56,7 +56,7 @@ def test_the_code_is_part_of_it_and_machines_are_told_by_what_matters():
     assert machine_of({"torch": "9", "cores": 2}) == {**dict.fromkeys(MACHINE), "torch": "9"}
 
 
-def test_a_kept_run_comes_back_whole(store, run, tmp_path):
+def test_a_cached_run_comes_back_whole(store, run, tmp_path):
     store.save(origin(), 3, run)
     assert store.seeds(origin()) == [3]
     assert store.copy_to(origin(), 3, tmp_path / "there" / "seed-3")
