@@ -155,7 +155,7 @@ def test_maps_of_an_imported_model_are_those_of_transformers(tmp_path: Path) -> 
 @pytest.mark.parametrize("tuning", ["full", {"kind": "prompt", "length": 3}, {"kind": "prefix", "length": 2}])
 def test_maps_of_a_pretrained_encoder(tuning: Any, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    from glassformer.networks.pretrained import PretrainedConfig
+    from glassformer.networks.pretrained_encoder import PretrainedConfig
 
     torch.manual_seed(0)
     settings = {"hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 20}
@@ -182,7 +182,7 @@ def test_maps_of_a_pretrained_encoder(tuning: Any, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # of transformers' file of DeBERTa
 @pytest.mark.parametrize("kind", ["mpnet", "deberta"])
 def test_maps_of_an_encoder_without_fused_attention(kind: str, tmp_path: Path) -> None:
-    from glassformer.networks.pretrained import PretrainedConfig
+    from glassformer.networks.pretrained_encoder import PretrainedConfig
 
     folder = encoders.make_folder(tmp_path, kind)
     network = PretrainedConfig.parse({"folder": str(folder), "context": 9}).build(encoders.WORDS, outputs=2, seed=1)

@@ -97,7 +97,7 @@ class PretrainedConfig(NetworkConfig):
             return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
-        from glassformer.model.accounting import Cost, Part
+        from glassformer.model.accounting import Cost, PartCost
 
         loaded = load_encoder(self.folder)
         sizes = sizes_with_pooler(self, loaded)
@@ -111,9 +111,9 @@ class PretrainedConfig(NetworkConfig):
         added = tuned if self.tuning.frozen else 0
         on_top = matmul_flops(batch, head)
         parts = (
-            Part("encoder, frozen" if self.tuning.frozen else "encoder, trained", 1, sizes.parameters, forward, backward),
-            Part(f"tuning ({self.tuning.kind}), trained", 1, added, 0, 0),
-            Part("head, trained", 1, head, on_top, 2 * on_top),
+            PartCost("encoder, frozen" if self.tuning.frozen else "encoder, trained", 1, sizes.parameters, forward, backward),
+            PartCost(f"tuning ({self.tuning.kind}), trained", 1, added, 0, 0),
+            PartCost("head, trained", 1, head, on_top, 2 * on_top),
         )
         parameters = sum(part.parameters for part in parts)
         kept = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
