@@ -48,7 +48,9 @@ def check_model(
     Laws are judged independently: an exception in one is "cannot tell" for that one only.
     """
     started = time.perf_counter()
-    must_be_causal = "causality" in (laws or ()) or (causal if causal is not None else _is_causal(target))
+    if causal is None:
+        causal = bool(target.dims.causal) if is_network(target) else True  # type: ignore[union-attr]
+    must_be_causal = "causality" in (laws or ()) or causal
     if isinstance(target, str | Path):
         target = load_folder(Path(target))
     snapshot = Snapshot(target)
@@ -86,10 +88,6 @@ def subject_of(
     if callable(target):
         return callable_subject(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
     raise UsageError(f"{target!r} cannot be checked: give a model, a function from token ids to scores, or a model's folder.")
-
-
-def _is_causal(target: Target) -> bool:
-    return bool(target.dims.causal) if is_network(target) else True  # type: ignore[union-attr]
 
 
 def _test_laws(passes: Passes, probes: Probes, *, causal: bool, progress: Callable[[float], None]) -> LawResults:

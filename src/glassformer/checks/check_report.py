@@ -25,6 +25,15 @@ ABOUT: dict[Law, str] = {
     "path": "a compiled, captured or low-precision path gives what the plain one gives",
     "cache": "reading in pieces with a cache gives what reading at once gives",
 }
+BROKEN: dict[Law, str] = {
+    "causality": "a leak from the future: the token at {source} changes {measured}",
+    "batch": "a leak from other rows: the token at {source} of another row changes {measured}",
+    "state": "state between calls: what an earlier call read changes {measured}",
+    "padding": "padding matters: what stands hidden at {source} changes {measured}",
+    "labels": "the target is seen: of all targets in turn at {source}, {measured} do not belong to one distribution, and "
+    "miss it",
+    "cache": "the cache matters: read on from position {source} with a cache, {measured} change",
+}
 
 
 @dataclass(frozen=True)
@@ -47,34 +56,11 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        how = f"by {self.size:.3g} ({self.example.get('mode', 'evaluation')} mode, {self.example.get('precision', 'float64')})"
         measured = self.example.get("measured", "scores")
-        match self.law:
-            case "causality":
-                what = f"a leak from the future: the token at {self.from_position} changes the {measured} at {self.to_position}"
-            case "batch":
-                what = (
-                    f"a leak from other rows: the token at {self.from_position} of another row changes the {measured} at "
-                    f"{self.to_position}"
-                )
-            case "state":
-                what = f"state between calls: what an earlier call read changes the {measured} at {self.to_position}"
-            case "padding":
-                what = (
-                    f"padding matters: what stands hidden at {self.from_position} changes the {measured} at {self.to_position}"
-                )
-            case "labels":
-                what = (
-                    f"the target is seen: of all targets in turn at {self.from_position}, the {measured} at {self.to_position}"
-                )
-                what += " do not belong to one distribution, and miss it"
-            case "path":
-                return f"path: {self.where} differs from the plain one: its {measured} {how}."
-            case "cache":
-                what = (
-                    f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "
-                    f"{self.to_position} change"
-                )
+        how = f"by {self.size:.3g} ({self.example.get('mode', 'evaluation')} mode, {self.example.get('precision', 'float64')})"
+        if self.law == "path":
+            return f"path: {self.where} differs from the plain one: its {measured} {how}."
+        what = BROKEN[self.law].format(source=self.from_position, measured=f"the {measured} at {self.to_position}")
         return f"{self.law}: {what} {how}. It enters at {self.where}."
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from glassformer.checks.check_report import Finding, Law, short_error
 from glassformer.checks.passes import Passes, Region, Setting, differing, largest, locate
-from glassformer.checks.subject import Cached, Padded, Probes, can_run
+from glassformer.checks.subject import SHORT, Cached, Padded, Probes, can_run
 
 EVALUATION, TRAINING = Setting(), Setting(mode="training")
 AS_TRAINED, TRAINING_AS_TRAINED = Setting(precision="as trained"), Setting(mode="training", precision="as trained")
@@ -135,7 +135,7 @@ def future_leak(passes: Passes, probes: Probes, coverage: Coverage) -> Finding |
 def _causality_plan(passes: Passes, probes: Probes) -> Iterator[tuple[Setting, int, list[int]]]:
     """Settings, lengths and cuts to test, the cheap ones first."""
     subject, full = passes.subject, passes.subject.context
-    works = [length for length in probes.short_lengths() if can_run(subject, probes.rows(1, length))]
+    works = [length for length in SHORT if length < full and can_run(subject, probes.rows(1, length))]
     for length in works:
         yield EVALUATION, length, probes.cuts(length)
         if length in (3, 8):

@@ -98,7 +98,8 @@ class Passes:
         """The result of ``call`` in this setting; side effects are undone, unless they are under test."""
         graded = (setting.graded or setting.mode == "training") and not self.ungraded
         try:
-            with torch.set_grad_enabled(graded), self._set(setting), self._precision(setting):
+            precision = self._doubles[setting.randomised] if setting.precision == "float64" else self.around()
+            with torch.set_grad_enabled(graded), self._set(setting), precision:
                 return call().detach()
         finally:
             if restore:
@@ -177,7 +178,10 @@ class Passes:
     def calibrate(self, ids_BT: Tensor) -> list[str]:
         """Determines whether float64 works, the lowest precision used, and the noise between identical passes."""
         notes = []
-        self._try_gradients(ids_BT)
+        try:
+            self.scores(Setting(mode="training", precision="as trained"), ids_BT)
+        except Exception:  # inference-only code may fail with gradients on; then it is run without
+            self.ungraded = True
         for mode, precision in itertools.product(("evaluation", "training"), ("float64", "as trained")):
             setting = Setting(mode=mode, precision=precision)  # type: ignore[arg-type]
             first, second = self.scores(setting, ids_BT), self.scores(setting, ids_BT)
@@ -188,7 +192,12 @@ class Passes:
                 notes.append(f"Two equal passes ({mode} mode, {precision}) differ by {noise:.1g} of the largest score.")
             if first.isnan().any():
                 self.not_numbers = f"{'every' if first.isnan().all() else 'a'} score is not a number (NaN, {mode} mode)"
-        first, again = self.scores(Setting(), ids_BT), self.run(Setting(), lambda: self._reseeded(ids_BT))
+
+        def reseeded() -> Tensor:
+            self.reseed(step=1)
+            return self.forward(Setting(), ids_BT)
+
+        first, again = self.scores(Setting(), ids_BT), self.run(Setting(), reseeded)
         if relative(first, again) > self.allowed(Setting(), first.dtype):
             notes.append("In evaluation mode too the scores depend on random numbers; every pass here draws the same ones.")
         self.eps["float64"] = max(self.eps["float64"], self._doubles[False].eps)
@@ -202,10 +211,6 @@ class Passes:
                 self.eps["as trained"] = max(self.eps["as trained"], torch.finfo(lower).eps)
         return notes
 
-    def _reseeded(self, ids_BT: Tensor) -> Tensor:
-        self.reseed(step=1)
-        return self.forward(Setting(), ids_BT)
-
     @property
     def why_unsure(self) -> str | None:
         """Why a law without findings is still not passed: NaN, or noise beyond rounding."""
@@ -215,13 +220,6 @@ class Passes:
             if noise > self._rounding(precision, torch.float64):
                 return f"two equal passes ({precision}) differ by {noise:.1g} of the largest score, and noise can hide a leak"
         return None
-
-    def _try_gradients(self, ids_BT: Tensor) -> None:
-        """Inference-only code may fail with gradients on; then it is run without."""
-        try:
-            self.scores(Setting(mode="training", precision="as trained"), ids_BT)
-        except Exception:
-            self.ungraded = True
 
     def forward(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """The call for ``run``: whole rows by the code path of the setting."""
@@ -265,11 +263,8 @@ class Passes:
         self.reseed()
         with ExitStack() as stack:
             for tap in self.subject.taps() if setting.looked_at else ():
-                stack.callback(tap.register_forward_hook(_no_op_hook).remove)
+                stack.callback(tap.register_forward_hook(lambda module, inputs, output: None).remove)
             yield
-
-    def _precision(self, setting: Setting) -> AbstractContextManager[Any]:
-        return self._doubles[setting.randomised] if setting.precision == "float64" else self.around()
 
 
 @contextmanager
@@ -284,10 +279,6 @@ def same_generators(device: torch.device) -> Iterator[None]:
         random.setstate(state)
         if numpy:
             numpy.random.set_state(numpy_state)
-
-
-def _no_op_hook(module: Any, inputs: Any, output: Any) -> None:
-    """A hook that does nothing."""
 
 
 def differing(first: Tensor, second: Tensor) -> Tensor:
@@ -359,13 +350,6 @@ class Region:
         return tensor.narrow(batch_axis, self.row * share, share)
 
 
-@dataclass(frozen=True)
-class _Event:
-    place: str
-    """The module at fault if this is the first difference."""
-    tensors: tuple[Tensor, ...]
-
-
 def locate(
     passes: Passes,
     setting: Setting,
@@ -384,31 +368,31 @@ def locate(
     one, other = _record(passes, setting, first, first_region), _record(passes, setting, second, second_region)
     if only_last:
         other = other[-len(one) :]
-    for event, twin in zip(one, other):
-        for tensor, again in zip(event.tensors, twin.tensors):
-            if tensor.shape != again.shape:
+    for (place, tensors), (_, twins) in zip(one, other):
+        for tensor, again in zip(tensors, twins):
+            if tensor.shape != again.shape or not tensor.numel() or torch.equal(tensor, again):
                 continue
-            allowed = passes.allowed(setting, tensor.dtype, same_shape=same_shape) if tensor.is_floating_point() else 0.0
-            if _differ(tensor, again, allowed):
-                return event.place
+            if not tensor.is_floating_point():
+                return place
+            allowed = passes.allowed(setting, tensor.dtype, same_shape=same_shape)
+            if float(difference(tensor, again).max()) > allowed * largest(tensor):
+                return place
     return passes.subject.name
 
 
-def _differ(tensor: Tensor, again: Tensor, allowed: float) -> bool:
-    if not tensor.numel() or torch.equal(tensor, again):
-        return False
-    if not tensor.is_floating_point():
-        return True
-    return float(difference(tensor, again).max()) > allowed * largest(tensor)
+def _record(
+    passes: Passes, setting: Setting, call: Callable[[], Tensor], region: Region
+) -> list[tuple[str, tuple[Tensor, ...]]]:
+    """Inputs and outputs of modules in execution order, each with the module at fault if it is the first difference.
 
-
-def _record(passes: Passes, setting: Setting, call: Callable[[], Tensor], region: Region) -> list[_Event]:
-    events: list[_Event] = []
+    If an output differs first, that is the module itself; if an input differs first, it is the calling module.
+    """
+    events: list[tuple[str, tuple[Tensor, ...]]] = []
     callers: list[str] = []
 
     def note(place: str, values: Any) -> None:
         parts = (region.of(tensor) for tensor in _tensors(values))
-        events.append(_Event(place, tuple(part.detach().clone() for part in parts if part is not None)))
+        events.append((place, tuple(part.detach().clone() for part in parts if part is not None)))
 
     def entering(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: Any, keywords: Any) -> None:

@@ -354,9 +354,6 @@ class Probes:
         later_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) >= cut_B.to(ids_BT.device).unsqueeze(1)
         return torch.where(later_BT, self.others(ids_BT), ids_BT)
 
-    def short_lengths(self) -> list[int]:
-        return [length for length in SHORT if length < self.subject.context]
-
     def long_lengths(self) -> list[int]:
         """Half the context and one less than all of it."""
         context = self.subject.context

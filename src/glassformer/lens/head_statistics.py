@@ -142,14 +142,11 @@ def head_scores(places: Places, *, seed: int = 0, avoid: frozenset[int] = frozen
     attention_BLHTS = torch.stack([found.values[name] for name in names if name], dim=1).float().cpu().numpy()
     attention_BLHTS = attention_BLHTS[..., -2 * stretch :, -2 * stretch :]  # without prefix vectors
     second = attention_BLHTS[..., stretch:, :]
-    mean = {name: _mean(second, back) for name, back in (("previous", 1), ("duplicate", stretch), ("induction", stretch - 1))}
+    previous, duplicate, induction = (
+        np.mean([weight_at(row_LHTS, back) for row_LHTS in second], axis=0) for back in (1, stretch, stretch - 1)
+    )
     copying = _copying(places, found.values, ids_BT.to(device), attention_BLHTS) if len(outputs) == len(names) else None
-    induction = mean["induction"] if network.dims.causal else None
-    return HeadScores(mean["previous"], mean["duplicate"], induction, copying, stretch)
-
-
-def _mean(attention_BLHTS: Floats, back: int) -> Floats:
-    return np.mean([weight_at(row_LHTS, back) for row_LHTS in attention_BLHTS], axis=0)
+    return HeadScores(previous, duplicate, induction if network.dims.causal else None, copying, stretch)
 
 
 def _copying(places: Places, values: Any, ids_BT: Tensor, attention_BLHTS: Floats) -> Floats | None:

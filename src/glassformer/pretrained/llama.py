@@ -46,7 +46,8 @@ class Llama(Architecture):
         settings.must("hidden_act", "silu", "swish")
         settings.must("head_dim", width // heads)
         if settings.values.get("use_sliding_window", True):
-            settings.must("sliding_window", *([window] if (window := _window(settings)) >= context else []))
+            window = settings.values.get("sliding_window")
+            settings.must("sliding_window", *([window] if isinstance(window, int) and window >= context else []))
         biases = self._biases(settings)
         plain = kv_heads == heads and biases["mixer"] == biases["model"]
         grouped = {"kind": "grouped", "kv_heads": kv_heads}
@@ -136,11 +137,6 @@ def _of_mixer(config: ModelConfig) -> bool:
     """Whether queries, keys and values have biases."""
     own = getattr(config.mixer, "bias", None)
     return config.bias if own is None else bool(own)
-
-
-def _window(settings: Settings) -> int:
-    value = settings.values.get("sliding_window")
-    return value if isinstance(value, int) else 0
 
 
 def _base(settings: Settings) -> float:
