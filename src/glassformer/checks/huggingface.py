@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,18 +102,18 @@ def _special_ids(config: Any) -> Iterator[int]:
 
 
 def _add_paddings(subject: Subject, call: _Call, token: int) -> None:
-    first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
-
     def right(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
         return call(ids_BT, attention_mask=(~key_padding_mask_BS).long())[0]
 
-    def left(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
+    def left(ids_BT: Tensor, key_padding_mask_BS: Tensor, first: int) -> Tensor:
         mask_BS = (~key_padding_mask_BS).long()
         return call(ids_BT, attention_mask=mask_BS, position_ids=(mask_BS.cumsum(1) - 1).clamp(min=0) + first)[0]
 
-    subject.paddings = {"right": right, "left": right if first is None else left}
+    first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
     if first is None:
-        subject.moves = frozenset({"left"})
+        subject.paddings, subject.moves = {"right": right, "left": right}, frozenset({"left"})
+    else:
+        subject.paddings = {"right": right, "left": partial(left, first=first)}
 
 
 def _first_position(subject: Subject, call: _Call, token: int) -> int | None:

@@ -81,8 +81,9 @@ class PretrainedConfig(NetworkConfig):
         own = {"kind": "file", "file": f"{self.folder.rstrip('/')}/{FOLDER_FILE}"}
         if setting is None or TOKENIZERS.parse(setting) == TOKENIZERS.parse(own):
             return own
+        kind = TOKENIZERS.parse(setting).kind
         raise ConfigError(
-            f"tokenizer={TOKENIZERS.parse(setting).kind} is not that of model.folder={self.folder}: its weights know the ids of their own alone; leave "
+            f"tokenizer={kind} is not that of model.folder={self.folder}: its weights know the ids of their own alone; leave "
             f"tokenizer out, or give tokenizer={{file: {own['file']}}}."
         )
 
