@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import UsageError
 from glassformer.lens.capture import Places, capture
@@ -67,24 +68,24 @@ def test_a_patch_of_one_head_and_position(network_of) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "reason", "named"),
     [
-        ({"layer": 2, "head": 0}, "layer=2 cannot be used: this network has the layers 0 to 1; give one of them."),
-        ({"layer": 0, "head": -1}, "head=-1 cannot be used: each layer has the heads 0 to 2; give one of them."),
-        ({"layer": 0, "head": 0, "how": "none"}, "how='none' cannot be used: choose zero, mean, resample."),
-        ({"layer": 0, "head": 0, "how": "mean"}, "needs 1 text at least"),
-        ({"layer": 0, "head": 0, "how": "resample", "rows": ROWS[:1]}, "needs 2 texts at least"),
+        ({"layer": 2, "head": 0}, "bad-layer", "0 to 1"),
+        ({"layer": 0, "head": -1}, "bad-head", "0 to 2"),
+        ({"layer": 0, "head": 0, "how": "none"}, "unknown-ablation", "zero, mean, resample"),
+        ({"layer": 0, "head": 0, "how": "mean"}, "too-few-texts", "1 text at least"),
+        ({"layer": 0, "head": 0, "how": "resample", "rows": ROWS[:1]}, "too-few-texts", "2 texts at least"),
     ],
 )
-def test_refused(settings, sentence: str, network_of) -> None:
-    with pytest.raises(UsageError, match=sentence), ablated(Places(network_of()), **settings):
+def test_refused(settings, reason: str, named: str, network_of) -> None:
+    with refused(UsageError, reason, named), ablated(Places(network_of()), **settings):
         pass
 
 
 def test_texts_of_different_length_are_refused(network_of) -> None:
     places = Places(network_of())
     value = capture(places, torch.tensor([[5, 6, 7]]), ["embedded"]).values["embedded"]
-    with pytest.raises(UsageError, match="do not have the same length"), patched(places, "embedded", value):
+    with refused(UsageError, "different-lengths"), patched(places, "embedded", value):
         capture(places, torch.tensor([[5, 6]]))
 
 
@@ -152,13 +153,13 @@ def test_hidden_positions_stay_hidden_in_patching(look_of) -> None:
 
 def test_effects_refused(network_of) -> None:
     places = Places(network_of())
-    with pytest.raises(UsageError, match="There is no text"):
+    with refused(UsageError, "no-text"):
         head_effects(places, [])
-    with pytest.raises(UsageError, match="two texts at least"):
+    with refused(UsageError, "too-few-texts"):
         head_effects(places, [torch.tensor([1, 2])], how="resample")
-    with pytest.raises(UsageError, match="one token has no loss"):
+    with refused(UsageError, "text-too-short"):
         head_effects(places, [torch.tensor([1])])
-    with pytest.raises(UsageError, match="The texts have 2 and 3 tokens"):
+    with refused(UsageError, "different-lengths", "2 and 3 tokens"):
         patching_effects(places, torch.tensor([1, 2]), torch.tensor([1, 2, 3]), target=0, other=1)
-    with pytest.raises(UsageError, match="nothing to bring back"):
+    with refused(UsageError, "same-difference"):
         patching_effects(places, torch.tensor([1, 2]), torch.tensor([1, 2]), target=0, other=1)

@@ -87,7 +87,10 @@ def subject_of(
         return huggingface_subject(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
     if callable(target):
         return callable_subject(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
-    raise UsageError(f"{target!r} cannot be checked: give a model, a function from token ids to scores, or a model's folder.")
+    raise UsageError(
+        f"{target!r} cannot be checked: give a model, a function from token ids to scores, or a model's folder.",
+        reason="not-checkable",
+    )
 
 
 def _test_laws(passes: Passes, probes: Probes, *, causal: bool, progress: Callable[[float], None]) -> LawResults:

@@ -192,7 +192,8 @@ def callable_subject(
     if subject.vocabulary < 2 or subject.context < 2:
         raise UsageError(
             f"{name} cannot be checked with a vocabulary of {subject.vocabulary} and a context of {subject.context}: "
-            "both must be at least 2; give them with vocabulary= and context=."
+            "both must be at least 2; give them with vocabulary= and context=.",
+            reason="too-small-to-check",
         )
     return subject
 
@@ -206,12 +207,14 @@ def scores_in(output: Any) -> Tensor:
         output = output[0]
     if not isinstance(output, Tensor) or output.ndim < 2 or not output.is_floating_point():
         raise UsageError(
-            f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...]."
+            f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...].",
+            reason="no-scores",
         )
     if output.ndim == 2:
         raise UsageError(
             f"The checked function gave one number per token ({list(output.shape)}), but a check needs scores: [B, T, V] for "
-            "token ids [B, T]."
+            "token ids [B, T].",
+            reason="one-number-per-token",
         )
     return output.flatten(2)
 
@@ -305,7 +308,8 @@ def _vocabulary_tried(subject: Subject) -> int:
     scores = runs(subject, torch.zeros(1, 2, dtype=torch.long))
     if scores is None:
         raise UsageError(
-            f"{subject.name} does not run on token ids of shape [1, 2]; it must map ids [B, T] to scores [B, T, V]."
+            f"{subject.name} does not run on token ids of shape [1, 2]; it must map ids [B, T] to scores [B, T, V].",
+            reason="does-not-run",
         )
     for size in (scores.shape[-1], 256, 64, 16, 8, 4, 2):
         if size >= 2 and runs(subject, torch.full((1, 2), size - 1)) is not None:

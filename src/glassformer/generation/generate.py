@@ -75,7 +75,8 @@ def generate(
             _run(model, sequences, sampling, use_cache=use_cache, batch_size=batch_size)
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
-            f"Out of memory while generating {len(sequences)} sequences; use a smaller batch_size than {batch_size}."
+            f"Out of memory while generating {len(sequences)} sequences; use a smaller batch_size than {batch_size}.",
+            reason="out-of-memory",
         ) from error
     finally:
         _set_training(training, True)
@@ -141,7 +142,8 @@ def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, st
     if not ids:
         if start_id is None:
             raise DataError(
-                f"Prompt {prompt_index + 1} is empty, and this model has no start mark to begin from; give at least one token."
+                f"Prompt {prompt_index + 1} is empty, and this model has no start mark to begin from; give at least one token.",
+                reason="empty-prompt",
             )
         ids = [start_id]
     vocabulary = model.dims.vocabulary
@@ -149,7 +151,8 @@ def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, st
         unknown = next(token for token in ids if not 0 <= token < vocabulary)
         known = f"the ids 0 to {vocabulary - 1}"
         raise DataError(
-            f"Prompt {prompt_index + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer."
+            f"Prompt {prompt_index + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer.",
+            reason="unknown-id",
         )
     return ids
 
@@ -158,14 +161,17 @@ def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: in
     if not model.dims.causal:
         raise ConfigError(
             "model.causal=false cannot generate: each token would see the ones after it; train a causal model "
-            "(glassformer ask gives a classifier's labels)."
+            "(glassformer ask gives a classifier's labels).",
+            reason="not-causal",
         )
     if max_new_tokens < 0:
         raise BadArgument("max_new_tokens", max_new_tokens, "it must be 0 or greater")
     if batch_size < 1:
         raise BadArgument("batch_size", batch_size, "it must be 1 or greater")
     if seeds is not None and len(seeds) != prompts:
-        raise UsageError(f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.")
+        raise UsageError(
+            f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.", reason="seeds-do-not-fit"
+        )
 
 
 @torch.no_grad()

@@ -27,7 +27,10 @@ def next_scores(model: Transformer, sequence: TokenSequence) -> Tensor:
     features_1TD = model.features(torch.tensor([sequence.window], device=model.embedding.weight.device))
     scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
     if not scores_1V.isfinite().all():
-        raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
+        raise Diverged(
+            "The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.",
+            reason="scores-not-finite",
+        )
     return scores_1V
 
 

@@ -42,7 +42,7 @@ def require_head(places: Places, layer: int, head: int | None = None) -> None:
 def require_how(how: str) -> None:
     """Raises for an unknown method."""
     if how not in HOW:
-        raise UsageError(f"how={how!r} cannot be used: choose {', '.join(HOW)}.")
+        raise UsageError(f"how={how!r} cannot be used: choose {', '.join(HOW)}.", reason="unknown-ablation")
 
 
 def output_of(places: Places, layer: int) -> str:
@@ -95,7 +95,10 @@ def replacement(how: str, head: int, values: Sequence[Tensor], row: int) -> Chan
 def _needed(places: Places, name: str, how: str, rows: Sequence[Tensor], hide: Sequence[int]) -> list[Tensor]:
     least = 2 if how == "resample" else 1
     if len(rows) < least:
-        raise UsageError(f"how={how!r} needs {least} text{'s' if least > 1 else ''} at least, to take outputs from; give more.")
+        raise UsageError(
+            f"how={how!r} needs {least} text{'s' if least > 1 else ''} at least, to take outputs from; give more.",
+            reason="too-few-texts",
+        )
     masks = [hidden_mask(ids_T[None], hide) for ids_T in rows]
     return [capture(places, ids_T[None], [name], hidden_BS=mask).values[name][0] for ids_T, mask in zip(rows, masks)]
 
@@ -117,7 +120,8 @@ def patched(
         if found.shape[1:] != value.shape[1:]:
             raise UsageError(
                 f"The two texts do not have the same length at {name} ({tuple(found.shape)} and {tuple(value.shape)}); "
-                "patching needs texts of as many tokens."
+                "patching needs texts of as many tokens.",
+                reason="different-lengths",
             )
         where: list[slice | Sequence[int] | int] = [slice(None)] * found.dim()
         if positions is not None:
@@ -158,13 +162,15 @@ class HeadEffects:
 def head_effects(places: Places, rows: Sequence[Tensor], *, how: str = "zero", hide: Sequence[int] = ()) -> HeadEffects:
     """Every head of every layer, on texts given as ids [T]; in all of them no query attends to the positions of ``hide``."""
     if not rows:
-        raise UsageError("There is no text to measure effects on; give one at least, and two for an interval.")
+        raise UsageError(
+            "There is no text to measure effects on; give one at least, and two for an interval.", reason="no-text"
+        )
     if how == "resample" and len(rows) < 2:
-        raise UsageError("how='resample' takes outputs from another text; give two texts at least.")
+        raise UsageError("how='resample' takes outputs from another text; give two texts at least.", reason="too-few-texts")
     dims = places.network.dims
     predicts = dims.causal and dims.outputs is None
     if predicts and min(len(ids_T) for ids_T in rows) < 2:
-        raise UsageError("A text of one token has no loss; give longer texts.")
+        raise UsageError("A text of one token has no loss; give longer texts.", reason="text-too-short")
     names = [output_of(places, layer) for layer in range(dims.layers)]
     masks = [hidden_mask(ids_T[None], hide) for ids_T in rows]
     passes = [capture(places, ids_T[None], names, hidden_BS=mask_BS) for ids_T, mask_BS in zip(rows, masks)]
@@ -203,7 +209,9 @@ def patching_effects(
     the second text, 1 as for the first. ``hide``: positions that no query attends to, of the first and of the second text.
     """
     if len(from_T) != len(into_T):
-        raise UsageError(f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many.")
+        raise UsageError(
+            f"The texts have {len(from_T)} and {len(into_T)} tokens; patching needs equally many.", reason="different-lengths"
+        )
     names = places.streams
     from_mask, into_mask = (hidden_mask(ids_T[None], hidden) for ids_T, hidden in zip((from_T, into_T), hide))
     first = capture(places, from_T[None], names, hidden_BS=from_mask)
@@ -217,7 +225,10 @@ def patching_effects(
 
     top, bottom = difference(first.scores), into()
     if top == bottom:
-        raise UsageError("Both texts give the same difference of the two scores, so there is nothing to bring back.")
+        raise UsageError(
+            "Both texts give the same difference of the two scores, so there is nothing to bring back.",
+            reason="same-difference",
+        )
     found = np.empty((len(names), len(into_T)))
     for layer, name in enumerate(names):
         for position in range(len(into_T)):

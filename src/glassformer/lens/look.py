@@ -46,9 +46,11 @@ class Look:
     ) -> None:
         dims = network.dims
         if not ids:
-            raise UsageError("The text is empty, so there is nothing to look at; give one token at least.")
+            raise UsageError("The text is empty, so there is nothing to look at; give one token at least.", reason="no-text")
         if len(ids) > dims.context:
-            raise UsageError(f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.")
+            raise UsageError(
+                f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.", reason="text-too-long"
+            )
         wrong = [position for position in hide if not 0 <= position < len(ids)]
         if wrong:
             raise BadArgument("hide", wrong[0], f"this text has the positions 0 to {len(ids) - 1}; give one of them")
@@ -83,7 +85,7 @@ class Look:
     def attention(self) -> np.ndarray:
         """Weights [layer, head, query, key]."""
         if self.no_attention:
-            raise UsageError(self.no_attention)
+            raise UsageError(self.no_attention, reason="no-attention")
         patterns = [self._found.values[name][0].float().cpu().numpy() for name in self.places.patterns if name]
         return np.stack(patterns)
 
@@ -201,7 +203,7 @@ class Look:
         from glassformer.figures.attention import draw_grid, draw_map
 
         if layer is None and head is not None:
-            raise UsageError(f"head={head} is given without a layer; say which layer it is in.")
+            raise UsageError(f"head={head} is given without a layer; say which layer it is in.", reason="head-without-layer")
         if layer is not None:
             require_head(self.places, layer, head)
         title = f"{self.name}: " if self.name else ""
