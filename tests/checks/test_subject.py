@@ -10,7 +10,7 @@ import torch
 from tests.refusals import refused
 from torch import Tensor, nn
 
-from glassformer.checks.subject import SHORT, Probes, Subject, callable_subject, our_subject, scores_in
+from glassformer.checks.subject import Probes, Subject, callable_subject, our_subject, scores_in
 from glassformer.foundation.errors import UsageError
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
@@ -162,7 +162,6 @@ def test_a_large_model_is_cut_at_the_ends_and_the_middle_only() -> None:
 
 
 def test_lengths_stay_below_the_context() -> None:
-    assert probes(context=100).short_lengths() == list(SHORT)
     assert probes(context=100).long_lengths() == [51, 99]
     assert probes(context=2).long_lengths() == []
 
