@@ -15,7 +15,7 @@ import numpy as np
 from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.token_files import TokenSplit
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric

@@ -13,11 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.evaluation.outcomes import Units
-from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.results import Evaluation, Units
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
-from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
@@ -91,7 +89,7 @@ def _read(
     file = run.evaluation_file(split, steps[-1]) if steps else None
     if status != "finished" or file is None or not file.is_file():
         return TrialResult(trial, "pending")
-    evaluation = Evaluation.from_dict(read_json(file))
+    evaluation = Evaluation.read(file)
     _verify_consistent(evaluation, file)
     rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return TrialResult(
