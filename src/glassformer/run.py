@@ -32,7 +32,7 @@ from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
-from glassformer.pretrained.importing import kept_run
+from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
@@ -49,7 +49,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = kept_run(folder)
+        directory = cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 

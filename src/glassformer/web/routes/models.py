@@ -57,7 +57,7 @@ async def _lines(state: AppState, directory: RunDirectory, wanted: Generation) -
 
 
 def _generate(state: AppState, directory: RunDirectory, wanted: Generation, say: Callable[[Any], None]) -> None:
-    from glassformer.generation.probabilities import token_choices
+    from glassformer.generation.reference import token_choices
     from glassformer.generation.texts import prompt_ids
 
     run = state.worker.run(directory)

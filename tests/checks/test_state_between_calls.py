@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.calls import state_between_calls
 from glassformer.checks.check_report import Finding
+from glassformer.checks.laws import state_between_calls
 from glassformer.checks.passes import Passes
-from glassformer.checks.probes import Probes
-from glassformer.checks.subject import callable_subject
+from glassformer.checks.subject import Probes, callable_subject
 
 VOCABULARY, CONTEXT = 7, 9
 TABLE = torch.randn(VOCABULARY, 4, generator=torch.Generator().manual_seed(0))

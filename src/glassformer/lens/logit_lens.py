@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.lens.readouts import Floats
+from glassformer.lens.head_statistics import Floats
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.encoders import LAYERS, PLACES, WIDTH, WORDS, make_folder
 
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
-from glassformer.networks.pretrained import PretrainedConfig, PretrainedNetwork
+from glassformer.networks.pretrained_encoder import PretrainedConfig, PretrainedNetwork
 from glassformer.pretrained.encoders import load_encoder
 from glassformer.pretrained.tuning.base import TUNINGS, reused_parameters, sees_ahead
 from glassformer.runs.weights import load_weights, saved_tensors

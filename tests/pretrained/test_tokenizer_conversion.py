@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.foundation.errors import ConfigError
-from glassformer.pretrained.vocabulary import config_of, document_of, tokenizer_in
+from glassformer.pretrained.tokenizer_conversion import config_of, document_of, tokenizer_in
 
 TEXTS = [
     "Mr. Smith's cat can't sit; they cannot, we're gonna see. It's 10:30 in the U.S., isn't it?",

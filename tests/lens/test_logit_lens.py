@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.lens.logits import token_losses
+from glassformer.lens.logit_lens import token_losses
 
 
 @pytest.mark.parametrize("block", ["pre", "post"])

@@ -13,7 +13,7 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,21 +33,22 @@ _SKIPPED = ("builtins", "torch", "inspect", "logging", "threading", "typing", "f
 _OF_TORCH = {key for key, value in vars(nn.Module()).items() if isinstance(value, dict) and "hooks" in key}
 
 
-class _Saved:
+class _Saved(NamedTuple):
     """One object and its saved state."""
 
-    def __init__(self, name: str, differs: Callable[[], bool], put_back: Callable[[], None]) -> None:
-        self.name, self.differs, self.put_back = name, differs, put_back
+    name: str
+    differs: Callable[[], bool]
+    put_back: Callable[[], object]
 
 
 class Snapshot:
     """The state of some objects at one moment."""
 
     def __init__(self, *things: Any) -> None:
-        self._held: list[_Saved] = []
+        self._saved: list[_Saved] = []
         self._seen: set[int] = set()
-        self._keep: list[Any] = []  # an id is only valid while its object is alive
-        self._memories: dict[int, Any] = {}
+        self._alive: list[Any] = []  # an id is only valid while its object is alive
+        self._function_caches: dict[int, Any] = {}
         modules = [thing for thing in things if isinstance(thing, nn.Module)]
         weights = {id(p): p for module in modules for p in module.parameters()}
         self._clone_weights = sum(p.numel() for p in weights.values()) <= CLONED_PARAMETERS
@@ -57,22 +58,22 @@ class Snapshot:
             if isinstance(thing, _PLAIN) or id(thing) in self._seen:
                 continue
             self._seen.add(id(thing))
-            self._keep.append(thing)
+            self._alive.append(thing)
             waiting.extend(self._visit(name, thing))
 
     def changed(self) -> list[str]:
         """The names of what has changed."""
-        return [held.name or "itself" for held in self._held if held.differs()]
+        return [saved.name or "itself" for saved in self._saved if saved.differs()]
 
     def restore(self) -> list[str]:
         """Restores everything; returns the names of what had changed."""
-        found = [held for held in self._held if held.differs()]
-        for held in found:
-            held.put_back()
-        for memory in self._memories.values():
-            if memory.cache_info().currsize:
-                memory.cache_clear()
-        return [held.name or "itself" for held in found]
+        found = [saved for saved in self._saved if saved.differs()]
+        for saved in found:
+            saved.put_back()
+        for cache in self._function_caches.values():
+            if cache.cache_info().currsize:
+                cache.cache_clear()
+        return [saved.name or "itself" for saved in found]
 
     def _visit(self, name: str, thing: Any) -> Iterable[tuple[str, Any]]:
         if isinstance(thing, Tensor):
@@ -95,7 +96,7 @@ class Snapshot:
             self._generator(name, thing)
             return ()
         if hasattr(thing, "cache_clear") and hasattr(thing, "cache_info"):
-            self._memories[id(thing)] = thing
+            self._function_caches[id(thing)] = thing
             return ()
         return self._object(name, thing)
 
@@ -138,7 +139,7 @@ class Snapshot:
             home = sys.modules.get(base.__module__)
             for value in list(vars(home).values()) if home is not None else ():
                 if hasattr(value, "cache_clear") and hasattr(value, "cache_info"):
-                    self._memories[id(value)] = value
+                    self._function_caches[id(value)] = value
 
     def _function(self, name: str, function: Any, code: Any) -> Iterator[tuple[str, Any]]:
         cells = dict(zip(code.co_freevars, function.__closure__ or ()))
@@ -147,7 +148,9 @@ class Snapshot:
                 value = cell.cell_contents
             except ValueError:  # an empty cell
                 continue
-            self._slot(_joined(name, key), partial(_content, cell), partial(_fill, cell), value)
+            self._slot(
+                _joined(name, key), partial(getattr, cell, "cell_contents"), partial(setattr, cell, "cell_contents"), value
+            )
             yield _joined(name, key), value
         names = function.__globals__
         for key in code.co_names:
@@ -162,7 +165,7 @@ class Snapshot:
             yield name, function.__dict__
 
     def _slot(self, name: str, get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> None:
-        self._held.append(_Saved(name, lambda: _differs(get(), value), lambda: put(value)))
+        self._saved.append(_Saved(name, lambda: _differs(get(), value), lambda: put(value)))
 
     def _tensor(self, name: str, tensor: Tensor) -> None:
         if tensor.is_meta or type(tensor).__name__ == "UninitializedParameter":
@@ -186,7 +189,7 @@ class Snapshot:
             if tensor.is_leaf and tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
 
-        self._held.append(_Saved(name, differs, put_back))
+        self._saved.append(_Saved(name, differs, put_back))
 
     def _dict(self, name: str, thing: dict[Any, Any]) -> None:
         before = dict(thing)
@@ -201,7 +204,7 @@ class Snapshot:
                 thing.clear()
             thing.update(before)
 
-        self._held.append(_Saved(name, differs, put_back))
+        self._saved.append(_Saved(name, differs, put_back))
 
     def _sequence(self, name: str, thing: Any) -> None:
         before = list(thing)
@@ -213,11 +216,16 @@ class Snapshot:
             thing.clear()
             thing.extend(before)
 
-        self._held.append(_Saved(name, differs, put_back))
+        self._saved.append(_Saved(name, differs, put_back))
 
     def _set(self, name: str, thing: set[Any]) -> None:
         before = set(thing)
-        self._held.append(_Saved(name, lambda: thing != before, lambda: _refill(thing, before)))
+
+        def put_back() -> None:
+            thing.clear()
+            thing.update(before)
+
+        self._saved.append(_Saved(name, lambda: thing != before, put_back))
 
     def _generator(self, name: str, thing: Any) -> None:
         """Random generators of torch, Python and numpy."""
@@ -236,15 +244,7 @@ class Snapshot:
             now: Any = get()
             return not torch.equal(now, before) if isinstance(now, Tensor) else str(now) != str(before)
 
-        def put_back() -> None:
-            put(before)
-
-        self._held.append(_Saved(name, differs, put_back))
-
-
-def _refill(thing: set[Any], before: set[Any]) -> None:
-    thing.clear()
-    thing.update(before)
+        self._saved.append(_Saved(name, differs, lambda: put(before)))
 
 
 def _differs(now: Any, then: Any) -> bool:
@@ -259,14 +259,6 @@ def _same_file(helper: Any, function: Any) -> bool:
 
 def _joined(name: str, key: Any) -> str:
     return f"{name}.{key}" if name else str(key)
-
-
-def _content(cell: Any) -> Any:
-    return cell.cell_contents
-
-
-def _fill(cell: Any, value: Any) -> None:
-    cell.cell_contents = value
 
 
 def version_of(tensor: Tensor) -> int:

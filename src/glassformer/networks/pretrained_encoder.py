@@ -7,6 +7,7 @@ sha256 of the folder's weights, and another folder is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -23,8 +24,14 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.pretrained.adapters import save_adapter, save_merged
-from glassformer.pretrained.dropout import set_dropout, stated_dropout
-from glassformer.pretrained.encoders import LoadedEncoder, fingerprint_of_weights, folder_tokenizer, load_encoder
+from glassformer.pretrained.encoders import (
+    LoadedEncoder,
+    fingerprint_of_weights,
+    folder_tokenizer,
+    load_encoder,
+    set_dropout,
+    stated_dropout,
+)
 from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.folders import CONFIG, locate
 from glassformer.pretrained.heads import PoolChoice, build_head, has_own_head, head_parameters
@@ -60,21 +67,21 @@ class PretrainedConfig(NetworkConfig):
     causal: bool = False
 
     def check_cache_inputs(self) -> Mapping[str, Any]:
-        """Checksums of the folder's weights and settings, and the library's version, for cached checks."""
+        """Checksums of the folder's weights and settings, and the library's version."""
         folder = locate(self.folder)
-        sums = {"weights": fingerprint_of_weights(folder), "config": sha256_of_file(folder / CONFIG)}
-        return {**sums, "transformers": metadata.version("transformers")}
+        checksums = {"weights": fingerprint_of_weights(folder), "config": sha256_of_file(folder / CONFIG)}
+        return {**checksums, "transformers": metadata.version("transformers")}
 
     def tokenizer(self) -> Tokenizer:
         """The folder's tokenizer: no other one matches its embedding."""
         return folder_tokenizer(self.folder)
 
-    def tokenizer_setting(self, given: Any) -> Any:
-        """The file of the folder. A recipe that names another is refused; ``char`` counts as unsaid (older runs wrote it)."""
+    def tokenizer_setting(self, setting: Any) -> Any:
+        """The file of the folder; a recipe that names another is refused."""
         own = {"kind": "file", "file": f"{self.folder.rstrip('/')}/{FOLDER_FILE}"}
-        if given is None or TOKENIZERS.parse(given) in (TOKENIZERS.parse(own), TOKENIZERS.parse("char")):
+        if setting is None or TOKENIZERS.parse(setting) == TOKENIZERS.parse(own):
             return own
-        kind = TOKENIZERS.parse(given).kind
+        kind = TOKENIZERS.parse(setting).kind
         raise ConfigError(
             f"tokenizer={kind} is not that of model.folder={self.folder}: its weights know the ids of their own alone; leave "
             f"tokenizer out, or give tokenizer={{file: {own['file']}}}."
@@ -91,7 +98,7 @@ class PretrainedConfig(NetworkConfig):
             return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
-        from glassformer.model.accounting import Cost, Part
+        from glassformer.model.accounting import Cost, PartCost
 
         loaded = load_encoder(self.folder)
         sizes = sizes_with_pooler(self, loaded)
@@ -105,9 +112,9 @@ class PretrainedConfig(NetworkConfig):
         added = tuned if self.tuning.frozen else 0
         on_top = matmul_flops(batch, head)
         parts = (
-            Part("encoder, frozen" if self.tuning.frozen else "encoder, trained", 1, sizes.parameters, forward, backward),
-            Part(f"tuning ({self.tuning.kind}), trained", 1, added, 0, 0),
-            Part("head, trained", 1, head, on_top, 2 * on_top),
+            PartCost("encoder, frozen" if self.tuning.frozen else "encoder, trained", 1, sizes.parameters, forward, backward),
+            PartCost(f"tuning ({self.tuning.kind}), trained", 1, added, 0, 0),
+            PartCost("head, trained", 1, head, on_top, 2 * on_top),
         )
         parameters = sum(part.parameters for part in parts)
         kept = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
@@ -121,7 +128,7 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
     if config.pool != "own" or loaded.pooler is None or loaded.config.model_type != "bert":
         return sizes
     pooler = sum(parameter.numel() for parameter in loaded.pooler.parameters())
-    return EncoderSizes(**{**vars(sizes), "parameters": sizes.parameters + pooler})
+    return replace(sizes, parameters=sizes.parameters + pooler)
 
 
 @final
@@ -157,9 +164,8 @@ class PretrainedNetwork(Network):
         if self.base_sha256 is not None:
             self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
         self.folder, self.sizes, self._sha256 = loaded.folder, sizes, loaded.sha256
-        self.reserved_ids = frozenset(
-            token for name in ("pad_token_id",) if isinstance(token := getattr(settings, name, None), int)
-        )
+        padding = getattr(settings, "pad_token_id", None)
+        self.reserved_ids = frozenset({padding} if isinstance(padding, int) else ())
         self.dims = Dims(
             width=sizes.width,
             heads=sizes.heads,
@@ -215,16 +221,15 @@ class PretrainedNetwork(Network):
         plain = merge or self.config.tuning.kind in ("full", "head")
         with whole_folder(folder) as draft:
             written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)
-        notes = () if self.config.pool == "own" else (self._note_on_head(),)
-        return Exported(folder, written, notes)
-
-    def _note_on_head(self) -> str:
+        if self.config.pool == "own":
+            return Exported(folder, written, ())
         settings: Any = self.encoder.config
         remedy = "; model.pool: own trains the head that it has" if has_own_head(settings.model_type) else ""
-        return (
+        note = (
             f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class for "
             f"it{remedy}."
         )
+        return Exported(folder, written, (note,))
 
     def trainable(self) -> int:
         """The number of trainable parameters."""
