@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
+from pydantic import BaseModel, ConfigDict, SerializationInfo, ValidationError, model_serializer
+from pydantic.fields import FieldInfo
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.suggestions import suggestion
@@ -25,18 +26,14 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
 
-    added_later: ClassVar[frozenset[str]] = frozenset()
-    """Fields that recipes of earlier versions did not have. They are written only where they differ from their default, so
-    that an old recipe and a new one that ask for the same run are the same text and have the same fingerprint."""
-
     @model_serializer(mode="wrap")
-    def _written(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return self._without_later_defaults(inner(self))
-
-    def _without_later_defaults(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _serialize(self, inner: Callable[[Any], dict[str, Any]], info: SerializationInfo) -> dict[str, Any]:
+        values = inner(self)
+        if not info.exclude_defaults:
+            return values
         fields = type(self).model_fields
-        unsaid = {name for name in self.added_later if _is_default(getattr(self, name), fields[name].get_default())}
-        return {key: value for key, value in values.items() if key not in unsaid} if unsaid else values
+        default = {name for name in values if _is_default(getattr(self, name), fields[name])}
+        return {key: value for key, value in values.items() if key not in default}
 
     @classmethod
     def parse(cls, values: Any, *, at: str = "") -> Self:
@@ -52,11 +49,17 @@ class Config(BaseModel):
         """Strings, numbers, lists and mappings only: what is written to disk."""
         return self.model_dump(mode="json")
 
+    def non_defaults(self) -> dict[str, Any]:
+        """The same without what is at its default. Fingerprints are made of it, so that a key that is added with a default
+        changes no fingerprint."""
+        return self.model_dump(mode="json", exclude_defaults=True)
 
-def _is_default(value: Any, default: Any) -> bool:
+
+def _is_default(value: Any, field: FieldInfo) -> bool:
     """A variant's default is its name; such a value is the default when all its settings are."""
+    default = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(default, str) and isinstance(value, Config):
-        return value == type(value)() and getattr(type(value), "kind", None) == default
+        return getattr(type(value), "kind", None) == default and not value.non_defaults().keys() - {"kind"}
     return bool(value == default)
 
 

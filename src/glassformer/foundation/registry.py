@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import Field, model_serializer
+from pydantic import Field, SerializationInfo, model_serializer
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -26,8 +26,8 @@ class VariantConfig(Config):
     """False for a slot's usual choice that recipes leave unsaid (``model`` is a Transformer)."""
 
     @model_serializer(mode="wrap")
-    def _written(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        values = self._without_later_defaults(inner(self))
+    def _serialize(self, inner: Callable[[Any], dict[str, Any]], info: SerializationInfo) -> dict[str, Any]:
+        values = super()._serialize(inner, info)
         return {"kind": type(self).kind, **values} if self.kind_is_written else values
 
     @classmethod
