@@ -128,7 +128,7 @@ def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
     table = RunTable(tmp_path)
     first = table.to_dict()
     read, recipe = [], RunDirectory.read_recipe
-    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self, parse: read.append(self) or recipe(self, parse))
+    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self: read.append(self) or recipe(self))
     assert table.to_dict() == first
     assert read == []
     MetricsLog(run.metrics_file).append({"step": 2, "validation_loss": 2.0})

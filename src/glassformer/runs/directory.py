@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -177,11 +177,11 @@ class RunDirectory:
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))
 
-    def read_recipe(self, parse: Callable[[str, str], Any] = parse_yaml) -> dict[str, Any]:
+    def read_recipe(self) -> dict[str, Any]:
         """The resolved recipe, as plain values."""
         self.require()
         try:
-            values = parse(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+            values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
         except (UnicodeDecodeError, ConfigError) as error:
             raise RunError(f"{self.recipe_file} was changed or damaged after it was written ({error}).") from error
         schema = values.pop("schema", None) if isinstance(values, dict) else None
