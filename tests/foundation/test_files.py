@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from glassformer.foundation.errors import DiskFull, RunError
 from glassformer.foundation.files import (
     append_json_line,
+    code_sha256,
     is_draft,
     read_json,
     read_json_lines,
@@ -181,3 +183,21 @@ def test_pages_of_a_mapped_file_are_given_back(tmp_path) -> None:
     assert of_files() - before < 2 << 10
     assert int(mapped.sum(dtype=np.int64)) == total  # and can be read again
     release_pages(np.ones(3))  # an array in memory stays as it is
+
+
+PACKAGE = Path(__file__).parents[2] / "src" / "glassformer"
+PROGRAM = "from glassformer.foundation.files import code_sha256; print(code_sha256())"
+
+
+def test_another_line_is_another_checksum(tmp_path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def checksum_of_the_copy() -> str:
+        command = [sys.executable, "-c", PROGRAM]
+        answer = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+        return answer.stdout.strip()
+
+    assert checksum_of_the_copy() == code_sha256()
+    with (tmp_path / "glassformer" / "require_checks.py").open("a", encoding="utf-8") as stream:
+        stream.write("# another line\n")
+    assert checksum_of_the_copy() != code_sha256()

@@ -57,11 +57,9 @@ def test_a_changed_byte_is_found(tmp_path) -> None:
         read_snapshot(run, 7)
 
 
-def test_a_film_of_a_version_without_sums_is_read(tmp_path) -> None:
+def test_a_snapshot_without_its_checksum_is_damaged(tmp_path) -> None:
     run = RunDirectory(tmp_path)
     save_snapshot(run, 7, {"a": torch.zeros(2)})
     run.snapshot_manifest(7).unlink()
-    assert torch.equal(read_snapshot(run, 7)["a"], torch.zeros(2))
-    run.snapshot(7).write_bytes(b"short")
-    with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors cannot be read"):
+    with pytest.raises(DamagedCheckpoint, match=r"step-7\.json is damaged"):
         read_snapshot(run, 7)

@@ -40,14 +40,6 @@ def test_numbers_that_are_not_finite_are_recorded_as_they_are(log) -> None:
     assert math.isnan(log.read()[0]["loss"])
 
 
-def test_old_records_are_read_by_the_new_names(log) -> None:
-    log.append({"step": 1, "gradient": 2.5})
-    log.append({"step": 2, "grad_norm": 1.5})
-    assert [record["grad_norm"] for record in log.read()] == [2.5, 1.5]
-    log.cut_after(1)
-    assert log.last("grad_norm") == 2.5
-
-
 @pytest.mark.parametrize("torn", ['{"step": 3, "lo', "{", '{"step": 3, "loss": 1.0', "\0\0\0", '{"a": "ä'])
 def test_a_torn_last_line_is_passed_over_and_healed(log, torn: str) -> None:
     log.append({"step": 1})

@@ -19,10 +19,9 @@ import torch
 
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import code_sha256, read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, environment

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,15 @@ def sha256_of_text(text: str) -> str:
 
 def sha256_of_bytes(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def code_sha256() -> str:
+    """A checksum of all our source files: another line of code may be another model, so caches are keyed by it."""
+    root, total = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return total.hexdigest()
 
 
 def _umask() -> int:

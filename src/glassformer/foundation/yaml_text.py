@@ -77,7 +77,7 @@ def parse_yaml(text: str, source: str = "YAML") -> Any:
         raise ConfigError(f"{source}, line {line}: not valid YAML (a character that text may not hold).") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
+        where = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""  # libyaml may name one after the last
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
         raise ConfigError(f"{source}{where}: not valid YAML ({problem}).") from error
     except ValueError as error:  # a whole number with more digits than Python reads, or half of a surrogate pair

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.runs.records import NOT_FINITE, OLD_KEYS
+from glassformer.runs.records import NOT_FINITE, parse_record
 
 BLOCK = 4 << 20
 """Bytes that are read at once."""
@@ -79,7 +79,7 @@ class Curves:
         try:
             records = json.loads(b"[" + b",".join(line for line in lines if line) + b"]")
         except ValueError:  # including an incomplete line
-            records = [_record(line) for line in lines]
+            records = [parse_record(line) for line in lines]
         for record in records:
             step = record.get("step") if isinstance(record, dict) else None
             if not isinstance(step, int | float):
@@ -88,7 +88,6 @@ class Curves:
                 number = NOT_FINITE.get(value) if isinstance(value, str) else value
                 if key == "step" or isinstance(number, bool) or not isinstance(number, int | float):
                     continue
-                key = OLD_KEYS.get(key, key)
                 if key not in self._steps:
                     self._steps[key], self._values[key] = array("d"), array("d")
                 self._steps[key].append(step)
@@ -132,10 +131,3 @@ def _downsampled(values: npt.NDArray[np.float64], points: int) -> npt.NDArray[np
     odd = odd[~np.isfinite(values[odd])]
     kept = np.unique(np.concatenate([[0, n - 1], low, high, odd]))
     return np.asarray(kept[kept < n], dtype=np.int64)
-
-
-def _record(line: bytes) -> Any:
-    try:
-        return json.loads(line or b"{}")
-    except ValueError:
-        return {}

@@ -18,69 +18,31 @@ from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class RunDirectory:
     """One run's folder."""
 
     root: Path
     SCHEMA: ClassVar[int] = 1
 
-    @property
-    def recipe_file(self) -> Path:
-        return self.root / "recipe.yaml"
-
-    @property
-    def environment_file(self) -> Path:
-        return self.root / "environment.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        return self.root / "metrics.jsonl"
-
-    @property
-    def state_file(self) -> Path:
-        return self.root / "state.json"
-
-    @property
-    def tokenizer_file(self) -> Path:
-        return self.root / "tokenizer.json"
-
-    @property
-    def report_file(self) -> Path:
-        return self.root / "report.html"
-
-    @property
-    def timing_file(self) -> Path:
-        return self.root / "timing.json"
-
-    @property
-    def parent(self) -> Path:
-        """The run that this one starts from, if ``init_from`` is a recipe."""
-        return self.root / "parent"
-
-    @property
-    def baselines_file(self) -> Path:
-        return self.root / "baselines.npz"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
-    @property
-    def evaluations(self) -> Path:
-        return self.root / "evaluations"
+    def __post_init__(self) -> None:
+        self.recipe_file = self.root / "recipe.yaml"
+        self.environment_file = self.root / "environment.json"
+        self.metrics_file = self.root / "metrics.jsonl"
+        self.state_file = self.root / "state.json"
+        self.tokenizer_file = self.root / "tokenizer.json"
+        self.report_file = self.root / "report.html"
+        self.timing_file = self.root / "timing.json"
+        self.notes_file = self.root / "notes.jsonl"
+        self.baselines_file = self.root / "baselines.npz"
+        self.openings_file = self.root / "test-openings.jsonl"
+        self.checkpoints = self.root / "checkpoints"
+        self.evaluations = self.root / "evaluations"
+        self.parent = self.root / "parent"  # the run that this one starts from, if ``init_from`` is a recipe
+        self.lock_file = self.root / ".lock"  # held by the process that trains; removed when it ends, unless it is killed
 
     def evaluation_file(self, split: str, step: int) -> Path:
         return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
-
-    @property
-    def openings_file(self) -> Path:
-        return self.root / "test-openings.jsonl"
-
-    @property
-    def lock_file(self) -> Path:
-        """Held by the process that trains; removed when it ends, unless it is killed."""
-        return self.root / ".lock"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -153,7 +115,7 @@ class RunDirectory:
         if not self.exists():
             if self.root.is_file():
                 raise RunError(
-                    f"{self.root} is a file, and a run's folder is wanted. To train on it: glassformer train {self.root}."
+                    f"{self.root} is a file, not the folder of a run. To train on it: glassformer train {self.root}."
                 )
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
             raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
@@ -226,12 +188,8 @@ class RunDirectory:
         write_json(self.timing_file, {"schema": self.SCHEMA, "starts": [*self.timings(), seconds]})
 
     def timings(self) -> list[dict[str, Any]]:
-        """Time breakdowns by process, oldest first; empty in runs of earlier versions."""
+        """Time breakdowns by process, oldest first; empty in imported runs."""
         return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
-
-    @property
-    def notes_file(self) -> Path:
-        return self.root / "notes.jsonl"
 
     def add_note(self, text: str) -> None:
         """Adds a user's note, with its time."""

@@ -46,13 +46,13 @@ def save_snapshot(run: RunDirectory, step: int, tensors: Mapping[str, Tensor]) -
 
 
 def read_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
-    """The weights at a step, verified by checksum; films of older versions have none."""
+    """The weights at a step, verified by checksum."""
     file = run.snapshot(step)
     if not file.is_file():
-        held = ", ".join(map(str, run.film())) or "none"
-        raise RunError(f"{run.root} has no snapshot of step {step}; its film has the steps: {held}.")
+        saved = ", ".join(map(str, run.film())) or "none"
+        raise RunError(f"{run.root} has no snapshot of step {step}; its film has the steps: {saved}.")
     content, manifest = file.read_bytes(), run.snapshot_manifest(step)
-    if manifest.is_file() and sha256(content).hexdigest() != _checksum(manifest):
+    if sha256(content).hexdigest() != _checksum(manifest):
         raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {manifest.name}.")
     try:
         return dict(load(content))

@@ -181,7 +181,7 @@ def in_one_line(summary: dict[str, Any]) -> str:
 
 
 def metric_of(run: RunDirectory) -> Metric:
-    """The metric that selects the run's best checkpoint; the loss in runs of older versions."""
+    """The metric that selects the run's best checkpoint; the loss of an imported run."""
     return _metric(run.read_environment() if run.environment_file.is_file() else {})
 
 

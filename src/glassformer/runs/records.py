@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -23,8 +23,6 @@ FIRST = 1 << 12
 """Bytes that are read first: what is searched for is mostly in the last lines."""
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-OLD_KEYS = {"gradient": "grad_norm"}
-"""Keys of earlier versions and their present names; old runs are read by the present names."""
 
 
 @final
@@ -35,9 +33,8 @@ class MetricsLog:
         self.file = file
 
     def append(self, record: Mapping[str, Any]) -> None:
-        line = json.dumps({key: _writable(value) for key, value in record.items()}, ensure_ascii=False, allow_nan=False)
         with room_on_disk(self.file), self.file.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+            stream.write(_line(record))
 
     def sync(self) -> None:
         """Syncs the file to disk; called before each checkpoint."""
@@ -46,7 +43,7 @@ class MetricsLog:
                 os.fsync(stream.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        return list(self._records())
+        return [{key: _readable(value) for key, value in record.items()} for record in read_json_lines(self.file)]
 
     def last(self, key: str, *, most: int | None = None) -> Any:
         """The last value of ``key``, read from the end of the file; None where the last ``most`` bytes have none."""
@@ -61,7 +58,7 @@ class MetricsLog:
                 lines = (stream.read(size) + torn).split(b"\n")
                 torn = lines.pop(0) if end > 0 else b""
                 for line in reversed(lines):
-                    record = {OLD_KEYS.get(old, old): value for old, value in _record(line).items()}
+                    record = parse_record(line)
                     if key in record:
                         return _readable(record[key])
         return None
@@ -70,13 +67,7 @@ class MetricsLog:
         """Removes records after ``step``, which a resumed run writes again."""
         if not self.file.exists():
             return
-        kept = [record for record in self._records() if record.get("step", 0) <= step]
-        lines = (json.dumps({key: _writable(value) for key, value in record.items()}, ensure_ascii=False) for record in kept)
-        write_atomically(self.file, "".join(line + "\n" for line in lines))
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        for record in read_json_lines(self.file):
-            yield {OLD_KEYS.get(key, key): _readable(value) for key, value in record.items()}
+        write_atomically(self.file, "".join(_line(record) for record in self.read() if record.get("step", 0) <= step))
 
 
 @final
@@ -91,18 +82,18 @@ class RecordForwarder:
     on_save: Callable[[Path], None] | None = None
 
     def record(self, record: Mapping[str, Any]) -> None:
-        kept = {**record, **({"tainted": True} if self.tainted else {})}
-        self.append(kept)
-        told = self.on_step if "loss" in record else self.on_evaluation
-        if told is not None:
-            told(dict(kept))
+        marked = {**record, **({"tainted": True} if self.tainted else {})}
+        self.append(marked)
+        callback = self.on_step if "loss" in record else self.on_evaluation
+        if callback is not None:
+            callback(dict(marked))
 
     def saved(self, checkpoint: Path) -> None:
         if self.on_save is not None:
             self.on_save(checkpoint)
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def parse_record(line: bytes) -> dict[str, Any]:
     """The record of one line; none for an empty or incomplete one."""
     try:
         document = json.loads(line or b"{}")
@@ -111,10 +102,9 @@ def _record(line: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _writable(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
+def _line(record: Mapping[str, Any]) -> str:
+    infinite = {key: str(value) for key, value in record.items() if isinstance(value, float) and not math.isfinite(value)}
+    return json.dumps({**record, **infinite}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _readable(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.checks.zoo.build import causal_classes
 from glassformer.checks.zoo.run import ON_THE_WALL, in_words
-from glassformer.foundation.build import code_sha256
+from glassformer.foundation.files import code_sha256
 
 LAWS = ("causality", "batch", "state", "padding", "cache")
 SIGNS = {"passed": "holds", "broken": "BROKEN", "cannot tell": "?"}

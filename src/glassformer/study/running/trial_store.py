@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import code_sha256, read_json, write_json
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.planning.plan import recipe_fingerprint
