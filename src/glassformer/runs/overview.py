@@ -99,7 +99,7 @@ class RunTable:
 
     def _once(self, run: RunDirectory, file: Path, read: Callable[[], Any]) -> Any:
         """The cached result of ``read`` for a file, until the file changes. Callers must not modify it."""
-        now = _signature(file)
+        now = file_signature(file)
         known = self._known.get((run.root, file.name))
         if known is None or known[0] != now:
             known = now, read()
@@ -126,7 +126,8 @@ def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[
     return differing, [{key: values.get(key) for key in differing} for values in flat]
 
 
-def _signature(file: Path) -> Any:
+def file_signature(file: Path) -> Any:
+    """Another value once the file was changed; None without a file."""
     try:
         found = os.stat(file)
     except OSError:

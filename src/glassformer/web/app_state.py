@@ -20,7 +20,7 @@ from glassformer.web.processes import Processes
 from glassformer.web.served_folder import ServedFolder
 
 MOST_CURVES = 16
-"""Runs whose curves are kept in memory."""
+"""Runs whose curves are cached in memory."""
 
 
 @final
@@ -28,13 +28,13 @@ MOST_CURVES = 16
 class AppState:
     """One folder that is shown."""
 
-    place: ServedFolder
+    folder: ServedFolder
     table: RunTable
     processes: Processes
     hub: Hub = field(default_factory=Hub)
     worker: ModelWorker = field(default_factory=ModelWorker)
-    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    """A cache of slow answers by name, each with a signature of its inputs."""
+    cache: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Slow answers by name, each with a signature of its inputs."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     shown: threading.Event = field(default_factory=threading.Event)
     """Set once the list was requested."""
@@ -42,8 +42,8 @@ class AppState:
 
     @classmethod
     def of(cls, folder: Path) -> AppState:
-        place = ServedFolder(folder)
-        return cls(place, RunTable(place.root), Processes(place.root))
+        served = ServedFolder(folder)
+        return cls(served, RunTable(served.root), Processes(served.root))
 
     def curves(self, run: RunDirectory) -> Curves:
         """The current curves of a run."""
@@ -59,14 +59,14 @@ class AppState:
         """The table of runs, without runs that are linked from outside the folder."""
         with self.lock:
             table = self.table.to_dict()
-        kept, inside = [], dict[str, bool]()  # hundreds of runs are in few folders: each is tested once
+        shown, inside = [], dict[str, bool]()  # hundreds of runs are in few folders: each is tested once
         for row in table["runs"]:
             above, _, _ = row["folder"].rpartition("/")
             if above not in inside:
-                inside[above] = row["folder"] == str(self.place.root) or self.place.holds(Path(above))
+                inside[above] = row["folder"] == str(self.folder.root) or self.folder.holds(Path(above))
             if inside[above] and not os.path.islink(row["folder"]):
-                kept.append(row)
-        return {**table, "runs": kept}
+                shown.append(row)
+        return {**table, "runs": shown}
 
 
 def state_of(request: Request) -> AppState:

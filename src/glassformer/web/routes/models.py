@@ -24,7 +24,7 @@ LONGEST_WORD, MOST_SYMBOLS = 200, 1000
 """Symbols of a word, and of all words, whose merges are shown one by one: what that takes grows with a word's square."""
 
 
-class Generation(Config):
+class GenerateRequest(Config):
     """The request; rules as in ``glassformer generate``."""
 
     run: str
@@ -41,32 +41,32 @@ class Generation(Config):
 async def generate(request: Request) -> Response:
     """Lines of JSON: ``{"piece"}`` as the text grows, then ``{"sample", "tokens"}``; an error is the last line."""
     state, values = state_of(request), await body(request)
-    wanted = Generation.parse(values)
-    if not 0 <= wanted.max_new_tokens <= 5000:
-        raise UsageError(f"max_new_tokens={wanted.max_new_tokens} cannot be used here: give 0 to 5000.")
-    directory = state.place.run(wanted.run)
-    return StreamingResponse(_lines(state, directory, wanted), media_type="application/x-ndjson")
+    asked = GenerateRequest.parse(values)
+    if not 0 <= asked.max_new_tokens <= 5000:
+        raise UsageError(f"max_new_tokens={asked.max_new_tokens} cannot be used here: give 0 to 5000.")
+    directory = state.folder.run(asked.run)
+    return StreamingResponse(_lines(state, directory, asked), media_type="application/x-ndjson")
 
 
-async def _lines(state: AppState, directory: RunDirectory, wanted: Generation) -> AsyncIterator[str]:
+async def _lines(state: AppState, directory: RunDirectory, asked: GenerateRequest) -> AsyncIterator[str]:
     try:
-        async for line in state.worker.stream(lambda say: _generate(state, directory, wanted, say)):
+        async for line in state.worker.stream(lambda say: _generate(state, directory, asked, say)):
             yield dumped(line) + "\n"
     except Exception as error:
         yield bytes(error_reply(error).body).decode() + "\n"
 
 
-def _generate(state: AppState, directory: RunDirectory, wanted: Generation, say: Callable[[Any], None]) -> None:
+def _generate(state: AppState, directory: RunDirectory, asked: GenerateRequest, say: Callable[[Any], None]) -> None:
     from glassformer.generation.probabilities import token_choices
     from glassformer.generation.texts import prompt_ids
 
     run = state.worker.run(directory)
-    how = wanted.to_dict()
+    how = asked.to_dict()
     for name in ("run", "prompt", "checkpoint"):
         how.pop(name)
-    (sample,) = run.generate(wanted.prompt, checkpoint=wanted.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
+    (sample,) = run.generate(asked.prompt, checkpoint=asked.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
     tokenizer = run.tokenizer
-    choices = token_choices(run.model_at(wanted.checkpoint), prompt_ids(tokenizer, wanted.prompt), sample.ids)
+    choices = token_choices(run.model_at(asked.checkpoint), prompt_ids(tokenizer, asked.prompt), sample.ids)
 
     def shown(token: int) -> str:
         return tokenizer.token_text(token) if token < tokenizer.size else f"#{token}"
@@ -82,7 +82,7 @@ def _generate(state: AppState, directory: RunDirectory, wanted: Generation, say:
     say({"sample": sample.to_dict(), "tokens": tokens})
 
 
-class Question(Config):
+class AskRequest(Config):
     """The request; rules as in ``glassformer ask``."""
 
     run: str
@@ -95,16 +95,16 @@ class Question(Config):
 
 async def ask(request: Request) -> Response:
     """The JSON that ``glassformer ask --json`` prints."""
-    state, wanted = state_of(request), Question.parse(await body(request))
-    directory = state.place.run(wanted.run)
-    if not 1 <= wanted.beams <= MOST_BEAMS:
-        raise UsageError(f"beams={wanted.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
+    state, asked = state_of(request), AskRequest.parse(await body(request))
+    directory = state.folder.run(asked.run)
+    if not 1 <= asked.beams <= MOST_BEAMS:
+        raise UsageError(f"beams={asked.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
 
     def answer() -> dict[str, Any]:
         run = state.worker.run(directory)
-        items = run.question_texts(wanted.questions)
-        below, by_rule = wanted.abstain_below, wanted.abstain
-        found = run.ask(items, beams=wanted.beams, abstain_below=below, abstain=by_rule, checkpoint=wanted.checkpoint)
+        items = run.question_texts(asked.questions)
+        below, by_rule = asked.abstain_below, asked.abstain
+        found = run.ask(items, beams=asked.beams, abstain_below=below, abstain=by_rule, checkpoint=asked.checkpoint)
         return {"answers": [one.to_dict() for one in found]}
 
     return reply(await state.worker.do(answer))
@@ -113,7 +113,7 @@ async def ask(request: Request) -> Response:
 async def tokens(request: Request) -> Response:
     """How a run's tokenizer merges a text step by step: the JSON of ``glassformer tokenizer show``."""
     state = state_of(request)
-    directory, text = state.place.run(word(request, "run")), word(request, "text")
+    directory, text = state.folder.run(word(request, "run")), word(request, "text")
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"The text has {len(text)} characters; up to {LONGEST_TEXT} are shown here.")
 
@@ -136,19 +136,18 @@ async def tokens(request: Request) -> Response:
 async def abilities(request: Request) -> Response:
     """The abilities of a run: whether it generates, whether it answers, its checkpoints and film."""
     state = state_of(request)
-    directory = state.place.run(word(request, "run"))
+    directory = state.folder.run(word(request, "run"))
     values = directory.read_recipe()
     objective, model = values.get("objective"), values.get("model") or {}
     kind = objective.get("kind") if isinstance(objective, dict) else objective
     texts = text_of({"objective": kind or "next-token"}, "objective")
-    film: list[int] = getattr(directory, "film", list)()
     return reply(
         {
             "objective": texts,
             "generates": bool(model.get("causal", True)) and texts not in ("labels", "retrieval"),
             "answers": "answers" in str(objective),
             "checkpoints": directory.steps(),
-            "film": film,
+            "film": directory.film(),
             "layers": model.get("layers"),
             "heads": model.get("heads"),
             "context": model.get("context"),

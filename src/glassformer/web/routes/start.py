@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic.fields import FieldInfo
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,11 +14,14 @@ from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.registry import Slot
 from glassformer.runs.overview import progress_of
 from glassformer.web.app_state import AppState, state_of
 from glassformer.web.processes import stop_run
 from glassformer.web.replies import body, reply, text_of, word
 
+HIDDEN = ("about", "result")
+"""Keys of a recipe that the form does not show."""
 RUN = "run:"
 """A base that is a run's own recipe: ``run:NAME``."""
 
@@ -50,11 +54,83 @@ async def schema(request: Request) -> Response:
 
     def read() -> dict[str, Any]:
         from glassformer.recipe import load_recipe
-        from glassformer.web.schema import recipe_schema
 
         return {"schema": recipe_schema(), "recipe": load_recipe(_source(state, base)).to_dict()}
 
     return reply(await state.worker.do(read))
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The recipe's types as a JSON schema for forms: ``{"about", "properties": {KEY: schema}, "required"}``.
+
+    A slot has ``slot`` and ``variants`` by name, plugins included; pydantic makes the schema of the plain settings.
+    """
+    from glassformer.recipe import Recipe
+
+    schema = config_schema(Recipe)
+    schema["properties"] = {key: value for key, value in schema["properties"].items() if key not in HIDDEN}
+    return schema
+
+
+def config_schema(config: type[Config], depth: int = 0) -> dict[str, Any]:
+    """The schema of one config, its sections and slots inside."""
+    plain = _without_references(config)
+    properties: dict[str, Any] = {}
+    for name, field in config.model_fields.items():
+        slot, inner = _slot_of(field), field.annotation
+        if slot is not None and depth < 6:
+            properties[name] = _of_slot(slot, field, depth)
+        elif isinstance(inner, type) and issubclass(inner, Config):
+            properties[name] = {**config_schema(inner, depth + 1), "type": "object"}
+        else:
+            properties[name] = plain.get(name, {})
+        if not field.is_required() and "default" not in properties[name]:
+            default = field.get_default(call_default_factory=True)
+            properties[name]["default"] = default.to_dict() if isinstance(default, Config) else _jsonable(default)
+    required = [name for name, field in config.model_fields.items() if field.is_required()]
+    about = (config.__doc__ or "").strip().splitlines()
+    return {
+        "type": "object",
+        "about": about[0].replace("``", "`") if about else "",
+        "properties": properties,
+        "required": required,
+    }
+
+
+def _of_slot(slot: Slot[Any], field: FieldInfo, depth: int) -> dict[str, Any]:
+    variants = {name: config_schema(slot.get(name), depth + 1) for name in slot.names()}
+    default = field.get_default(call_default_factory=True)
+    return {"slot": slot.path, "about": slot.about, "variants": variants, "default": _jsonable(default)}
+
+
+def _slot_of(field: FieldInfo) -> Slot[Any] | None:
+    """The slot of a field, found by its parser."""
+    for rule in field.metadata:
+        owner = getattr(rule.func, "__self__", None) if isinstance(rule, BeforeValidator) else None
+        if isinstance(owner, Slot):
+            return owner
+    return None
+
+
+def _without_references(config: type[Config]) -> dict[str, Any]:
+    """pydantic's schema of the plain fields; only the name where it cannot generate one."""
+    try:
+        document = config.model_json_schema(mode="validation")
+    except Exception:  # a type without a JSON schema: the form shows a text field
+        return {}
+    return {name: dict(value) for name, value in document.get("properties", {}).items() if "$ref" not in str(value)}
+
+
+def _jsonable(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Config):
+        return value.to_dict()
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_jsonable(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _jsonable(one) for key, one in value.items()}
+    return str(value)
 
 
 def _source(state: AppState, base: str) -> str:
@@ -66,7 +142,7 @@ def _source(state: AppState, base: str) -> str:
     from glassformer.recipe import built_in_recipes
 
     if base.startswith(RUN):
-        return str(state.place.run(base.removeprefix(RUN)).recipe_file)
+        return str(state.folder.run(base.removeprefix(RUN)).recipe_file)
     built_in = built_in_recipes()
     if base not in built_in:
         raise UnknownName("The list of built-in recipes", base, built_in)
@@ -119,7 +195,7 @@ async def start(request: Request) -> Response:
     def begin() -> dict[str, Any]:
         from glassformer.recipe import load_recipe
 
-        folder, source = state.place.new(form.name), _source(state, form.base)
+        folder, source = state.folder.new(form.name), _source(state, form.base)
         load_recipe(source, form.set)
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
@@ -152,10 +228,10 @@ def _stop(state: AppState, name: str) -> None:
     if known is not None and known["alive"]:
         state.processes.stop(name)
         return
-    directory = state.place.run(name)
-    study = state.place.study_of(directory)
+    directory = state.folder.run(name)
+    study = state.folder.study_of(directory)
     if study is not None:
-        raise UsageError(f"{name} is a trial of the study {state.place.name_of(study.root)}; stop the study.")
+        raise UsageError(f"{name} is a trial of the study {state.folder.name_of(study.root)}; stop the study.")
     progress = progress_of(directory)
     if progress["status"] != "running":
         raise RunError(f"{name} is not running: it is {progress['status']}.")
@@ -174,11 +250,11 @@ async def resume(request: Request) -> Response:
 def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
     known = state.processes.find(name)
     if known is not None and known["kind"] == "study":
-        study = state.place.study(name)
+        study = state.folder.study(name)
         state.processes.wait(name)
         return state.processes.start(name, "study", ["compare", str(study.root)])
-    directory = state.place.run(name)
-    if state.place.study_of(directory) is not None:
+    directory = state.folder.run(name)
+    if state.folder.study_of(directory) is not None:
         raise UsageError(f"{name} is a trial of a study; resume the study.")
     if progress_of(directory)["status"] == "running":
         raise RunError(f"{name} is running; stop it first.")
