@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from glassformer.figures.document import html_document
 from glassformer.figures.encode import printable
+from glassformer.figures.html_document import html_document
 from glassformer.lens.document import document
 from glassformer.lens.look import Look
 

@@ -1,6 +1,6 @@
 """A page -> one HTML file that needs nothing else: no script, no font, no address outside itself.
 
-All text is escaped; the frame and the style are those of all our pages (``figures.document``).
+All text is escaped; the frame and the style are those of all our pages (``figures.html_document``).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import assert_never, final
 
-from glassformer.figures.document import html_document
 from glassformer.figures.encode import inline_svg, printable
+from glassformer.figures.html_document import html_document
 from glassformer.pages.page import (
     Banner,
     Block,

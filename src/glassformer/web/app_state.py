@@ -11,8 +11,8 @@ from typing import Any, final
 
 from starlette.requests import Request
 
-from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.live_curves import Curves
 from glassformer.runs.overview import RunTable
 from glassformer.web.events import Hub
 from glassformer.web.model_worker import ModelWorker

@@ -19,8 +19,8 @@ from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.page import Block, Paragraph, Table
-from glassformer.runs.curves import Curves
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.live_curves import Curves
 from glassformer.runs.overview import metric_of, progress_of
 from glassformer.study.inference.evidence import Problem
 from glassformer.study.running.trial_results import only_differs, problem_of

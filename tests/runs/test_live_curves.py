@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
-from glassformer.runs.curves import Curves
+from glassformer.runs.live_curves import Curves
 from glassformer.runs.records import MetricsLog
 
 
