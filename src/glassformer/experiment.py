@@ -107,7 +107,7 @@ def train(
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
     if resume is True:
         refuse_nothing_to_resume(folder)
-    with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
+    with folder.lock(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
         asked = TrainRequest(recipe, folder, plugins, threads, allow_leaks, checked, recheck, planned_flops, clock, watch, stop)
         work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
         step, report = _checked_step(asked, work, report)

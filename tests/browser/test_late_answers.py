@@ -89,7 +89,7 @@ def test_a_run_that_has_ended_does_not_run_again(open_page, server, folder) -> N
     run = new_run(folder, "later")
     go(page, server, "byhand")
     page.evaluate(STREAMS)
-    with run.held():
+    with run.lock():
         run.write_state("running", step=1)
         go(page, server, "run/later")
         page.get_by_role("button", name="Stop").wait_for()
@@ -109,7 +109,7 @@ def test_a_stop_is_asked_for_once(open_page, server, folder) -> None:
     page = open_page()
     stops = Held(page, "**/api/stop", answer=lambda request: {"stopped": "later"})
     run = new_run(folder, "later")
-    with run.held():
+    with run.lock():
         run.write_state("running", step=1)
         go(page, server, "run/later")
         stop = page.get_by_role("button", name="Stop")

@@ -67,7 +67,7 @@ def test_running_is_a_run_whose_lock_is_held(tmp_path) -> None:
     run = made(tmp_path / "a", status="running")  # with the number of this very process, which trains nothing
     (run.checkpoint(7)).mkdir(parents=True)
     assert (progress_of(run)["status"], progress_of(run)["step"]) == ("killed", 7)
-    with run.held():
+    with run.lock():
         assert progress_of(run)["status"] == "running"
         run.lock_file.write_text("999999999 another-machine")
         assert progress_of(run)["status"] == "running"

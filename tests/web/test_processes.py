@@ -54,7 +54,7 @@ def test_another_process_with_the_same_number_is_left_alone(tmp_path: Path) -> N
 
 HOLDER = (
     "import sys, time; from pathlib import Path; from glassformer.runs.directory import RunDirectory\n"
-    "with RunDirectory(Path(sys.argv[1])).held(): print('held', flush=True); time.sleep(60)"
+    "with RunDirectory(Path(sys.argv[1])).lock(): print('held', flush=True); time.sleep(60)"
 )
 
 

@@ -180,7 +180,7 @@ _REMEDIES = {
     errno.EROFS: "that disk cannot be written to: choose another place with --out",
     errno.ENOENT: "it is not there (a link may point to nothing): check the path",
     errno.ENOTDIR: "a part of this path is a file and not a folder: check the path",
-    errno.EISDIR: "it is a folder, and a file is wanted: check the path",
+    errno.EISDIR: "it is a folder, not a file: check the path",
     errno.EEXIST: "it is there already, and is no folder: choose another place with --out",
     errno.ENOSPC: "the disk is full: make room, or choose another disk with --out",
     errno.ENAMETOOLONG: "the name is too long: choose a shorter one",

@@ -1,4 +1,4 @@
-"""The machine a run happens on: device, precision, threads, determinism; chosen, said and recorded.
+"""The machine a run happens on: device, precision, threads, determinism; chosen, shown to the user and recorded.
 
 An instruction the machine lacks never kills the user's process: precisions other than float32 are tried in a child
 process first. Importing this module imports torch.
@@ -54,7 +54,7 @@ class Runtime:
 
 
 def choose_runtime(*, device: str = "auto", precision: str = "auto", threads: int | None = None) -> Runtime:
-    """Decides, applies (threads, determinism) and says what was decided."""
+    """Chooses and applies a runtime (threads, determinism)."""
     chosen = choose_device(device)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -186,7 +186,7 @@ def cpu_name() -> str:
 
 
 def generation_precision(precision: str, say: Callable[[str], None]) -> tuple[torch.device, str]:
-    """The device a model generates on, and the precision asked for where the device has it; otherwise what it has, said."""
+    """The device and the precision a model generates in; says so where the device lacks the requested precision."""
     if precision not in ("float32", "bf16"):
         raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.")
     device = choose_device("auto")

@@ -1,6 +1,6 @@
 """A key that does not exist -> the key that was meant: at the same level, elsewhere in a recipe, or by another name.
 
-Knows the words that other libraries use. The schema is given by whoever has it (``SCHEMAS``); slots are asked for their
+Knows the words that other libraries use. Configs add themselves to ``SCHEMAS``; slots list their
 variants. Imports no torch.
 """
 

@@ -45,7 +45,7 @@ class RunDirectory:
         return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind."""
         made = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)

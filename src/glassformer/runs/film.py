@@ -28,8 +28,8 @@ def film_steps(count: int, steps: int) -> list[int]:
         return [0]
     chosen = [0]
     for number in range(1, count):
-        wanted = round(steps ** ((number - 1) / (count - 2))) if count > 2 else steps
-        chosen.append(min(max(wanted, chosen[-1] + 1), steps - (count - 1 - number)))
+        even = round(steps ** ((number - 1) / (count - 2))) if count > 2 else steps
+        chosen.append(min(max(even, chosen[-1] + 1), steps - (count - 1 - number)))
     return chosen
 
 

@@ -21,12 +21,12 @@ def saved_tensors(network: nn.Module) -> dict[str, Tensor]:
     For an adapter on frozen pretrained weights, only the trained tensors and the sha256 of the pretrained ones.
     """
     adapter = getattr(network, "base_sha256", None) is not None
-    kept: dict[str, Tensor] = {name: p for name, p in network.named_parameters() if p.requires_grad or not adapter}
-    kept.update((name, buffer) for name, buffer in network.named_buffers() if adapter and name == BASE_DIGEST)
+    tensors: dict[str, Tensor] = {name: p for name, p in network.named_parameters() if p.requires_grad or not adapter}
+    tensors.update((name, buffer) for name, buffer in network.named_buffers() if adapter and name == BASE_DIGEST)
     if not adapter:
         persistent = network.state_dict().keys()
-        kept.update((name, buffer) for name, buffer in network.named_buffers() if name in persistent)
-    return kept
+        tensors.update((name, buffer) for name, buffer in network.named_buffers() if name in persistent)
+    return tensors
 
 
 def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:

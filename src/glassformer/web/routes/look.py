@@ -58,36 +58,36 @@ class CachedLook:
 
 async def look(request: Request) -> Response:
     """``{"view", "scale"}`` as the drawing code of looks reads them, the next tokens before and now, and the look's name."""
-    state, asked = state_of(request), LookRequest.parse(await body(request))
-    state.folder.run(asked.run)
-    document, found = await state.worker.do(lambda: _look(state, asked))
+    state, options = state_of(request), LookRequest.parse(await body(request))
+    state.folder.run(options.run)
+    document, found = await state.worker.do(lambda: _look(state, options))
     return reply({**document, "look": _cache(state, found)})
 
 
-def _look(state: AppState, asked: LookRequest) -> tuple[dict[str, Any], CachedLook]:
+def _look(state: AppState, options: LookRequest) -> tuple[dict[str, Any], CachedLook]:
     from glassformer.lens.document import SCALE, quantised, view
 
-    run = state.worker.run(state.folder.run(asked.run))
-    first = seen = run.look(asked.text, checkpoint=asked.checkpoint, hide=asked.hide)
+    run = state.worker.run(state.folder.run(options.run))
+    first = seen = run.look(options.text, checkpoint=options.checkpoint, hide=options.hide)
     document: dict[str, Any] = {"scale": SCALE, "before": None, "next": next_tokens(seen)}
-    if asked.without:
+    if options.without:
         document["before"] = document["next"]
         with ExitStack() as changes:
-            for layer, head in _heads(asked, seen):
-                changes.enter_context(seen.without(layer, head, how=asked.how))
+            for layer, head in _heads(options, seen):
+                changes.enter_context(seen.without(layer, head, how=options.how))
             seen = seen.again()
         document["next"] = next_tokens(seen, [one["id"] for one in document["before"] or []])
     document["view"] = view(seen, whole=False)
     maps = None if seen.no_attention else quantised(seen.attention).tobytes()
-    return document, CachedLook(asked.run, first, maps)
+    return document, CachedLook(options.run, first, maps)
 
 
-def _heads(asked: LookRequest, seen: Look) -> list[tuple[int, int]]:
+def _heads(options: LookRequest, seen: Look) -> list[tuple[int, int]]:
     dims = seen.network.dims
-    for head in asked.without:
+    for head in options.without:
         if len(head) != 2 or min(head) < 0:
             raise UsageError(f"without={head!r} must be a layer and a head, counted from 0.")
-    return [(layer, head) for layer, head in asked.without if layer < dims.layers and head < dims.heads]
+    return [(layer, head) for layer, head in options.without if layer < dims.layers and head < dims.heads]
 
 
 def next_tokens(seen: Look, also: list[int] | None = None) -> list[dict[str, Any]] | None:

@@ -41,32 +41,32 @@ class GenerateRequest(Config):
 async def generate(request: Request) -> Response:
     """Lines of JSON: ``{"piece"}`` as the text grows, then ``{"sample", "tokens"}``; an error is the last line."""
     state, values = state_of(request), await body(request)
-    asked = GenerateRequest.parse(values)
-    if not 0 <= asked.max_new_tokens <= 5000:
-        raise UsageError(f"max_new_tokens={asked.max_new_tokens} cannot be used here: give 0 to 5000.")
-    directory = state.folder.run(asked.run)
-    return StreamingResponse(_lines(state, directory, asked), media_type="application/x-ndjson")
+    options = GenerateRequest.parse(values)
+    if not 0 <= options.max_new_tokens <= 5000:
+        raise UsageError(f"max_new_tokens={options.max_new_tokens} cannot be used here: give 0 to 5000.")
+    directory = state.folder.run(options.run)
+    return StreamingResponse(_lines(state, directory, options), media_type="application/x-ndjson")
 
 
-async def _lines(state: AppState, directory: RunDirectory, asked: GenerateRequest) -> AsyncIterator[str]:
+async def _lines(state: AppState, directory: RunDirectory, options: GenerateRequest) -> AsyncIterator[str]:
     try:
-        async for line in state.worker.stream(lambda say: _generate(state, directory, asked, say)):
+        async for line in state.worker.stream(lambda say: _generate(state, directory, options, say)):
             yield dumped(line) + "\n"
     except Exception as error:
         yield bytes(error_reply(error).body).decode() + "\n"
 
 
-def _generate(state: AppState, directory: RunDirectory, asked: GenerateRequest, say: Callable[[Any], None]) -> None:
+def _generate(state: AppState, directory: RunDirectory, options: GenerateRequest, say: Callable[[Any], None]) -> None:
     from glassformer.generation.probabilities import token_choices
     from glassformer.generation.texts import prompt_ids
 
     run = state.worker.run(directory)
-    how = asked.to_dict()
+    how = options.to_dict()
     for name in ("run", "prompt", "checkpoint"):
         how.pop(name)
-    (sample,) = run.generate(asked.prompt, checkpoint=asked.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
+    (sample,) = run.generate(options.prompt, checkpoint=options.checkpoint, on_text=lambda piece: say({"piece": piece}), **how)
     tokenizer = run.tokenizer
-    choices = token_choices(run.model_at(asked.checkpoint), prompt_ids(tokenizer, asked.prompt), sample.ids)
+    choices = token_choices(run.model_at(options.checkpoint), prompt_ids(tokenizer, options.prompt), sample.ids)
 
     def shown(token: int) -> str:
         return tokenizer.token_text(token) if token < tokenizer.size else f"#{token}"
@@ -95,16 +95,16 @@ class AskRequest(Config):
 
 async def ask(request: Request) -> Response:
     """The JSON that ``glassformer ask --json`` prints."""
-    state, asked = state_of(request), AskRequest.parse(await body(request))
-    directory = state.folder.run(asked.run)
-    if not 1 <= asked.beams <= MOST_BEAMS:
-        raise UsageError(f"beams={asked.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
+    state, options = state_of(request), AskRequest.parse(await body(request))
+    directory = state.folder.run(options.run)
+    if not 1 <= options.beams <= MOST_BEAMS:
+        raise UsageError(f"beams={options.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
 
     def answer() -> dict[str, Any]:
         run = state.worker.run(directory)
-        items = run.question_texts(asked.questions)
-        below, by_rule = asked.abstain_below, asked.abstain
-        found = run.ask(items, beams=asked.beams, abstain_below=below, abstain=by_rule, checkpoint=asked.checkpoint)
+        items = run.question_texts(options.questions)
+        below, by_rule = options.abstain_below, options.abstain
+        found = run.ask(items, beams=options.beams, abstain_below=below, abstain=by_rule, checkpoint=options.checkpoint)
         return {"answers": [one.to_dict() for one in found]}
 
     return reply(await state.worker.do(answer))

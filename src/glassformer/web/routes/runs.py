@@ -215,11 +215,11 @@ async def curves(request: Request) -> Response:
     """Every curve of a run between two steps, downsampled to the requested number of points."""
     state, name = state_of(request), word(request, "run")
     low, high, points = (number(request, key) for key in ("low", "high", "points"))
-    wanted = request.query_params.getlist("key")
+    chosen = request.query_params.getlist("key")
 
     def read() -> dict[str, Any]:
         found = state.curves(state.folder.run(name))
-        keys = [key for key in found.keys if key in wanted or not wanted]
+        keys = [key for key in found.keys if key in chosen or not chosen]
         count = min(MOST_POINTS, max(2, int(points or POINTS)))
         return {
             "curves": {key: found.thinned(key, low=low, high=high, points=count) for key in keys},
