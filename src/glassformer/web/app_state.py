@@ -1,15 +1,20 @@
-"""The shared state of all routes: the folder, the table of runs, open curves, events, the worker, started processes."""
+"""The shared state of all routes (folder, table of runs, curves, events, worker, processes), and what makes a route."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.live_curves import Curves
@@ -17,6 +22,7 @@ from glassformer.runs.overview import RunTable
 from glassformer.web.events import Hub
 from glassformer.web.model_worker import ModelWorker
 from glassformer.web.processes import Processes
+from glassformer.web.replies import body, reply
 from glassformer.web.served_folder import ServedFolder
 
 MOST_CURVES = 16
@@ -73,3 +79,19 @@ def state_of(request: Request) -> AppState:
     state = request.app.state.state
     assert isinstance(state, AppState)
     return state
+
+
+Answer = Callable[[AppState, dict[str, Any]], Any]
+"""Makes the JSON document that answers a request, from the parameters of its address or of its body."""
+
+
+def json_route(method: str, path: str, answer: Answer, *, worker: bool = False) -> Route:
+    """A route that is answered in a thread; ``worker``: in the thread of the models, one request after the other."""
+
+    async def handler(request: Request) -> Response:
+        state = state_of(request)
+        values = dict(request.query_params) if method == "GET" else await body(request)
+        job = partial(answer, state, values)
+        return reply(await (state.worker.do(job) if worker else run_in_threadpool(job)))
+
+    return Route(path, handler, methods=[method])

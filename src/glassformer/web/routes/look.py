@@ -18,9 +18,9 @@ from glassformer.figures.attention import draw_effects, draw_map, draw_patching
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
 from glassformer.pages.page import Block, FigureBlock
-from glassformer.web.app_state import AppState, state_of
+from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.blocks import blocks_to_dicts
-from glassformer.web.replies import body, reply, text_of, word
+from glassformer.web.replies import text_of
 from glassformer.web.served_folder import NotFound
 
 if TYPE_CHECKING:
@@ -56,17 +56,11 @@ class CachedLook:
     maps: bytes | None
 
 
-async def look(request: Request) -> Response:
+def look(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """``{"view", "scale"}`` as the drawing code of looks reads them, the next tokens before and now, and the look's name."""
-    state, options = state_of(request), LookRequest.parse(await body(request))
-    state.folder.run(options.run)
-    document, found = await state.worker.do(lambda: _look(state, options))
-    return reply({**document, "look": _cache(state, found)})
-
-
-def _look(state: AppState, options: LookRequest) -> tuple[dict[str, Any], CachedLook]:
     from glassformer.lens.document import SCALE, quantised, view
 
+    options = LookRequest.parse(values)
     run = state.worker.run(state.folder.run(options.run))
     first = seen = run.look(options.text, checkpoint=options.checkpoint, hide=options.hide)
     document: dict[str, Any] = {"scale": SCALE, "before": None, "next": next_tokens(seen)}
@@ -79,7 +73,7 @@ def _look(state: AppState, options: LookRequest) -> tuple[dict[str, Any], Cached
         document["next"] = next_tokens(seen, [one["id"] for one in document["before"] or []])
     document["view"] = view(seen, whole=False)
     maps = None if seen.no_attention else quantised(seen.attention).tobytes()
-    return document, CachedLook(options.run, first, maps)
+    return {**document, "look": _cache(state, CachedLook(options.run, first, maps))}
 
 
 def _heads(options: LookRequest, seen: Look) -> list[tuple[int, int]]:
@@ -120,38 +114,27 @@ def _cached(state: AppState, name: str) -> CachedLook:
 
 async def maps(request: Request) -> Response:
     """The weights of all maps, a byte each, in the order layer, head, query, key; 255 times the root of a weight."""
-    found = _cached(state_of(request), word(request, "look")).maps
+    found = _cached(state_of(request), text_of(dict(request.query_params), "look")).maps
     if found is None:
         raise NotFound("This network forms no attention pattern.")
     return Response(found, media_type="application/octet-stream")
 
 
-async def heads(request: Request) -> Response:
+def heads(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The table of heads: slower than the maps, since it needs further forward passes."""
-    state = state_of(request)
-    seen = _cached(state, word(request, "look")).look
+    from glassformer.lens.document import table
 
-    def count() -> dict[str, Any]:
-        from glassformer.lens.document import table
-
-        return {"table": None if seen.no_attention else table(seen)}
-
-    return reply(await state.worker.do(count))
+    seen = _cached(state, text_of(values, "look")).look
+    return {"table": None if seen.no_attention else table(seen)}
 
 
-async def readout(request: Request) -> Response:
+def readout(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """One more readout of a look, as the reports draw it: ``effects`` of all heads, ``rollout``, or ``patching``."""
-    state, values = state_of(request), await body(request)
     seen, kind = _cached(state, text_of(values, "look")), text_of(values, "kind")
-    other = text_of(values, "other", "")
-
-    def draw() -> dict[str, Any]:
-        if kind not in READOUTS:
-            raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.")
-        run = state.worker.run(state.folder.run(seen.run))
-        return {"blocks": blocks_to_dicts(READOUTS[kind](run, seen.look, other))}
-
-    return reply(await state.worker.do(draw))
+    if kind not in READOUTS:
+        raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.")
+    run = state.worker.run(state.folder.run(seen.run))
+    return {"blocks": blocks_to_dicts(READOUTS[kind](run, seen.look, text_of(values, "other", "")))}
 
 
 def effects(run: Run, look: Look, other: str) -> list[Block]:
@@ -199,8 +182,8 @@ READOUTS: dict[str, Callable[[Run, Look, str], list[Block]]] = {"effects": effec
 
 
 ROUTES = [
-    Route("/api/look", look, methods=["POST"]),
+    json_route("POST", "/api/look", look, worker=True),
     Route("/api/look/maps", maps, methods=["GET"]),
-    Route("/api/look/heads", heads, methods=["GET"]),
-    Route("/api/look/readout", readout, methods=["POST"]),
+    json_route("GET", "/api/look/heads", heads, worker=True),
+    json_route("POST", "/api/look/readout", readout, worker=True),
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -13,8 +12,8 @@ from starlette.routing import Route
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.directory import RunDirectory
-from glassformer.web.app_state import AppState, state_of
-from glassformer.web.replies import body, dumped, error_reply, reply, text_of, word
+from glassformer.web.app_state import AppState, json_route, state_of
+from glassformer.web.replies import body, dumped, error_reply, text_of
 
 LONGEST_TEXT = 20_000
 """Characters of a text that is shown in tokens."""
@@ -93,71 +92,61 @@ class AskRequest(Config):
     checkpoint: str | int = "last"
 
 
-async def ask(request: Request) -> Response:
+def ask(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The JSON that ``glassformer ask --json`` prints."""
-    state, options = state_of(request), AskRequest.parse(await body(request))
-    directory = state.folder.run(options.run)
+    options = AskRequest.parse(values)
     if not 1 <= options.beams <= MOST_BEAMS:
         raise UsageError(f"beams={options.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
+    run = state.worker.run(state.folder.run(options.run))
+    answers = run.ask(
+        run.question_texts(options.questions),
+        beams=options.beams,
+        abstain_below=options.abstain_below,
+        abstain=options.abstain,
+        checkpoint=options.checkpoint,
+    )
+    return {"answers": [one.to_dict() for one in answers]}
 
-    def answer() -> dict[str, Any]:
-        run = state.worker.run(directory)
-        items = run.question_texts(options.questions)
-        below, by_rule = options.abstain_below, options.abstain
-        found = run.ask(items, beams=options.beams, abstain_below=below, abstain=by_rule, checkpoint=options.checkpoint)
-        return {"answers": [one.to_dict() for one in found]}
 
-    return reply(await state.worker.do(answer))
-
-
-async def tokens(request: Request) -> Response:
+def tokens(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """How a run's tokenizer merges a text step by step: the JSON of ``glassformer tokenizer show``."""
-    state = state_of(request)
-    directory, text = state.folder.run(word(request, "run")), word(request, "text")
+    from glassformer.data.tokenizers.anatomy import follow
+    from glassformer.data.tokenizers.files import load_tokenizer
+
+    directory, text = state.folder.run(text_of(values, "run")), text_of(values, "text")
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"The text has {len(text)} characters; up to {LONGEST_TEXT} are shown here.")
-
-    def read() -> dict[str, Any]:
-        from glassformer.data.tokenizers.anatomy import follow
-        from glassformer.data.tokenizers.files import load_tokenizer
-
-        tokenizer = load_tokenizer(directory.tokenizer_file)
-        ids = tokenizer.encode(text)
-        shown = [{"id": one, "text": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}"} for one in ids]
-        words = follow(tokenizer, text, longest=LONGEST_WORD, most=MOST_SYMBOLS)
-        left = sum(word["steps"] is None for word in words)
-        limit = f"merges are shown for words of up to {LONGEST_WORD} symbols, and {MOST_SYMBOLS:,} symbols in all"
-        note = f"{left} of {len(words)} words are not followed: {limit}." if left else None
-        return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": words, "note": note}
-
-    return reply(await run_in_threadpool(read))
+    tokenizer = load_tokenizer(directory.tokenizer_file)
+    ids = tokenizer.encode(text)
+    shown = [{"id": one, "text": tokenizer.token_text(one) if one < tokenizer.size else f"#{one}"} for one in ids]
+    words = follow(tokenizer, text, longest=LONGEST_WORD, most=MOST_SYMBOLS)
+    left = sum(word["steps"] is None for word in words)
+    limit = f"merges are shown for words of up to {LONGEST_WORD} symbols, and {MOST_SYMBOLS:,} symbols in all"
+    note = f"{left} of {len(words)} words are not followed: {limit}." if left else None
+    return {"kind": tokenizer.kind, "size": tokenizer.size, "tokens": shown, "words": words, "note": note}
 
 
-async def abilities(request: Request) -> Response:
+def abilities(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The abilities of a run: whether it generates, whether it answers, its checkpoints and film."""
-    state = state_of(request)
-    directory = state.folder.run(word(request, "run"))
-    values = directory.read_recipe()
-    objective, model = values.get("objective"), values.get("model") or {}
-    kind = objective.get("kind") if isinstance(objective, dict) else objective
-    texts = text_of({"objective": kind or "next-token"}, "objective")
-    return reply(
-        {
-            "objective": texts,
-            "generates": bool(model.get("causal", True)) and texts not in ("labels", "retrieval"),
-            "answers": "answers" in str(objective),
-            "checkpoints": directory.steps(),
-            "film": directory.film(),
-            "layers": model.get("layers"),
-            "heads": model.get("heads"),
-            "context": model.get("context"),
-        }
-    )
+    directory = state.folder.run(text_of(values, "run"))
+    recipe = directory.read_recipe()
+    objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
+    kind = str(objective["kind"] if isinstance(objective, dict) else objective)
+    return {
+        "objective": kind,
+        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval"),
+        "answers": "answers" in str(objective),
+        "checkpoints": directory.steps(),
+        "film": directory.film(),
+        "layers": model.get("layers"),
+        "heads": model.get("heads"),
+        "context": model.get("context"),
+    }
 
 
 ROUTES = [
     Route("/api/generate", generate, methods=["POST"]),
-    Route("/api/ask", ask, methods=["POST"]),
-    Route("/api/tokens", tokens, methods=["GET"]),
-    Route("/api/run/abilities", abilities, methods=["GET"]),
+    json_route("POST", "/api/ask", ask, worker=True),
+    json_route("GET", "/api/tokens", tokens),
+    json_route("GET", "/api/run/abilities", abilities),
 ]

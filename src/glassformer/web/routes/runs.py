@@ -24,9 +24,9 @@ from glassformer.runs.live_curves import Curves
 from glassformer.runs.overview import metric_of, progress_of
 from glassformer.study.inference.evidence import Problem
 from glassformer.study.running.trial_results import only_differs, problem_of
-from glassformer.web.app_state import AppState, state_of
+from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.blocks import blocks_to_dicts
-from glassformer.web.replies import body, number, reply, text_of, word
+from glassformer.web.replies import number_of, reply, text_of
 from glassformer.web.served_folder import NotFound
 
 POINTS = 1200
@@ -50,12 +50,11 @@ PROBLEMS = {
 }
 
 
-async def folder(request: Request) -> Response:
+def folder(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The table that ``glassformer runs --json`` prints, the studies, and what was started here."""
-    state = state_of(request)
-    answer = reply(await run_in_threadpool(_folder, state))
+    document = _folder(state)
     state.shown.set()
-    return answer
+    return document
 
 
 def _folder(state: AppState) -> dict[str, Any]:
@@ -91,12 +90,8 @@ async def folder_events(request: Request) -> Response:
     return state.hub.stream("folder", look, pause=1.5)
 
 
-async def run(request: Request) -> Response:
-    state, name = state_of(request), word(request, "run")
-    return reply(await run_in_threadpool(_run, state, name))
-
-
-def _run(state: AppState, name: str) -> dict[str, Any]:
+def run(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
+    name = text_of(values, "run")
     directory = state.folder.run(name)
     row = state.table.row(directory)
     study = state.folder.study_of(directory)
@@ -213,17 +208,17 @@ def evaluation_blocks(evaluation: Evaluation) -> list[Block]:
 
 async def curves(request: Request) -> Response:
     """Every curve of a run between two steps, downsampled to the requested number of points."""
-    state, name = state_of(request), word(request, "run")
-    low, high, points = (number(request, key) for key in ("low", "high", "points"))
-    chosen = request.query_params.getlist("key")
+    state, values = state_of(request), dict(request.query_params)
+    name, keys = text_of(values, "run"), request.query_params.getlist("key")
+    low, high, points = (number_of(values, key) for key in ("low", "high", "points"))
 
     def read() -> dict[str, Any]:
         found = state.curves(state.folder.run(name))
-        keys = [key for key in found.keys if key in chosen or not chosen]
+        shown = [key for key in found.keys if key in keys or not keys]
         count = min(MOST_POINTS, max(2, int(points or POINTS)))
         return {
-            "curves": {key: found.thinned(key, low=low, high=high, points=count) for key in keys},
-            "sent": {key: found.length(key) for key in keys},
+            "curves": {key: found.thinned(key, low=low, high=high, points=count) for key in shown},
+            "sent": {key: found.length(key) for key in shown},
         }
 
     return reply(await run_in_threadpool(read))
@@ -231,7 +226,7 @@ async def curves(request: Request) -> Response:
 
 async def run_events(request: Request) -> Response:
     """Streams new points of the curves and the status of the run."""
-    state, name = state_of(request), word(request, "run")
+    state, name = state_of(request), text_of(dict(request.query_params), "run")
     state.folder.run(name)
     return state.hub.stream(f"run {name}", lambda: _watch(state, name))
 
@@ -263,56 +258,44 @@ def _watch(state: AppState, name: str) -> Callable[[], Any]:
 
 async def report(request: Request) -> Response:
     """The report written by ``glassformer report``, sandboxed."""
-    file = state_of(request).folder.run(word(request, "run")).report_file
+    file = state_of(request).folder.run(text_of(dict(request.query_params), "run")).report_file
     if not file.is_file() or file.is_symlink():
         raise NotFound("This run has no report yet; `glassformer report RUN` writes one.")
     return HTMLResponse(file.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-async def cost(request: Request) -> Response:
+def cost(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """What the run's model costs by part, as its report says."""
-    state, name = state_of(request), word(request, "run")
-    directory = state.folder.run(name)
-
-    def count() -> dict[str, Any]:
-        found = state.worker.run(directory)
-        recipe = found.recipe
-        outputs = directory.read_environment().get("outputs")
-        piece = recipe.training.batch_size // recipe.training.accumulate
-        return recipe.model.cost(found.tokenizer.size, outputs=outputs, batch=piece).to_dict()
-
-    return reply(await state.worker.do(count))
+    directory = state.folder.run(text_of(values, "run"))
+    found = state.worker.run(directory)
+    recipe, outputs = found.recipe, directory.read_environment().get("outputs")
+    piece = recipe.training.batch_size // recipe.training.accumulate
+    return recipe.model.cost(found.tokenizer.size, outputs=outputs, batch=piece).to_dict()
 
 
-async def sample(request: Request) -> Response:
+def sample(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """A sample of the last checkpoint, as in the report; null if the objective has none."""
-    state, directory = state_of(request), state_of(request).folder.run(word(request, "run"))
+    from glassformer.run_report import sample_blocks
 
-    def write() -> dict[str, Any]:
-        from glassformer.run_report import sample_blocks
-
-        step = directory.steps()[-1:]
-        return {"step": step[0] if step else None, "blocks": blocks_to_dicts(sample_blocks(state.worker.run(directory))[1:])}
-
-    return reply(await state.worker.do(write))
+    directory = state.folder.run(text_of(values, "run"))
+    step = directory.steps()[-1:]
+    return {"step": step[0] if step else None, "blocks": blocks_to_dicts(sample_blocks(state.worker.run(directory))[1:])}
 
 
-async def evaluate(request: Request) -> Response:
+def evaluate(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Evaluates the last checkpoint on the validation split, once; the result is saved in the run."""
-    state = state_of(request)
-    directory = state.folder.run(text_of(await body(request), "run"))
-    result = await state.worker.do(lambda: state.worker.run(directory).evaluation())
-    return reply({"evaluation": blocks_to_dicts(evaluation_blocks(result))})
+    found = state.worker.run(state.folder.run(text_of(values, "run")))
+    return {"evaluation": blocks_to_dicts(evaluation_blocks(found.evaluation()))}
 
 
 ROUTES = [
-    Route("/api/folder", folder, methods=["GET"]),
+    json_route("GET", "/api/folder", folder),
     Route("/api/folder/events", folder_events, methods=["GET"]),
-    Route("/api/run", run, methods=["GET"]),
+    json_route("GET", "/api/run", run),
     Route("/api/run/curves", curves, methods=["GET"]),
     Route("/api/run/events", run_events, methods=["GET"]),
     Route("/api/run/report", report, methods=["GET"]),
-    Route("/api/run/cost", cost, methods=["GET"]),
-    Route("/api/run/sample", sample, methods=["GET"]),
-    Route("/api/run/evaluate", evaluate, methods=["POST"]),
+    json_route("GET", "/api/run/cost", cost, worker=True),
+    json_route("GET", "/api/run/sample", sample, worker=True),
+    json_route("POST", "/api/run/evaluate", evaluate, worker=True),
 ]

@@ -7,18 +7,14 @@ from typing import Any
 
 from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.runs.overview import progress_of
-from glassformer.web.app_state import AppState, state_of
+from glassformer.web.app_state import AppState, json_route
 from glassformer.web.processes import stop_run
-from glassformer.web.replies import body, reply, text_of, word
+from glassformer.web.replies import text_of
 
 HIDDEN = ("about", "result")
 """Keys of a recipe that the form does not show."""
@@ -36,28 +32,19 @@ class Form(Config):
     name: str = ""
 
 
-async def recipes(request: Request) -> Response:
+def recipes(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The JSON of ``glassformer recipes``."""
+    from glassformer.recipe import list_recipes, list_variants
+    from glassformer.study.planning.library import list_studies
 
-    def read() -> dict[str, Any]:
-        from glassformer.recipe import list_recipes, list_variants
-        from glassformer.study.planning.library import list_studies
-
-        return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
-
-    return reply(await state_of(request).worker.do(read))
+    return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
 
 
-async def schema(request: Request) -> Response:
+def schema(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The schema of recipes, and the values of the base."""
-    state, base = state_of(request), word(request, "base")
+    from glassformer.recipe import load_recipe
 
-    def read() -> dict[str, Any]:
-        from glassformer.recipe import load_recipe
-
-        return {"schema": recipe_schema(), "recipe": load_recipe(_source(state, base)).to_dict()}
-
-    return reply(await state.worker.do(read))
+    return {"schema": recipe_schema(), "recipe": load_recipe(_source(state, text_of(values, "base"))).to_dict()}
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -149,18 +136,14 @@ def _source(state: AppState, base: str) -> str:
     return str(built_in[base])
 
 
-async def check(request: Request) -> Response:
+def check(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Whether the recipe is valid, with the messages of the command line; reads only the recipe."""
-    state, form = state_of(request), Form.parse(await body(request))
+    from glassformer.recipe import load_recipe
 
-    def read() -> dict[str, Any]:
-        from glassformer.recipe import load_recipe
-
-        recipe = load_recipe(_source(state, form.base), form.set)
-        changes = [one.name for one in _plan(state, form).changes] if form.vary else []
-        return {"recipe": recipe.to_dict(), "fingerprint": recipe.fingerprint, "changes": changes}
-
-    return reply(await state.worker.do(read))
+    form = Form.parse(values)
+    recipe = load_recipe(_source(state, form.base), form.set)
+    changes = [one.name for one in _plan(state, form).changes] if form.vary else []
+    return {"recipe": recipe.to_dict(), "fingerprint": recipe.fingerprint, "changes": changes}
 
 
 def _plan(state: AppState, form: Form) -> Any:
@@ -169,45 +152,37 @@ def _plan(state: AppState, form: Form) -> Any:
     return find_plan(_source(state, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
 
 
-async def cost(request: Request) -> Response:
+def cost(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """What ``train --dry-run`` prints; for a study, of all its runs."""
-    state, form = state_of(request), Form.parse(await body(request))
+    from glassformer.recipe_cost import plan
 
-    def count() -> dict[str, Any]:
-        from glassformer.recipe_cost import plan
-
-        found = plan(_source(state, form.base), set=form.set)
-        document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
-        if form.vary:
-            changes = _plan(state, form).changes
-            flops = [plan(_source(state, form.base), set={**form.set, **one.set}).flops for one in changes]
-            runs = form.seeds * (1 + len(changes))
-            document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
-        return document
-
-    return reply(await state.worker.do(count))
+    form = Form.parse(values)
+    found = plan(_source(state, form.base), set=form.set)
+    document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
+    if form.vary:
+        changes = _plan(state, form).changes
+        flops = [plan(_source(state, form.base), set={**form.set, **one.set}).flops for one in changes]
+        runs = form.seeds * (1 + len(changes))
+        document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
+    return document
 
 
-async def start(request: Request) -> Response:
+def start(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Starts ``glassformer train`` or ``glassformer compare`` in the folder."""
-    state, form = state_of(request), Form.parse(await body(request))
+    from glassformer.recipe import load_recipe
 
-    def begin() -> dict[str, Any]:
-        from glassformer.recipe import load_recipe
-
-        folder, source = state.folder.new(form.name), _source(state, form.base)
-        load_recipe(source, form.set)
-        if folder.exists() and any(folder.iterdir()):
-            raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
-        changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
-        if form.vary:
-            _plan(state, form)
-            varied = [word for one in form.vary for word in ("--vary", one)]
-            words = ["compare", source, *varied, "--seeds", str(form.seeds), *changes, "--out", str(folder)]
-            return state.processes.start(form.name, "study", words)
-        return state.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])
-
-    return reply({"started": await state.worker.do(begin)})
+    form = Form.parse(values)
+    folder, source = state.folder.new(form.name), _source(state, form.base)
+    load_recipe(source, form.set)
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
+    changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
+    if not form.vary:
+        return {"started": state.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])}
+    _plan(state, form)
+    varied = [word for one in form.vary for word in ("--vary", one)]
+    words = ["compare", source, *varied, "--seeds", str(form.seeds), *changes, "--out", str(folder)]
+    return {"started": state.processes.start(form.name, "study", words)}
 
 
 def _in_yaml(value: Any) -> str:
@@ -216,11 +191,11 @@ def _in_yaml(value: Any) -> str:
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in text)
 
 
-async def stop(request: Request) -> Response:
+def stop(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Requests a run or a study to stop after its current step; it can be resumed."""
-    state, name = state_of(request), text_of(await body(request), "name")
-    await run_in_threadpool(_stop, state, name)
-    return reply({"stopped": name})
+    name = text_of(values, "name")
+    _stop(state, name)
+    return {"stopped": name}
 
 
 def _stop(state: AppState, name: str) -> None:
@@ -238,13 +213,12 @@ def _stop(state: AppState, name: str) -> None:
     stop_run(directory)
 
 
-async def resume(request: Request) -> Response:
+def resume(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Resumes a stopped run or study; a finished run with more steps."""
-    state, values = state_of(request), await body(request)
     name, steps = text_of(values, "name"), values.get("steps")
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
         raise UsageError(f"steps={steps!r} must be a whole number of 1 or more.")
-    return reply({"started": await run_in_threadpool(_resume, state, name, steps)})
+    return {"started": _resume(state, name, steps)}
 
 
 def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
@@ -265,11 +239,11 @@ def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/api/recipes", recipes, methods=["GET"]),
-    Route("/api/recipe/schema", schema, methods=["GET"]),
-    Route("/api/recipe/check", check, methods=["POST"]),
-    Route("/api/recipe/cost", cost, methods=["POST"]),
-    Route("/api/start", start, methods=["POST"]),
-    Route("/api/stop", stop, methods=["POST"]),
-    Route("/api/resume", resume, methods=["POST"]),
+    json_route("GET", "/api/recipes", recipes, worker=True),
+    json_route("GET", "/api/recipe/schema", schema, worker=True),
+    json_route("POST", "/api/recipe/check", check, worker=True),
+    json_route("POST", "/api/recipe/cost", cost, worker=True),
+    json_route("POST", "/api/start", start, worker=True),
+    json_route("POST", "/api/stop", stop),
+    json_route("POST", "/api/resume", resume),
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,18 +13,14 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.overview import file_signature, progress_of
 from glassformer.study.directory import StudyDirectory
-from glassformer.web.app_state import AppState, state_of
+from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.blocks import page_to_dict
-from glassformer.web.replies import reply, word
+from glassformer.web.replies import text_of
 
 
-async def study(request: Request) -> Response:
-    state, name = state_of(request), word(request, "study")
-    return reply(await run_in_threadpool(_study, state, name))
-
-
-def _study(state: AppState, name: str) -> dict[str, Any]:
+def study(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The JSON of ``glassformer compare``, its page, and its trials. Cached until a file changes."""
+    name = text_of(values, "study")
     directory = state.folder.study(name)
     now = _signature(directory)
     known = state.cache.get(f"study {name}")
@@ -65,7 +60,7 @@ def _signature(directory: StudyDirectory) -> tuple[Any, ...]:
 
 async def study_events(request: Request) -> Response:
     """Streams the progress of the trials; ``changed`` when a verdict may have changed."""
-    state, name = state_of(request), word(request, "study")
+    state, name = state_of(request), text_of(dict(request.query_params), "study")
     state.folder.study(name)
     return state.hub.stream(f"study {name}", lambda: _watch(state, name), pause=1.0)
 
@@ -94,6 +89,6 @@ def _progress(run: RunDirectory) -> Any:
 
 
 ROUTES = [
-    Route("/api/study", study, methods=["GET"]),
+    json_route("GET", "/api/study", study),
     Route("/api/study/events", study_events, methods=["GET"]),
 ]
