@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 import torch
 from tests.listener import Listener
+from tests.refusals import refused
 
 import glassformer as gf
 from glassformer.foundation import runtime
@@ -62,7 +63,7 @@ def test_which_checkpoint(trained) -> None:
 
 def test_no_best_was_kept(tiny, tmp_path, unchecked) -> None:
     run = gf.train(tiny, out=tmp_path / "run", set={"data.split.validation": 0.0})
-    with pytest.raises(RunError, match=r"has no best checkpoint; train with --set checkpoint\.best=true"):
+    with refused(RunError, "no-best-checkpoint", "checkpoint.best=true"):
         run.checkpoint("best")
 
 

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.files import sha256_of_file
@@ -102,7 +103,7 @@ def test_two_files_may_not_take_the_same_name(slot, tmp_path) -> None:
     first = written(tmp_path, "mine.py", PLUGIN.format(version=1))
     second = written(tmp_path / "other", "mine.py", PLUGIN.format(version=1))
     load_plugins([first])
-    with pytest.raises(ConfigError, match="already has a variant 'mine'"):
+    with refused(ConfigError, "variant-name-taken", "'mine'"):
         load_plugins([second])
 
 
@@ -129,7 +130,7 @@ def test_mistakes_are_sentences(slot, tmp_path, name: str, text: str, words: str
 def test_a_missing_file_and_a_folder(slot, tmp_path) -> None:
     (tmp_path / "folder.py").mkdir()
     for file in (tmp_path / "absent.py", tmp_path / "folder.py"):
-        with pytest.raises(UsageError, match="not a Python file that exists"):
+        with refused(UsageError, "no-such-plugin"):
             load_plugins([file])
 
 

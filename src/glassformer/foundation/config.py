@@ -39,11 +39,13 @@ class Config(BaseModel):
     def parse(cls, values: Any, *, at: str = "") -> Self:
         """A config from a plain mapping; ``at`` is the dotted place the mapping has in the whole recipe."""
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{at or cls.__name__} must be a mapping of keys to values, not {_short(values)}.")
+            raise ConfigError(
+                f"{at or cls.__name__} must be a mapping of keys to values, not {_short(values)}.", reason="not-a-mapping"
+            )
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise ConfigError(_sentence(cls, error, at)) from None
+            raise ConfigError(_sentence(cls, error, at), reason=_reason(error)) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only: what is written to disk."""
@@ -61,6 +63,11 @@ def _is_default(value: Any, field: FieldInfo) -> bool:
     if isinstance(default, str) and isinstance(value, Config):
         return getattr(type(value), "kind", None) == default and not value.non_defaults().keys() - {"kind"}
     return bool(value == default)
+
+
+def _reason(error: ValidationError) -> str:
+    """The reason code of the first problem."""
+    return {"extra_forbidden": "unknown-key", "missing": "missing-key"}.get(error.errors()[0]["type"], "bad-value")
 
 
 def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:
@@ -123,7 +130,9 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """``"model.width=64"`` -> ``("model.width", 64)``; the value is read as YAML."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set {text!r} is not of the form key=value, for example model.width=64.")
+        raise ConfigError(
+            f"--set {text!r} is not of the form key=value, for example model.width=64.", reason="not-an-assignment"
+        )
     if value.strip() == "-":  # standard input; YAML would read a list with nothing in it
         return key.strip(), "-"
     return key.strip(), parse_yaml(value, f"the value of {key.strip()}")
@@ -143,7 +152,7 @@ def override(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str) -> dict[str, Any]:
     result, (key, *rest) = dict(values), path
     if not key:
-        raise ConfigError(f"{dotted!r} is not a dotted key such as model.width.")
+        raise ConfigError(f"{dotted!r} is not a dotted key such as model.width.", reason="not-a-dotted-key")
     if not rest:
         result[key] = value
         return result
@@ -151,7 +160,7 @@ def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str
     if isinstance(inner, str):
         inner = {"kind": inner}
     if inner is not None and not isinstance(inner, Mapping):
-        raise ConfigError(f"{dotted!r} cannot be set: {key} is {inner!r}, which has no parts.")
+        raise ConfigError(f"{dotted!r} cannot be set: {key} is {inner!r}, which has no parts.", reason="key-without-parts")
     result[key] = _replace(inner or {}, rest, value, dotted)
     return result
 

@@ -33,7 +33,8 @@ def room_on_disk(target: Path) -> Iterator[None]:
         if error.errno in _NO_ROOM:
             raise DiskFull(
                 f"No room to write {target} ({error.strerror}); free some space and start again with --resume. "
-                "What was saved before is untouched."
+                "What was saved before is untouched.",
+                reason="disk-full",
             ) from error
         raise
 
@@ -93,9 +94,11 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunError(f"{path} does not exist.") from None
+        raise RunError(f"{path} does not exist.", reason="no-such-file") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RunError(f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.") from error
+        raise RunError(
+            f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.", reason="damaged-json"
+        ) from error
 
 
 def append_json_line(path: Path, document: Any) -> None:
@@ -118,9 +121,11 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
         except json.JSONDecodeError as error:
             if number == len(lines) or not line.endswith("}"):  # cut off in the middle
                 continue
-            raise RunError(f"{path}, line {number}: not valid JSON ({error.msg}); the file was changed.") from error
+            raise RunError(
+                f"{path}, line {number}: not valid JSON ({error.msg}); the file was changed.", reason="damaged-json-line"
+            ) from error
         if not isinstance(document, dict):
-            raise RunError(f"{path}, line {number}: not a record in braces; the file was changed.")
+            raise RunError(f"{path}, line {number}: not a record in braces; the file was changed.", reason="damaged-json-line")
         if document:
             yield document
 

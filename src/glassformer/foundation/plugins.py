@@ -80,7 +80,7 @@ def plugin_flags() -> str:
 
 def _load(file: Path) -> None:
     if file.suffix != ".py" or not file.is_file():
-        raise UsageError(f"--plugin {file}: not a Python file that exists.")
+        raise UsageError(f"--plugin {file}: not a Python file that exists.", reason="no-such-plugin")
     key, digest = str(file.resolve()), sha256_of_file(file)
     before = _loaded.get(key)
     if before is not None and before["sha256"] == digest and _unchanged(before.get("imports", {})):
@@ -101,7 +101,9 @@ def _load(file: Path) -> None:
         del sys.modules[name]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
         where = f", line {lines[-1]}" if lines else ""
-        raise UsageError(f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.") from error
+        raise UsageError(
+            f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.", reason="plugin-failed"
+        ) from error
     imports = own_imports(file)
     _loaded[key] = {"file": str(file), "sha256": digest, **({"imports": imports} if imports else {})}
 

@@ -60,10 +60,14 @@ class Slot(Generic[V]):
             if taken is not None and (taken.__module__, taken.__qualname__) != (config.__module__, config.__qualname__):
                 raise ConfigError(
                     f"{self.path} already has a variant {name!r} (class {taken.__name__} of {taken.__module__}); "
-                    "choose another name."
+                    "choose another name.",
+                    reason="variant-name-taken",
                 )
             if not (config.__doc__ or "").strip():
-                raise ConfigError(f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.")
+                raise ConfigError(
+                    f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.",
+                    reason="variant-without-docstring",
+                )
             config.kind = name
             self._variants[name] = config  # type: ignore[assignment]
             return config
@@ -92,7 +96,8 @@ class Slot(Generic[V]):
             value = {"kind": "none"}
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
             raise ConfigError(
-                f"{self.path}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}."
+                f"{self.path}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}.",
+                reason="not-a-variant",
             )
         settings = {key: setting for key, setting in value.items() if key != "kind"}
         return self.get(value["kind"]).parse(settings, at=self.path)

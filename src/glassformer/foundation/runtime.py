@@ -75,7 +75,10 @@ def choose_device(name: str) -> torch.device:
     available = ["cpu"] + ["cuda"] * (gpus > 0) + [f"cuda:{number}" for number in range(gpus)]
     available += ["mps"] * torch.backends.mps.is_available()
     if name not in available:
-        raise ConfigError(f"training.device={name} is not on this machine; it has: {', '.join(available)} (or say auto).")
+        raise ConfigError(
+            f"training.device={name} is not on this machine; it has: {', '.join(available)} (or say auto).",
+            reason="no-such-device",
+        )
     return torch.device(name)
 
 
@@ -188,7 +191,7 @@ def cpu_name() -> str:
 def generation_precision(precision: str, say: Callable[[str], None]) -> tuple[torch.device, str]:
     """The device and the precision a model generates in; says so where the device lacks the requested precision."""
     if precision not in ("float32", "bf16"):
-        raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.")
+        raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.", reason="unknown-precision")
     device = choose_device("auto")
     kind, remarks = choose_precision(precision, device)
     for remark in remarks:

@@ -29,14 +29,14 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                self.refuse(f"the key {key!r} is not text", key_node.start_mark)
+                self.refuse("key-not-text", f"the key {key!r} is not text", key_node.start_mark)
             if key in seen:
-                self.refuse(f"the key {key!r} is given twice", key_node.start_mark)
+                self.refuse("key-twice", f"the key {key!r} is given twice", key_node.start_mark)
             seen.add(key)
         return dict(yaml.constructor.SafeConstructor.construct_mapping(self, node, deep))
 
-    def refuse(self, rule: str, mark: Any) -> None:
-        raise ConfigError(f"{self.source}, line {mark.line + 1}: {rule}.")
+    def refuse(self, reason: str, rule: str, mark: Any) -> None:
+        raise ConfigError(f"{self.source}, line {mark.line + 1}: {rule}.", reason=reason)
 
     def refuse_unbounded(self) -> None:
         """Reads the events, which takes no memory, and refuses what could describe more than is written."""
@@ -44,12 +44,12 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         while self.check_event():
             event = self.get_event()
             if isinstance(event, yaml.AliasEvent):
-                self.refuse("aliases (*name) are not allowed; write the value out", event.start_mark)
+                self.refuse("yaml-alias", "aliases (*name) are not allowed; write the value out", event.start_mark)
             if getattr(event, "tag", None) is not None:
-                self.refuse("tags (!name) are not allowed; write the value alone", event.start_mark)
+                self.refuse("yaml-tag", "tags (!name) are not allowed; write the value alone", event.start_mark)
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                self.refuse(f"more than {MAX_DEPTH} levels of nesting", event.start_mark)
+                self.refuse("yaml-too-deep", f"more than {MAX_DEPTH} levels of nesting", event.start_mark)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -68,20 +68,24 @@ _Loader.add_implicit_resolver(
 def parse_yaml(text: str, source: str = "YAML") -> Any:
     """The value of one YAML document. ``source`` is how messages call it."""
     if len(text) > MAX_BYTES:
-        raise ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.")
+        raise ConfigError(
+            f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.", reason="yaml-too-large"
+        )
     try:
         _Loader(text, source).refuse_unbounded()
         return _Loader(text, source).get_single_data()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(f"{source}, line {line}: not valid YAML (a character that text may not hold).") from error
+        raise ConfigError(
+            f"{source}, line {line}: not valid YAML (a character that text may not hold).", reason="invalid-yaml"
+        ) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""  # libyaml may name one after the last
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise ConfigError(f"{source}{where}: not valid YAML ({problem}).") from error
+        raise ConfigError(f"{source}{where}: not valid YAML ({problem}).", reason="invalid-yaml") from error
     except ValueError as error:  # a whole number with more digits than Python reads, or half of a surrogate pair
-        raise ConfigError(f"{source}: not valid YAML ({error}).") from error
+        raise ConfigError(f"{source}: not valid YAML ({error}).", reason="invalid-yaml") from error
 
 
 class _Dumper(yaml.SafeDumper):

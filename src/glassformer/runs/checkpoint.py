@@ -58,7 +58,9 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
     except SafetensorError as error:  # safetensors hides the operating system's error number
         shutil.rmtree(draft, ignore_errors=True)
         if "space" in str(error) or "File too large" in str(error) or "os error 28" in str(error):
-            raise DiskFull(f"No room to write {target}; the checkpoints before it are untouched.") from error
+            raise DiskFull(
+                f"No room to write {target}; the checkpoints before it are untouched.", reason="disk-full"
+            ) from error
         raise
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -94,7 +96,7 @@ def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
     try:
         model, memory = load_file(folder / MODEL), load_file(folder / OPTIMIZER) if optimizer else {}
     except (SafetensorError, OSError) as error:
-        raise DamagedCheckpoint(f"{folder} cannot be read ({error}).") from error
+        raise DamagedCheckpoint(f"{folder} cannot be read ({error}).", reason="unreadable-checkpoint") from error
     return Checkpoint(step=state["step"], model=model, optimizer=memory, state=state)
 
 
@@ -104,17 +106,17 @@ def verify_checkpoint(folder: Path) -> None:
     ``OptimizerDamaged`` if that is the only damaged file.
     """
     if not (folder / MANIFEST).is_file():
-        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.")
+        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.", reason="no-manifest")
     try:
         checksums = dict(read_json(folder / MANIFEST)["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
-        raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).") from error
+        raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).", reason="damaged-manifest") from error
     for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all other files are intact
         file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
         if not file.is_file():
-            raise kind(f"{file} is missing.")
+            raise kind(f"{file} is missing.", reason="missing-file")
         if sha256_of_file(file) != checksums.get(name):
-            raise kind(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.")
+            raise kind(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.", reason="wrong-checksum")
 
 
 def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
@@ -139,7 +141,8 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
     if weights_only is not None:
         raise OptimizerDamaged(
             f"{weights_only} {run.root} cannot be resumed without it. Copy the file back, or begin "
-            f"a new run from these weights with --set init_from={run.root} --out NEW."
+            f"a new run from these weights with --set init_from={run.root} --out NEW.",
+            reason="no-optimizer-state",
         )
     return None
 
@@ -158,7 +161,7 @@ def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoin
     """The same; raises if the run has none."""
     found = newest_for_inference(run, warn)
     if found is None:
-        raise RunError(f"{run.root} has no whole checkpoint yet.")
+        raise RunError(f"{run.root} has no whole checkpoint yet.", reason="no-checkpoint")
     return found
 
 
@@ -205,9 +208,15 @@ def step_named(run: RunDirectory, which: str | int, warn: Callable[[str], None])
     """The step for ``best`` or a number."""
     step, steps = (_best_step(run, warn) if which == "best" else which), run.steps()
     if which == "best" and step not in steps:
-        raise RunError(f"{run.root} has no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.")
+        raise RunError(
+            f"{run.root} has no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.",
+            reason="no-best-checkpoint",
+        )
     if not str(step).isdigit():
-        raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
+        raise UsageError(f"--checkpoint {which!r} must be best, last or a step.", reason="bad-checkpoint")
     if int(str(step)) not in steps:
-        raise RunError(f"{run.root} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
+        raise RunError(
+            f"{run.root} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.",
+            reason="no-such-checkpoint",
+        )
     return int(str(step))

@@ -51,7 +51,7 @@ class RunDirectory:
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.lock_file, wait=False) as mine:
             if not mine:
-                raise RunInUse(self._in_use_by())
+                raise RunInUse(self._in_use_by(), reason="run-in-use")
             with suppress(OSError):  # on a full disk the lock still holds
                 self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
             try:
@@ -115,16 +115,22 @@ class RunDirectory:
         if not self.exists():
             if self.root.is_file():
                 raise RunError(
-                    f"{self.root} is a file, not the folder of a run. To train on it: glassformer train {self.root}."
+                    f"{self.root} is a file, not the folder of a run. To train on it: glassformer train {self.root}.",
+                    reason="file-instead-of-run",
                 )
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
-            raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
+            raise RunError(
+                f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.", reason="not-a-run"
+            )
 
     def refuse_if_used(self, *, resume: bool = False) -> None:
         """Raises unless the folder is empty or new; for a resumed run it may hold a parent."""
         allowed = {self.lock_file, *([self.parent] if resume else [])}
         if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
-            raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
+            raise RunError(
+                f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.",
+                reason="folder-not-empty",
+            )
 
     def clear_unfinished(self) -> None:
         """Removes the files of a run killed before it wrote its recipe; keeps everything else, a parent too."""
@@ -145,10 +151,14 @@ class RunDirectory:
         try:
             values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
         except (UnicodeDecodeError, ConfigError) as error:
-            raise RunError(f"{self.recipe_file} was changed or damaged after it was written ({error}).") from error
+            raise RunError(
+                f"{self.recipe_file} was changed or damaged after it was written ({error}).", reason="damaged-recipe"
+            ) from error
         schema = values.pop("schema", None) if isinstance(values, dict) else None
         if schema != self.SCHEMA:
-            raise RunError(f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.")
+            raise RunError(
+                f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.", reason="other-schema"
+            )
         return dict(values)
 
     def write_environment(self, environment: dict[str, Any]) -> None:
@@ -231,7 +241,7 @@ def find_runs(folder: Path) -> list[RunDirectory]:
     Hidden folders are skipped.
     """
     if not folder.is_dir():
-        raise RunError(f"{folder} is not a folder.")
+        raise RunError(f"{folder} is not a folder.", reason="not-a-folder")
     return list(_runs_below(folder, DEEPEST))
 
 

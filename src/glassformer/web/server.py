@@ -127,6 +127,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise UsageError(f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any free one.") from None
+        raise UsageError(
+            f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any free one.", reason="port-in-use"
+        ) from None
     listening.listen(512)
     return listening
