@@ -22,7 +22,7 @@ LONGEST_VALUE = 200  # characters of a value that a message repeats
 
 
 class Config(BaseModel):
-    """Base of everything a recipe says: frozen, strict about types, refuses unknown keys."""
+    """Base of all configs: frozen, strict about types, refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
 

@@ -1,4 +1,4 @@
-"""Writing so that a reader sees the old file or the new one, never half of one; and checksums.
+"""Atomic writes (a reader sees the old file or the new one, never half of one), JSON files, checksums.
 
 Every durable file of the project goes through here. Knows nothing of what the files mean.
 """
@@ -102,7 +102,7 @@ def read_json(path: Path) -> Any:
 
 
 def append_json_line(path: Path, document: Any) -> None:
-    """One document as one more line. A line torn by a killed process is ended first, so that it takes no other with it."""
+    """One document as one more line. A line torn by a killed process is ended first, so that it damages no other."""
     line = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
     with room_on_disk(path), path.open("ab") as stream:
         if stream.tell() and not _ends_with_newline(path):
@@ -111,7 +111,7 @@ def append_json_line(path: Path, document: Any) -> None:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are passed over."""
+    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are skipped."""
     if not path.is_file():
         return
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -142,7 +142,7 @@ def _ends_with_newline(path: Path) -> bool:
 
 
 def release_pages(array: Any) -> None:
-    """Gives back the memory that reading a mapped file has filled; what is asked for again is read again.
+    """Frees the memory that reading a mapped file has filled; pages that are needed again are read again.
 
     Without it a pass over a file larger than memory counts, page by page, as memory of this process.
     """

@@ -1,4 +1,4 @@
-"""A key that does not exist -> the key that was meant: at the same level, elsewhere in a recipe, or by another name.
+"""A misspelt key -> the key that was meant: at the same level, elsewhere in a recipe, or by another name.
 
 Knows the words that other libraries use. Configs add themselves to ``SCHEMAS``; slots list their
 variants. Imports no torch.
