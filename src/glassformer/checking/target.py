@@ -15,7 +15,7 @@ from glassformer.assembly import Parent, prepare_data, starting_network
 from glassformer.checks.check import Target, check_model
 from glassformer.checks.check_report import CheckReport
 from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
-from glassformer.checks.zoo.build import tiny_model
+from glassformer.checks.tiny_model import tiny_model
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
