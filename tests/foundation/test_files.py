@@ -199,6 +199,6 @@ def test_another_line_is_another_checksum(tmp_path) -> None:
         return answer.stdout.strip()
 
     assert checksum_of_the_copy() == code_sha256()
-    with (tmp_path / "glassformer" / "require_checks.py").open("a", encoding="utf-8") as stream:
+    with (tmp_path / "glassformer" / "checking" / "gate.py").open("a", encoding="utf-8") as stream:
         stream.write("# another line\n")
     assert checksum_of_the_copy() != code_sha256()

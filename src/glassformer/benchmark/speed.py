@@ -37,10 +37,9 @@ from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.transformer import build_model
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
-from glassformer.training.fast import StepForm, accelerate
-from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.step import TrainStep
+from glassformer.training.step import TrainingLoss, TrainStep
+from glassformer.training.step_form import StepForm, accelerate
 
 OURS, ON_CPU, WITHOUT_CACHE = "glassformer", "glassformer on the CPU", "glassformer, no KV cache"
 TOKENS = 1 << 20

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -68,29 +67,6 @@ class MetricsLog:
         if not self.file.exists():
             return
         write_atomically(self.file, "".join(_line(record) for record in self.read() if record.get("step", 0) <= step))
-
-
-@final
-@dataclass(frozen=True)
-class RecordForwarder:
-    """A log that also calls ``on_step`` with records of steps and ``on_evaluation`` with those of evaluations."""
-
-    append: Callable[[Mapping[str, Any]], None]
-    tainted: bool = False
-    on_step: Callable[[dict[str, Any]], None] | None = None
-    on_evaluation: Callable[[dict[str, Any]], None] | None = None
-    on_save: Callable[[Path], None] | None = None
-
-    def record(self, record: Mapping[str, Any]) -> None:
-        marked = {**record, **({"tainted": True} if self.tainted else {})}
-        self.append(marked)
-        callback = self.on_step if "loss" in record else self.on_evaluation
-        if callback is not None:
-            callback(dict(marked))
-
-    def saved(self, checkpoint: Path) -> None:
-        if self.on_save is not None:
-            self.on_save(checkpoint)
 
 
 def parse_record(line: bytes) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from tests.graphs import stand_in
 from tests.listener import Listener
 
 from glassformer.foundation.runtime import Precision, Runtime
-from glassformer.training import graphed
-from glassformer.training.graphed import GraphedStep
+from glassformer.training import cuda_graph
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -22,9 +22,9 @@ def test_a_draw_on_the_processor_is_not_for_a_graph(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
     for draw in (lambda: torch.rand(()), lambda: random.random(), lambda: np.random.rand()):
-        with pytest.raises(graphed._NotForAGraph, match="random numbers"), graphed._only_kernels():
+        with pytest.raises(cuda_graph._NotForAGraph, match="random numbers"), cuda_graph._only_kernels():
             draw()
-    with graphed._only_kernels():
+    with cuda_graph._only_kernels():
         torch.ones(3).sum()
 
 
@@ -34,7 +34,7 @@ def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batc
     step = GraphedStep(make_step(), listener)
 
     def refuse(batch: object) -> object:
-        raise graphed._NotForAGraph("it makes the processor wait for the GPU")
+        raise cuda_graph._NotForAGraph("it makes the processor wait for the GPU")
 
     monkeypatch.setattr(step, "_capture", refuse)
     for number in range(3):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, final
 
@@ -167,39 +167,34 @@ class GraphedStep:
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            reason = str(error).partition("\n")[0]
-            remedy = "go on without: --set training.cuda_graph=false"
-            raise GlassformerError(f"The step cannot be captured as a CUDA graph ({reason}); {remedy}.") from error
+            why = str(error).partition("\n")[0]
+            raise GlassformerError(
+                f"The step cannot be captured as a CUDA graph ({why}); go on without: --set training.cuda_graph=false.",
+                reason="cannot-capture",
+            ) from error
         self._pool = graph.pool()
         return _Captured(graph, copy, outcome)
 
     @contextmanager
     def _as_before(self) -> Iterator[None]:
         """Weights, buffers and optimizer are afterwards as they were."""
-        weights = {name: tensor.detach().clone() for name, tensor in self._numbers()}
+
+        def numbers() -> Iterator[tuple[str, Tensor]]:
+            network = self._step.loss_module.network
+            yield from network.named_parameters()
+            yield from network.named_buffers()
+
+        weights = {name: tensor.detach().clone() for name, tensor in numbers()}
         state = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
         try:
             yield
         finally:  # also when the device had no room: the step is then tried with smaller micro-batches from where it stood
             self.optimizers.zero_grad()  # of a step that was not finished
-            self._put_back(weights, state)
-
-    def _numbers(self) -> Iterator[tuple[str, Tensor]]:
-        network = self._step.loss_module.network
-        yield from network.named_parameters()
-        yield from network.named_buffers()
-
-    @torch.no_grad()
-    def _put_back(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        for name, tensor in self._numbers():
-            tensor.copy_(weights[name])
-        for name, tensor in self.optimizers.tensors().items():
-            if name in state:
-                tensor.copy_(state[name])
-            else:
-                tensor.zero_()  # made by the warm-up: an optimizer's state begins with zeros
-
-
-def uncaptured(step: TrainStep | GraphedStep) -> TrainStep:
-    """The step itself, or the one that was captured."""
-    return step.uncaptured if isinstance(step, GraphedStep) else step
+            with torch.no_grad():
+                for name, tensor in numbers():
+                    tensor.copy_(weights[name])
+                for name, tensor in self.optimizers.tensors().items():
+                    if name in state:
+                        tensor.copy_(state[name])
+                    else:
+                        tensor.zero_()  # made by the warm-up: an optimizer's state begins with zeros

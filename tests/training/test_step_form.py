@@ -11,29 +11,29 @@ from tests.listener import Listener
 from tests.training.conftest import CONTEXT
 
 from glassformer.foundation.runtime import Runtime
-from glassformer.training import fast
-from glassformer.training.fast import (
+from glassformer.training import step_form
+from glassformer.training.cuda_graph import GraphedStep
+from glassformer.training.step import TrainStep
+from glassformer.training.step_form import (
     CAPTURING_PAYS_FROM,
     COMPILING_IN_A_STUDY_PAYS_FROM,
     COMPILING_PAYS_FROM,
     StepForm,
     accelerate,
-    begin,
     choose_form,
     compile_loss,
     compiling_pays,
+    fastest_form,
     form_of,
     training_flops,
 )
-from glassformer.training.graphed import GraphedStep
-from glassformer.training.step import TrainStep
 
 LONG = 10**10
 """Steps of the tiny model for which compiling pays."""
 
 
 def chosen(step: TrainStep, steps: int, listener: Listener, before: dict[str, bool] | None = None) -> StepForm:
-    return choose_form(step, step.config, steps, listener, before)
+    return choose_form(step, steps, before, 0.0, listener)[0]
 
 
 def test_a_processor_runs_the_definition_unless_asked(make_step) -> None:
@@ -50,7 +50,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
     compiled: list[dict[str, object]] = []
     monkeypatch.setattr(torch, "compile", lambda function, **options: compiled.append(options) or function)
     step, listener = make_step(compile=True), Listener()
-    assert begin(step, 5, some_batches().batch, watch=listener) is step
+    assert fastest_form(step, 5, some_batches().batch, watch=listener) is step
     assert compiled == [{"dynamic": False}]
     assert listener.said == ["compile: kernels are fused."]
     plain = make_step()
@@ -73,7 +73,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 def test_on_a_gpu_it_is_chosen_where_it_pays(
     make_step, monkeypatch, steps: int, settings: dict[str, object], compiled: bool, captured: bool
 ) -> None:
-    monkeypatch.setattr(fast, "_can_compile", lambda: True)
+    monkeypatch.setattr(step_form, "_can_compile", lambda: True)
     step, listener = make_step(**settings), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, steps, listener) == (compiled, captured)
@@ -81,7 +81,7 @@ def test_on_a_gpu_it_is_chosen_where_it_pays(
 
 def test_a_run_that_goes_on_stays_as_it_was_begun(make_step, monkeypatch) -> None:
     """More steps would choose otherwise; what the recipe says outright is done all the same."""
-    monkeypatch.setattr(fast, "_can_compile", lambda: True)
+    monkeypatch.setattr(step_form, "_can_compile", lambda: True)
     for begun in (StepForm(True, False), StepForm(False, False), StepForm(False, True)):
         step = make_step()
         step.runtime = Runtime(torch.device("cuda"), "float32", 1)
@@ -113,22 +113,22 @@ def test_in_a_study_shorter_runs_are_compiled(flops: float, planned: float, pays
 
 
 def test_what_a_study_plans_is_counted(make_step, monkeypatch) -> None:
-    monkeypatch.setattr(fast, "_can_compile", lambda: True)
+    monkeypatch.setattr(step_form, "_can_compile", lambda: True)
     step = make_step()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     short = int(LONG * COMPILING_IN_A_STUDY_PAYS_FROM / COMPILING_PAYS_FROM)
     for planned, compiled in ((0.0, False), (1.0, False), (COMPILING_PAYS_FROM, True)):
-        assert choose_form(step, step.config, short, Listener(), None, planned).compiled is compiled
-    assert "this study is too short" in fast._should_compile(step, short, 1.0)[1]
+        assert choose_form(step, short, None, planned, Listener())[0].compiled is compiled
+    assert "this study is too short" in choose_form(step, short, None, 1.0, Listener())[1]
 
 
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
     """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
-    monkeypatch.setattr(fast, "_can_compile", lambda: False)
+    monkeypatch.setattr(step_form, "_can_compile", lambda: False)
     step, listener = make_step(), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, LONG, listener) == (False, True)
-    assert "Triton" in fast._should_compile(step, LONG)[1]
+    assert "Triton" in choose_form(step, LONG, None, 0.0, Listener())[1]
 
 
 @pytest.mark.parametrize(("optimizer", "capturable"), [("Adam", True), ("NAdam", False), ("Rprop", False), ("SGD", False)])
@@ -190,12 +190,12 @@ def test_what_runs_is_said_once_and_told(
 ) -> None:
     wait = stand_in(monkeypatch)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(compiled, True))
-    monkeypatch.setattr(fast, "_should_compile", lambda *_: (compiled, "" if compiled else ", for which this run is too short"))
+    because = "" if compiled else ", for which this run is too short"
+    monkeypatch.setattr(step_form, "choose_form", lambda *_: (StepForm(compiled, True), because))
     step, listener = make_step(), Listener()
     if waits:
         step.loss_module.network.final_norm.register_forward_hook(Waiting(wait))
-    begun = begin(step, 50, lambda: some_batches().batch(0), watch=listener)
+    begun = fastest_form(step, 50, lambda: some_batches().batch(0), watch=listener)
     for number in range(3):
         begun(some_batches().batch(number), number, 1.0)
     assert listener.said == [sentence]
@@ -205,10 +205,10 @@ def test_what_runs_is_said_once_and_told(
 def test_a_refused_step_is_the_plain_one_bit_for_bit(make_step, some_batches, monkeypatch) -> None:
     """A rate that a graph can read is rounded to float32: with it the weights would be others."""
     wait = stand_in(monkeypatch)
-    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(False, True))
+    monkeypatch.setattr(step_form, "choose_form", lambda *_: (StepForm(False, True), ""))
     plain, refused = make_step(lr=0.1), make_step(lr=0.1)
     refused.loss_module.network.final_norm.register_forward_hook(Waiting(wait))
-    begun = begin(refused, 50, lambda: some_batches().batch(0))
+    begun = fastest_form(refused, 50, lambda: some_batches().batch(0))
     assert begun is refused
     assert not begun.optimizers.tensors()
     for number in range(3):
@@ -219,13 +219,13 @@ def test_a_refused_step_is_the_plain_one_bit_for_bit(make_step, some_batches, mo
 
 
 def test_a_run_begun_as_captured_goes_on_with_what_captures(make_step, some_batches, monkeypatch) -> None:
-    """Its optimizer was made for capturing, whether a graph was replayed or (by an earlier version) refused."""
+    """Its optimizer was made for capturing, whether a graph is replayed or refused."""
     wait, listener = stand_in(monkeypatch), Listener()
-    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(False, True))
+    monkeypatch.setattr(step_form, "choose_form", lambda *_: (StepForm(False, True), ""))
     step = make_step()
     step.loss_module.network.final_norm.register_forward_hook(Waiting(wait))
     before = {"compiled": False, "captured": True}
-    begun = begin(step, 50, lambda: some_batches().batch(0), watch=listener, before=before)
+    begun = fastest_form(step, 50, lambda: some_batches().batch(0), watch=listener, before=before)
     begun(some_batches().batch(0), 0, 1.0)
     assert isinstance(begun, GraphedStep)
     assert isinstance(begun.optimizers.optimizers[0].param_groups[0]["lr"], torch.Tensor)
@@ -233,10 +233,10 @@ def test_a_run_begun_as_captured_goes_on_with_what_captures(make_step, some_batc
 
 
 def test_no_room_for_the_trial_is_for_training_to_see_to(make_step, some_batches, monkeypatch) -> None:
-    monkeypatch.setattr(fast, "choose_form", lambda *_: StepForm(False, True))
+    monkeypatch.setattr(step_form, "choose_form", lambda *_: (StepForm(False, True), ""))
 
     def full(self: object, batch: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(GraphedStep, "_capture", full)
-    assert isinstance(begin(make_step(), 50, lambda: some_batches().batch(0)), GraphedStep)
+    assert isinstance(fastest_form(make_step(), 50, lambda: some_batches().batch(0)), GraphedStep)

@@ -1,4 +1,4 @@
-"""A check that passed is taken again only for the very same architecture, build and machine."""
+"""No number before the checks pass; a check that passed is taken again only for the same architecture, build and machine."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.encoders import WORDS
 from tests.listener import Listener
+from tests.refusals import refused
 
 from glassformer.assembly import prepare_data
-from glassformer.checking import remembered_checks
-from glassformer.checking.remembered_checks import cache_check, cached_check, check_key
-from glassformer.checking.require_checks import require_checks
+from glassformer.checking import gate
+from glassformer.checking.gate import cache_check, cached_check, check_key, raise_or_warn, require_network, start_key, taint_of
 from glassformer.checks.check_report import CheckReport, Finding
 from glassformer.data.disk_cache import cache_folder
-from glassformer.experiment import recipe_check_key, train
+from glassformer.experiment import train
+from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import NetworkConfig
 from glassformer.model.slots import MERGES, MergeConfig
-from glassformer.model.transformer import build_model
+from glassformer.model.transformer import Transformer, build_model
 from glassformer.networks.pretrained import PretrainedConfig
 from glassformer.recipe import Recipe
 from glassformer.run import load
@@ -41,7 +43,7 @@ def _empty_cache(monkeypatch, tmp_path) -> None:
 
 
 def key(**other) -> str | None:
-    settings = {"vocabulary": 11, "outputs": None, "laws": frozenset({"causality"}), "runtime": RUNTIME}
+    settings = {"laws": frozenset({"causality"}), "runtime": RUNTIME, "vocabulary": 11, "outputs": None}
     return check_key(ModelConfig.parse({**SMALL, **other.pop("model", {})}), **{**settings, **other})
 
 
@@ -55,11 +57,11 @@ def test_anything_that_differs_is_another_key(monkeypatch) -> None:
         key(laws=frozenset()),
         key(runtime=replace(RUNTIME, precision="bf16")),
         key(runtime=replace(RUNTIME, device=torch.device("meta"))),
-        key(paths={"training": {"batch_size": 4}}),
-        key(paths={"training": {"batch_size": 8}}),
+        key(training={"batch_size": 4}),
+        key(training={"batch_size": 8}),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(remembered_checks, "code_sha256", lambda: "another build")
+        patch.setattr(gate, "code_sha256", lambda: "another build")
         keys.append(key())
     with monkeypatch.context() as patch:
         patch.setattr(torch, "__version__", "0.0")
@@ -70,17 +72,17 @@ def test_anything_that_differs_is_another_key(monkeypatch) -> None:
 
 
 def test_with_a_plugin_the_checks_always_run(monkeypatch) -> None:
-    monkeypatch.setattr(remembered_checks, "loaded_plugins", lambda: [{"file": "mine.py", "sha256": "1"}])
+    monkeypatch.setattr(gate, "loaded_plugins", lambda: [{"file": "mine.py", "sha256": "1"}])
     assert key() is None
 
 
 def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> None:
-    """Edited in place it has the name it had, and no sum tells: it may leak now."""
+    """Edited in place it has the name it had, and no checksum tells: it may leak now."""
     text = tmp_path / "letters.txt"
     text.write_text("abcdabdcab\n" * 20)
     plain = {"model": SMALL, "data": {"path": str(text)}, "training": {"steps": 1}}
     data = prepare_data(Recipe.parse(plain))
-    assert recipe_check_key(Recipe.parse(plain), data, RUNTIME) is not None
+    assert start_key(Recipe.parse(plain), data, RUNTIME) is not None
     monkeypatch.setattr(MERGES, "_variants", dict(MERGES._variants))
 
     @MERGES.variant("edited")
@@ -91,22 +93,22 @@ def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> N
             raise NotImplementedError
 
     recipe = Recipe.parse({**plain, "model": {**SMALL, "merge": "edited"}})
-    assert recipe_check_key(recipe, data, RUNTIME) is None
+    assert start_key(recipe, data, RUNTIME) is None
 
 
 def test_checks_run_once_and_says_when_it_remembers(monkeypatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("glassformer.checking.require_checks.check_model", lambda *_, **__: calls.append("checked") or PASSED)
+    monkeypatch.setattr("glassformer.checking.gate.check_model", lambda *_, **__: calls.append("checked") or PASSED)
     model, heard = build_model(ModelConfig.parse(SMALL), 11, seed=0), []
 
     class Listener:
         say = heard.append
 
     for _ in range(2):
-        assert require_checks(model, key=key(), watch=Listener()).passed  # type: ignore[arg-type]
+        assert require_network(model, key=key(), watch=Listener()).passed  # type: ignore[arg-type]
     assert calls == ["checked"]
     assert "--recheck" in heard[1]
-    require_checks(model, key=None)
+    require_network(model, key=None)
     assert len(calls) == 2
 
 
@@ -127,7 +129,7 @@ def test_only_what_passed_is_kept_and_damage_is_no_answer() -> None:
 
 def encoder_key(folder: Path, **settings: Any) -> str | None:
     model = PretrainedConfig.parse({"folder": str(folder), "context": 12, **settings})
-    return check_key(model, vocabulary=WORDS, outputs=2, laws=frozenset(), runtime=RUNTIME)
+    return check_key(model, frozenset(), RUNTIME, vocabulary=WORDS, outputs=2)
 
 
 def test_a_pretrained_encoder_is_known_by_its_weights_its_settings_and_its_library(bert_folder, tmp_path, monkeypatch) -> None:
@@ -160,7 +162,7 @@ def test_a_network_that_says_nothing_of_its_weights_is_checked_every_time() -> N
 def test_train_and_evaluate_pay_once(pretrained: bool, bert_folder, tmp_path, monkeypatch) -> None:
     """For the same start and the same trained weights; trained weights are checked though fresh ones passed."""
     calls: list[str] = []
-    monkeypatch.setattr("glassformer.checking.require_checks.check_model", lambda *_, **__: calls.append("checked") or PASSED)
+    monkeypatch.setattr("glassformer.checking.gate.check_model", lambda *_, **__: calls.append("checked") or PASSED)
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{'ab'[n % 2]} w{4 + n % 2} w{6 + n % 5}\n" for n in range(60)))
     own = {**SMALL, "causal": False, "head": "classifier"}
@@ -180,3 +182,58 @@ def test_train_and_evaluate_pay_once(pretrained: bool, bert_folder, tmp_path, mo
     run = load(tmp_path / "one", recheck=False)
     run.evaluate(model=run.model)  # it may have been altered
     assert len(calls) == 5
+
+
+SMALL = {"width": 12, "heads": 3, "layers": 1, "context": 7}
+
+
+def model(merge: str) -> Transformer:
+    return build_model(ModelConfig.parse({**SMALL, "merge": merge}), 11, seed=0)
+
+
+def test_an_honest_model_passes_and_carries_no_taint() -> None:
+    report = require_network(model("concat"))
+    assert report.passed
+    assert taint_of(report) is None
+
+
+def test_the_published_reweight_is_stopped_with_the_place() -> None:
+    with refused(CheckFailed, "leak", "blocks.0.attention.merge"):
+        require_network(model("reweight"))
+
+
+def test_allowed_leaks_are_said_and_tainted() -> None:
+    listener = Listener()
+    report = require_network(model("reweight"), allow_leaks=True, watch=listener)
+    taint = taint_of(report)
+    assert taint is not None
+    assert "causality" in taint
+    assert listener.said
+    assert listener.said[0].startswith("TAINTED")
+
+
+def test_a_step_that_only_differs_is_refused_with_the_way_to_the_plain_one() -> None:
+    other = Finding("path", "the captured step", 0, 0, 0.5, {"measured": "loss"})
+    leak = Finding("causality", "the compiled loss", 3, 1, 0.5, {})
+    with refused(CheckFailed, "step-differs", "training.compile=false") as stopped:
+        raise_or_warn(CheckReport("it", findings=(other,)), "Checks", False, SILENT)
+    assert stopped.value.only_differs
+    told = "the captured step of this run differs from the plain one; its figures are not those of the recipe."
+    assert taint_of(CheckReport("it", findings=(other, other))) == told
+    with refused(CheckFailed, "leak") as stopped:
+        raise_or_warn(CheckReport("it", findings=(leak, other)), "Checks", False, SILENT)
+    assert not stopped.value.only_differs
+
+
+def test_whoever_waits_sees_how_far_the_checks_are() -> None:
+    shares: list[tuple[str, float, float]] = []
+
+    class Counting(Listener):
+        def progress(self, what: str, done: float, total: float, facts: object = None) -> None:
+            shares.append((what, done, total))
+
+    require_network(model("concat"), watch=Counting())
+    assert shares[0] == ("checks", 0, 100)
+    assert shares[-1] == ("checks", 100, 100)
+    assert [done for _, done, _ in shares] == sorted(done for _, done, _ in shares)
+    assert len(shares) > 3
