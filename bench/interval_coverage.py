@@ -14,8 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from glassformer.evaluation.jackknife import ratio
-from glassformer.evaluation.language_metrics import language_metrics
-from glassformer.evaluation.units import DocumentLosses
+from glassformer.evaluation.language_metrics import DocumentLosses, language_metrics
 
 RESAMPLES = 999
 Texts = tuple[np.ndarray, np.ndarray]

@@ -5,7 +5,7 @@ import numpy as np
 
 from glassformer.evaluation.jackknife import ratio
 from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.outcomes import Units
+from glassformer.evaluation.results import Units
 from glassformer.foundation.metrics import Metric
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.objectives.next_token import NextTokenConfig

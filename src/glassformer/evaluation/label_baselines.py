@@ -17,8 +17,7 @@ from glassformer.evaluation.bags import Bag
 from glassformer.evaluation.jackknife import mean
 from glassformer.evaluation.label_metrics import label_outcomes
 from glassformer.evaluation.logistic import LogisticRegression
-from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
 
 SHRINKING = 10.0
 """Inverse regularisation strength: scikit-learn's C of the published comparison."""

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from glassformer.evaluation.outcomes import Outcomes
+from glassformer.evaluation.results import Outcomes
 from glassformer.foundation.distributions import normal_quantile
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.estimate import Estimate

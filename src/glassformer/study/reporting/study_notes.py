@@ -18,7 +18,6 @@ from glassformer.study.running.trial_store import MACHINE
 if TYPE_CHECKING:
     from glassformer.study.study import Study
 
-TRAINED_ON = "is trained on"
 OVERLAP = "also occur in train"
 """Identifies a note about documents that also occur in the training text."""
 
@@ -28,10 +27,7 @@ def notes_of(study: Study) -> list[str]:
     book = study.book.variants
     notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
     notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
-    of_trials = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
-    if not any(TRAINED_ON in note for note in of_trials):  # values.json of an earlier version does not have it
-        of_trials = [*_token_differences(study), *of_trials]
-    return list(dict.fromkeys([*notes, *of_trials, *_few_tuning_seeds(study), *_tuned_on_test_split(study)]))
+    return list(dict.fromkeys([*notes, *study.values.notes, *_few_tuning_seeds(study), *_tuned_on_test_split(study)]))
 
 
 def notes_of_trials(study: Study) -> list[str]:
@@ -46,7 +42,7 @@ def _token_differences(study: Study) -> list[str]:
     book = study.book.variants
     own = {name: f"{facts.tokens:,} tokens{_pretraining_note(study, name)}" for name, facts in book.items()}
     return [
-        f"{name} {TRAINED_ON} {amount} and the baseline on {own[BASE]}."
+        f"{name} is trained on {amount} and the baseline on {own[BASE]}."
         for name, amount in own.items()
         if BASE in own and amount != own[BASE]
     ]
@@ -92,10 +88,8 @@ def _confirmation(study: Study) -> list[str]:
     return notes
 
 
-def remarks_of(study: Study) -> tuple[str, ...]:
-    """Caveats for every verdict: train/evaluation overlap, and runs of different lengths."""
-    if study.kept is not None:
-        return study.kept.remarks
+def remarks_of_trials(study: Study) -> tuple[str, ...]:
+    """Caveats for every verdict that need the trials' folders: train/evaluation overlap, and runs of different lengths."""
     overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note and _judged_on(study, note)]
     remarks = [f"{note}: figures on it are too optimistic." for note in overlap]
     if early_ends(study):
@@ -125,8 +119,6 @@ def steps_of(study: Study, variant: str) -> list[int]:
 
 def share_spent(study: Study, variant: str) -> float:
     """The mean fraction of the planned steps that a variant's runs took: 1 without early stopping."""
-    if study.kept is not None:
-        return study.kept.spent.get(variant, 1.0)
     facts, steps = study.book.variants.get(variant), steps_of(study, variant)
     return float(np.mean(steps)) / facts.steps if facts and facts.steps and steps else 1.0
 

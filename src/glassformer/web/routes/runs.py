@@ -15,7 +15,6 @@ from starlette.routing import Route
 from glassformer.checks.check_report import CheckReport
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.page import Block, Paragraph, Table
@@ -195,7 +194,7 @@ def evaluation_of(run: RunDirectory) -> Evaluation | None:
     if file is None or not file.is_file():
         return None
     try:
-        return Evaluation.from_dict(read_json(file))
+        return Evaluation.read(file)
     except (GlassformerError, KeyError, TypeError, ValueError, AttributeError):
         return None
 

@@ -35,7 +35,7 @@ class Form(Config):
 def recipes(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The JSON of ``glassformer recipes``."""
     from glassformer.recipe import list_recipes, list_variants
-    from glassformer.study.planning.library import list_studies
+    from glassformer.study.planning.plan import list_studies
 
     return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
 
@@ -147,9 +147,9 @@ def check(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(state: AppState, form: Form) -> Any:
-    from glassformer.study.planning.plan_source import find_plan
+    from glassformer.study.planning.planned_study import plan_studies
 
-    return find_plan(_source(state, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
+    return plan_studies(_source(state, form.base), form.vary, set=form.set, settings={"seeds": form.seeds})[0].plan
 
 
 def cost(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
