@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from glassformer.checks.check import check_model
 from glassformer.checks.check_report import short_error
 from glassformer.checks.tiny_model import CONTEXT, causal_classes, tiny_model
-from glassformer.foundation.build import code_sha256
+from glassformer.foundation.files import code_sha256
 
 LIMIT_SECONDS = 60.0
 """CPU seconds for building a class and checking it."""

@@ -390,12 +390,6 @@ def test_a_film_forgets_what_is_trained_again(tiny, tmp_path) -> None:
     assert not run.snapshot_manifest(6).exists()
 
 
-def test_a_recipe_without_a_film_does_not_mention_it(tiny) -> None:
-    assert "film" not in load_recipe(tiny).to_dict()["checkpoint"]
-    filmed = load_recipe(tiny, {"checkpoint.film": 4})
-    assert filmed.to_dict()["checkpoint"]["film"] == 4
-
-
 class TestGoingOnWithOtherSettings:
     """What may change when a run goes on, and what must be refused because it would change the run."""
 

@@ -65,7 +65,7 @@ def test_which_checkpoint(trained) -> None:
 
 def test_no_best_was_kept(tiny, tmp_path, unchecked) -> None:
     run = gf.train(tiny, out=tmp_path / "run", set={"data.split.validation": 0.0})
-    with pytest.raises(RunError, match=r"kept no best checkpoint; train with --set checkpoint\.best=true"):
+    with refused(RunError, "no-best-checkpoint", "checkpoint.best=true"):
         run.checkpoint("best")
 
 

@@ -117,7 +117,7 @@ def train(
     if resume is True and not folder.root.exists():
         _refuse_to_resume_nothing(folder)
 
-    with folder.held(), StopSignal() as stop, _ending_recorded(folder, stop, clock):
+    with folder.lock(), StopSignal() as stop, _ending_recorded(folder, stop, clock):
         # Where the weights come from: the checkpoint of a resumed run, a parent, or the seed.
         checkpoint = _checkpoint_to_resume(folder, recipe, resume=bool(resume), watch=watch)
         parent = _parent(recipe, folder, plugins, allow_leaks, threads, watch) if checkpoint is None else None

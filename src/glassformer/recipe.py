@@ -72,7 +72,7 @@ class Recipe(Config):
     @property
     def fingerprint(self) -> str:
         """Equal for two recipes of the same run."""
-        return fingerprint({key: value for key, value in self.to_dict().items() if key not in DESCRIPTIVE})
+        return fingerprint({key: value for key, value in self.non_defaults().items() if key not in DESCRIPTIVE})
 
 
 SCHEMAS.append(Recipe)

@@ -44,7 +44,7 @@ class Held:
         route, given = self.waiting.pop(0)
         with self.page.expect_event("requestfinished", lambda request: request == route.request):
             route.fulfill(**(other or given))
-        settle(self.page)
+        wait_for_page(self.page)
 
 
 def until(page: Any, reached: Callable[[], Any]) -> None:
@@ -56,7 +56,7 @@ def until(page: Any, reached: Callable[[], Any]) -> None:
     pytest.fail("it was not asked for")
 
 
-def settle(page: Any) -> None:
+def wait_for_page(page: Any) -> None:
     """What the page does with an answer that is there is done."""
     page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => setTimeout(done, 50)), 50))")
 

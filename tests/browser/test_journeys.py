@@ -362,7 +362,7 @@ def test_two_pages_at_once(open_page, server, folder) -> None:
     two.goto(server.at("run/letters"))
     one.get_by_role("row", name=re.compile("^softmax")).wait_for()
     two.get_by_text(re.compile(r"validation_loss: [\d.]+ at step 60")).first.wait_for()
-    with run.held():
+    with run.lock():
         run.write_state("running", step=1)
         two.goto(server.at("run/later"))
         two.get_by_text("running", exact=True).wait_for()

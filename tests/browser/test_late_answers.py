@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
 from playwright.sync_api import expect
 
-from .held import STREAMS, Held, go, new_run, settle, stream, until
+from .held import STREAMS, Held, go, new_run, stream, until, wait_for_page
 
 pytestmark = pytest.mark.browser
 
@@ -89,7 +89,7 @@ def test_a_run_that_has_ended_does_not_run_again(open_page, server, folder) -> N
     run = new_run(folder, "later")
     go(page, server, "byhand")
     page.evaluate(STREAMS)
-    with run.held():
+    with run.lock():
         run.write_state("running", step=1)
         go(page, server, "run/later")
         page.get_by_role("button", name="Stop").wait_for()
@@ -109,14 +109,14 @@ def test_a_stop_is_asked_for_once(open_page, server, folder) -> None:
     page = open_page()
     stops = Held(page, "**/api/stop", answer=lambda request: {"stopped": "later"})
     run = new_run(folder, "later")
-    with run.held():
+    with run.lock():
         run.write_state("running", step=1)
         go(page, server, "run/later")
         stop = page.get_by_role("button", name="Stop")
         stop.click()
         stops.wait()
         stop.click()
-        settle(page)
+        wait_for_page(page)
         assert len(stops.waiting) == 1
         stops.release()
         page.get_by_text("Asking").wait_for(state="hidden")
@@ -126,16 +126,16 @@ CURVES = """async () => {
   const { curvePlot } = await import("/static/plot.js");
   const asked = [], ask = () => new Promise((done, fail) => asked.push({ done, fail }));
   const plot = curvePlot(ask, { label: "curves" }), said = () => plot.element.querySelector("p").textContent;
-  const settle = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)));
+  const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)));
   const curve = (...step) => [{ label: "loss", step, value: step.map((at) => 10 * at) }];
   document.body.append(plot.element);
   const seen = [];
-  asked[0].done(curve(1, 2, 3)); await raise_or_warn(); seen.push(said());
-  plot.append("loss", [3, 4], [30, 40]); await raise_or_warn(); seen.push(plot.element.querySelector(".plot").dataset.points);
-  plot.load(); plot.append("loss", [5], [50]); asked[1].done(curve(1, 2, 3, 4)); await raise_or_warn(); seen.push(said());
-  plot.load(); plot.load(); asked[3].done(curve(1, 2, 3, 4, 5, 6)); await raise_or_warn();
-  asked[2].fail(new Error("too late")); await raise_or_warn(); seen.push(said());
-  plot.load(); plot.close(); asked[4].fail(new Error("nobody asks any more")); await raise_or_warn();
+  asked[0].done(curve(1, 2, 3)); await drawn(); seen.push(said());
+  plot.append("loss", [3, 4], [30, 40]); await drawn(); seen.push(plot.element.querySelector(".plot").dataset.points);
+  plot.load(); plot.append("loss", [5], [50]); asked[1].done(curve(1, 2, 3, 4)); await drawn(); seen.push(said());
+  plot.load(); plot.load(); asked[3].done(curve(1, 2, 3, 4, 5, 6)); await drawn();
+  asked[2].fail(new Error("too late")); await drawn(); seen.push(said());
+  plot.load(); plot.close(); asked[4].fail(new Error("nobody asks any more")); await drawn();
   return seen;
 }"""
 
@@ -223,7 +223,7 @@ def test_a_recipe_that_is_not_here_yet_cannot_be_started(open_page, server) -> N
     schemas.wait()
     page.get_by_label("a study").check()  # asks for a check, which has nothing to check yet
     page.get_by_label("a study").uncheck()
-    settle(page)
+    wait_for_page(page)
     assert start.is_disabled()
     schemas.release()
     accepted(page)
@@ -262,7 +262,7 @@ def test_what_is_starting_is_not_started_twice(open_page, server) -> None:
     starts.wait()
     with page.expect_response("**/api/recipe/check"):
         page.locator('[data-key="training.steps"]').fill("61")
-    settle(page)
+    wait_for_page(page)
     assert start.is_disabled()
     with page.expect_response("**/api/recipe/check"):
         page.locator('[data-key="model.heads"]').fill("3")

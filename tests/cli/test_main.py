@@ -133,9 +133,9 @@ def test_ctrl_c_is_130(cli, monkeypatch) -> None:
 
 def test_flags_that_stand_anywhere() -> None:
     for words in (["--quiet", "runs", "x"], ["runs", "--quiet", "x"], ["runs", "x", "--quiet"]):
-        assert main._take_everywhere_flags(words) == ["runs", "x"]
+        assert main._take_common_flags(words) == ["runs", "x"]
         assert main.SETTINGS.quiet
-    assert main._take_everywhere_flags(["generate", "x", "--", "--quiet"]) == ["generate", "x", "--", "--quiet"]
+    assert main._take_common_flags(["generate", "x", "--", "--quiet"]) == ["generate", "x", "--", "--quiet"]
     assert not main.SETTINGS.quiet
 
 

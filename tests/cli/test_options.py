@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.refusals import refused
 
 from glassformer.cli.options import changes_of
 from glassformer.foundation.errors import ConfigError, UsageError
@@ -14,7 +14,7 @@ def test_assignments_in_order() -> None:
 
 
 def test_twice_and_malformed() -> None:
-    with pytest.raises(UsageError, match=r"--set model\.width is given twice"):
+    with refused(UsageError, "set-twice", "model.width"):
         changes_of(["model.width=8", "model.width=9"])
-    with pytest.raises(ConfigError, match="is not of the form key=value"):
+    with refused(ConfigError, "not-an-assignment"):
         changes_of(["model.width"])

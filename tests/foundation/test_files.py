@@ -6,16 +6,19 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import DiskFull, RunError
 from glassformer.foundation.files import (
     append_json_line,
+    code_sha256,
     is_draft,
     read_json,
     read_json_lines,
@@ -54,7 +57,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch, where
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, where, fail)
-    with pytest.raises(DiskFull, match=r"No room to write .*a \(No space left on device\); free some space") as caught:
+    with refused(DiskFull, "disk-full", "a (No space left on device)") as caught:
         write_atomically(tmp_path / "a", "new")
     assert caught.value.exit_code == 1
     assert (tmp_path / "a").read_text() == "old"
@@ -73,7 +76,7 @@ def test_ctrl_c_while_writing_leaves_no_draft(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_three_ways_of_no_room(number: int) -> None:
-    with pytest.raises(DiskFull, match="No room to write here"), room_on_disk(Path("here")):
+    with refused(DiskFull, "disk-full", "here"), room_on_disk(Path("here")):
         raise OSError(number, os.strerror(number))
 
 
@@ -103,7 +106,7 @@ def test_a_file_size_limit_in_a_real_process(tmp_path) -> None:
 
 def test_a_full_disk(tiny_disk: Path) -> None:
     write_atomically(tiny_disk / "a", "old")
-    with pytest.raises(DiskFull, match="No space left on device"):
+    with refused(DiskFull, "disk-full", "No space left on device"):
         write_atomically(tiny_disk / "a", b"x" * (4 << 20))
     assert (tiny_disk / "a").read_text() == "old"
     assert os.listdir(tiny_disk) == ["a"]
@@ -122,9 +125,9 @@ def test_json_there_and_back(tmp_path) -> None:
 @pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe{}", b"{} x"])
 def test_damaged_json_is_a_sentence(tmp_path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(RunError, match=r"a\.json is not valid JSON .* changed or damaged after it was written"):
+    with refused(RunError, "damaged-json", "a.json"):
         read_json(tmp_path / "a.json")
-    with pytest.raises(RunError, match=r"absent\.json does not exist"):
+    with refused(RunError, "no-such-file", "absent.json"):
         read_json(tmp_path / "absent.json")
 
 
@@ -153,7 +156,7 @@ def test_lines_are_appended_and_torn_ones_passed_over(tmp_path) -> None:
     with file.open("a") as stream:
         stream.write("{a: 4}\n")
     append_json_line(file, {"a": 5})
-    with pytest.raises(RunError, match=r"a\.jsonl, line 4: not valid JSON"):
+    with refused(RunError, "damaged-json-line", "a.jsonl, line 4"):
         list(read_json_lines(file))
 
 
@@ -181,3 +184,21 @@ def test_pages_of_a_mapped_file_are_given_back(tmp_path) -> None:
     assert of_files() - before < 2 << 10
     assert int(mapped.sum(dtype=np.int64)) == total  # and can be read again
     release_pages(np.ones(3))  # an array in memory stays as it is
+
+
+PACKAGE = Path(__file__).parents[2] / "src" / "glassformer"
+PROGRAM = "from glassformer.foundation.files import code_sha256; print(code_sha256())"
+
+
+def test_another_line_is_another_checksum(tmp_path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "glassformer", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def checksum_of_the_copy() -> str:
+        command = [sys.executable, "-c", PROGRAM]
+        answer = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+        return answer.stdout.strip()
+
+    assert checksum_of_the_copy() == code_sha256()
+    with (tmp_path / "glassformer" / "checking" / "gate.py").open("a", encoding="utf-8") as stream:
+        stream.write("# another line\n")
+    assert checksum_of_the_copy() != code_sha256()

@@ -6,9 +6,18 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, UsageError
-from glassformer.foundation.plugins import changed_plugins, is_recorded, load_plugins, loaded_plugins, plugin_checksums
+from glassformer.foundation.files import sha256_of_file
+from glassformer.foundation.plugins import (
+    changed_plugins,
+    is_recorded,
+    load_plugins,
+    loaded_plugins,
+    own_imports,
+    plugin_checksums,
+)
 from glassformer.foundation.registry import Slot, VariantConfig, unrecorded_parts
 
 PLUGIN = '''
@@ -94,7 +103,7 @@ def test_two_files_may_not_take_the_same_name(slot, tmp_path) -> None:
     first = written(tmp_path, "mine.py", PLUGIN.format(version=1))
     second = written(tmp_path / "other", "mine.py", PLUGIN.format(version=1))
     load_plugins([first])
-    with pytest.raises(ConfigError, match="already has a variant 'mine'"):
+    with refused(ConfigError, "variant-name-taken", "'mine'"):
         load_plugins([second])
 
 
@@ -121,5 +130,34 @@ def test_mistakes_are_sentences(slot, tmp_path, name: str, text: str, words: str
 def test_a_missing_file_and_a_folder(slot, tmp_path) -> None:
     (tmp_path / "folder.py").mkdir()
     for file in (tmp_path / "absent.py", tmp_path / "folder.py"):
-        with pytest.raises(UsageError, match="not a Python file that exists"):
+        with refused(UsageError, "no-such-plugin"):
             load_plugins([file])
+
+
+def written_files(folder: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        file = folder / (name.replace("__in__", "/") + ".py")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+
+
+def test_files_of_the_user_are_found_through_each_other(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    written_files(
+        tmp_path,
+        own_imports_plugin="import math, torch\nfrom own_imports_a import SIZE\nfrom glassformer.model.slots import MERGES\n",
+        own_imports_a="def late():\n    import own_imports_b.deep as deep\n    return deep\n",
+        own_imports_b__in____init__="",
+        own_imports_b__in__deep="from . import other\nimport own_imports_plugin\n",
+        own_imports_b__in__other="1 / 0\n",
+        own_imports_c="",
+    )
+    found = own_imports(tmp_path / "own_imports_plugin.py")
+    names = ["own_imports_a.py", "own_imports_b/__init__.py", "own_imports_b/deep.py", "own_imports_b/other.py"]
+    assert [str(Path(file).relative_to(tmp_path.resolve())) for file in found] == names
+    assert found[str((tmp_path / "own_imports_a.py").resolve())] == sha256_of_file(tmp_path / "own_imports_a.py")
+
+
+def test_what_cannot_be_read_or_found_imports_nothing(tmp_path) -> None:
+    written_files(tmp_path, broken="def f(:\n", lost="import no_such_module_at_all\n")
+    assert own_imports(tmp_path / "broken.py") == own_imports(tmp_path / "lost.py") == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import glassformer.recipe
-from glassformer.foundation.suggestions import OTHER_NAMES, keys, suggestion
+from glassformer.foundation.suggestions import KEY_SYNONYMS, keys, suggestion
 
 TRAINING = ["accumulate", "batch_size", "clip", "lr", "steps", "weight_decay"]
 
@@ -31,4 +31,4 @@ def test_nothing_near() -> None:
 def test_every_suggested_key_exists() -> None:
     assert glassformer.recipe.Recipe is not None
     settings_of_variants = {"tokenizer.vocab"}  # of bpe and word, not of the default
-    assert set(OTHER_NAMES) - settings_of_variants <= set(keys())
+    assert set(KEY_SYNONYMS) - settings_of_variants <= set(keys())

@@ -6,6 +6,7 @@ import os
 import platform
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
 from glassformer.runs.directory import RunDirectory, find_runs
@@ -54,10 +55,10 @@ def test_a_damaged_recipe_is_a_sentence(run, content: bytes, words: str) -> None
 
 
 def test_what_is_no_run(run) -> None:
-    with pytest.raises(RunError, match="is not a run: it does not exist"):
+    with refused(RunError, "not-a-run", "it does not exist"):
         run.require()
     run.root.mkdir()
-    with pytest.raises(RunError, match=r"is not a run: it has no recipe\.yaml"):
+    with refused(RunError, "not-a-run", "recipe.yaml"):
         run.read_recipe()
 
 
@@ -66,9 +67,9 @@ def test_a_used_folder_is_refused(run) -> None:
     run.root.mkdir()
     run.refuse_if_used()  # empty
     (run.root / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match=r"is not empty\. Continue its run with --resume, or choose another folder with --out"):
+    with refused(RunError, "folder-not-empty", "--resume", "--out"):
         run.refuse_if_used()
-    with pytest.raises(RunError, match="is not empty"):
+    with refused(RunError, "folder-not-empty"):
         RunDirectory(run.root / "notes.txt").refuse_if_used()
 
 
@@ -130,7 +131,7 @@ def test_finding_runs(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     assert [str(run.root.relative_to(tmp_path)) for run in find_runs(tmp_path)] == ["a", "a/parent", "b/c", *trials]
     assert [run.root for run in find_runs(tmp_path / "b" / "c")] == [tmp_path / "b" / "c"]
-    with pytest.raises(RunError, match="absent is not a folder"):
+    with refused(RunError, "not-a-folder", "absent"):
         find_runs(tmp_path / "absent")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import DamagedCheckpoint, RunError
 from glassformer.runs.directory import RunDirectory
@@ -40,7 +41,7 @@ def test_there_and_back(tmp_path) -> None:
         save_snapshot(run, step, {"a": torch.full((2, 3), float(step))})
     assert run.film() == [0, 7]
     assert torch.equal(read_snapshot(run, 7)["a"], torch.full((2, 3), 7.0))
-    with pytest.raises(RunError, match="has no snapshot of step 3; its film has the steps: 0, 7"):
+    with refused(RunError, "no-such-snapshot", "step 3", "0, 7"):
         read_snapshot(run, 3)
 
 
@@ -49,19 +50,17 @@ def test_a_changed_byte_is_found(tmp_path) -> None:
     save_snapshot(run, 7, {"a": torch.full((2, 3), 7.0)})
     whole = run.snapshot(7).read_bytes()
     run.snapshot(7).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # safetensors alone would read it
-    with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors is damaged: its sha256"):
+    with refused(DamagedCheckpoint, "damaged-snapshot", "step-7.safetensors"):
         read_snapshot(run, 7)
     run.snapshot(7).write_bytes(whole)
     run.snapshot_manifest(7).write_text("[]")
-    with pytest.raises(DamagedCheckpoint, match=r"step-7\.json is damaged"):
+    with refused(DamagedCheckpoint, "damaged-manifest", "step-7.json"):
         read_snapshot(run, 7)
 
 
-def test_a_film_of_a_version_without_sums_is_read(tmp_path) -> None:
+def test_a_snapshot_without_its_checksum_is_damaged(tmp_path) -> None:
     run = RunDirectory(tmp_path)
     save_snapshot(run, 7, {"a": torch.zeros(2)})
     run.snapshot_manifest(7).unlink()
-    assert torch.equal(read_snapshot(run, 7)["a"], torch.zeros(2))
-    run.snapshot(7).write_bytes(b"short")
-    with pytest.raises(DamagedCheckpoint, match=r"step-7\.safetensors cannot be read"):
+    with refused(DamagedCheckpoint, "damaged-manifest", "step-7.json"):
         read_snapshot(run, 7)

@@ -67,7 +67,7 @@ def test_running_is_a_run_whose_lock_is_held(tmp_path) -> None:
     run = made(tmp_path / "a", status="running")  # with the number of this very process, which trains nothing
     (run.checkpoint(7)).mkdir(parents=True)
     assert (progress_of(run)["status"], progress_of(run)["step"]) == ("killed", 7)
-    with run.held():
+    with run.lock():
         assert progress_of(run)["status"] == "running"
         run.lock_file.write_text("999999999 another-machine")
         assert progress_of(run)["status"] == "running"
@@ -128,7 +128,7 @@ def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
     table = RunTable(tmp_path)
     first = table.to_dict()
     read, recipe = [], RunDirectory.read_recipe
-    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self, parse: read.append(self) or recipe(self, parse))
+    monkeypatch.setattr(RunDirectory, "read_recipe", lambda self: read.append(self) or recipe(self))
     assert table.to_dict() == first
     assert read == []
     MetricsLog(run.metrics_file).append({"step": 2, "validation_loss": 2.0})

@@ -133,7 +133,7 @@ class MadeUp:
         changes = [{"name": name, "set": {"model.positions": name}} for name in list(losses)[1:]]
         planned = StudyPlan.parse({"base": base, "changes": changes, "seeds": 6, **plan})
         directory = StudyDirectory(folder)
-        directory.begin(planned, lambda settings: override(base, settings))
+        directory.begin(planned, lambda _: {**base, "training": {"steps": 24}})  # made-up positions have no recipe
         facts = {
             name: Facts("r", "d", "x", 100 + 10 * at, 1000 + at, 24, 1680, 4_000_000, leak=(leaks or {}).get(name))
             for at, name in enumerate(losses)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.refusals import refused
 
-from glassformer.foundation.config import override
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.recipe import load_recipe
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import StudyPlan
 
-DEFAULTS = {"model": {"positions": "learned", "width": 48}, "seed": 0}
+SMALL = {"data": {"set": "docstrings"}, "model": {"width": 48}, "training": {"steps": 4}}
 
 
 def resolve(changes):
-    return override(DEFAULTS, changes)
+    return load_recipe(SMALL, changes).to_dict()
 
 
 ALIBI, WIDE = {"name": "alibi", "set": {"model.positions": "alibi"}}, {"name": "wide", "set": {"model.width": 64}}
@@ -57,7 +57,7 @@ def test_started_again_with_the_same_plan_it_goes_on(study):
         ({"seeds": 12}, "seeds was None"),
         ({"metric": "accuracy"}, "metric was None"),
         ({"first_seed": 8}, "first_seed was 0"),
-        ({"set": {"model.width": 9}}, "set"),
+        ({"set": {"model.width": 96}}, "set"),
     ],
 )
 def test_a_changed_setting_is_refused(study, settings, named):
@@ -97,7 +97,7 @@ def test_a_plan_file_edited_by_hand_is_refused(study):
 def test_a_recipe_that_means_something_else_is_refused(study):
     study.begin(plan(ALIBI, WIDE), resolve)
     with refused(ConfigError, "recipe-changed", "'base'"):
-        study.begin(plan(ALIBI, WIDE), lambda changes: override({"model": {"positions": "learned", "width": 49}}, changes))
+        study.begin(plan(ALIBI, WIDE), lambda changes: load_recipe(SMALL, {"model.width": 96, **changes}).to_dict())
 
 
 def test_one_process_at_a_time(study):
@@ -133,7 +133,7 @@ def test_the_same_plan_is_recognised(study):
     assert study.continues(plan(ALIBI), resolve)
     assert not study.continues(plan(WIDE), resolve)
     assert not study.continues(plan(ALIBI, margin=0.5), resolve)
-    assert not study.continues(plan(ALIBI), lambda changes: override({"model": {"width": 49}}, changes))
+    assert not study.continues(plan(ALIBI), lambda changes: load_recipe(SMALL, {"model.width": 96, **changes}).to_dict())
     study.begin(plan(ALIBI, WIDE), resolve)  # something exploratory was added on the way
     assert study.continues(plan(ALIBI), resolve)
 

@@ -8,7 +8,7 @@ from glassformer.web.app_state import MOST_CURVES, AppState
 
 def test_curves_are_kept_and_read_on(folder, make_run) -> None:
     state = AppState.of(folder)
-    run = state.place.run("one")
+    run = state.folder.run("one")
     curves = state.curves(run)
     MetricsLog(run.metrics_file).append({"step": 9, "loss": 1.0})
     assert state.curves(run) is curves

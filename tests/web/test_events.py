@@ -43,7 +43,7 @@ def test_a_slow_reader_is_told_to_read_again() -> None:
         queue: asyncio.Queue[str] = asyncio.Queue()
         topic.readers.add(queue)
         for number in range(MOST_WAITING + 1):
-            topic.tell(number)
+            topic.send(number)
         return [queue.get_nowait() for _ in range(queue.qsize())]
 
     assert asyncio.run(journey()) == ['data: {"reload": true}\n\n', f"data: {MOST_WAITING}\n\n"]

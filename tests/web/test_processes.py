@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
@@ -32,7 +33,7 @@ def test_started_ended_and_found_again(tmp_path: Path) -> None:
     (found,) = Processes(tmp_path).list()
     assert found["name"] == "a/b"
     assert "no-such-recipe" in found["said"]
-    with pytest.raises(RunError, match="not running"):
+    with refused(RunError, "not-running"):
         Processes(tmp_path).stop("a/b")
 
 
@@ -54,13 +55,13 @@ def test_another_process_with_the_same_number_is_left_alone(tmp_path: Path) -> N
 
 HOLDER = (
     "import sys, time; from pathlib import Path; from glassformer.runs.directory import RunDirectory\n"
-    "with RunDirectory(Path(sys.argv[1])).held(): print('held', flush=True); time.sleep(60)"
+    "with RunDirectory(Path(sys.argv[1])).lock(): print('held', flush=True); time.sleep(60)"
 )
 
 
 def test_only_the_process_that_holds_a_run_is_stopped(folder: Path) -> None:
     run = RunDirectory(folder / "one")
-    with pytest.raises(RunError, match="gone"):
+    with refused(RunError, "process-gone"):
         stop_run(run)
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(run.root)], stdout=subprocess.PIPE, text=True)
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)  # glassformer"])
@@ -70,12 +71,12 @@ def test_only_the_process_that_holds_a_run_is_stopped(folder: Path) -> None:
         lock = run.lock_file.read_text()
         write_json(run.state_file, {"status": "running", "pid": other.pid})  # as if it had been written on another machine
         run.lock_file.write_text(f"{other.pid} another-machine")
-        with pytest.raises(RunError, match="on another-machine; stop it there"):
+        with refused(RunError, "on-another-machine", "another-machine"):
             stop_run(run)
         run.lock_file.write_text(lock)
         stop_run(run)
         assert holder.wait(60) == -signal.SIGTERM
-        with pytest.raises(RunError, match="gone"):  # the lock file is still there, with the number of a dead process
+        with refused(RunError, "process-gone"):  # the lock file is still there, with the number of a dead process
             stop_run(run)
         assert other.poll() is None
     finally:

@@ -41,7 +41,7 @@ def test_bodies_are_bounded(client) -> None:
 
 
 def test_words_of_the_address(client) -> None:
-    assert client.get("/api/run").json()["error"] == "run is missing in the address."
+    assert client.get("/api/run").json()["error"] == "run is missing."
     assert "not a number" in client.get("/api/run/curves", params={"run": "one", "low": "nan"}).json()["error"]
 
 

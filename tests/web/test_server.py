@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import UsageError
 from glassformer.web.server import _first_part, _listen, static_files
@@ -51,7 +52,7 @@ def test_a_study_or_run_is_opened_at_once(folder: Path) -> None:
 def test_a_port_that_is_taken_is_a_sentence() -> None:
     taken = _listen("127.0.0.1", 0)
     try:
-        with pytest.raises(UsageError, match="choose another"):
+        with refused(UsageError, "port-in-use"):
             _listen("127.0.0.1", taken.getsockname()[1])
     finally:
         taken.close()

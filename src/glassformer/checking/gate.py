@@ -31,10 +31,9 @@ from glassformer.checks.passes import same_generators
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import CheckFailed, GlassformerError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import code_sha256, read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import unrecorded_parts

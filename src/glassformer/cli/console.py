@@ -18,14 +18,14 @@ from glassformer.foundation.progress import SILENT, Watcher, duration
 
 
 @dataclass
-class Settings:
+class CommonFlags:
     """Flags that every command knows; set once, before the command runs."""
 
     quiet: bool = False
     debug: bool = False
 
 
-SETTINGS = Settings()
+SETTINGS = CommonFlags()
 
 
 def out() -> Console:

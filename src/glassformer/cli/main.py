@@ -43,7 +43,7 @@ GROUPS: tuple[str, ...] = ("bench", "data", "tokenizer")
 """Modules that define a typer ``app`` with verbs of its own."""
 
 UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
-"""The parser's base of wrong words and flags; typer gives its children a public name, but not it."""
+"""The base of typer's errors about wrong arguments, which has no public name."""
 
 app = typer.Typer(
     name="glassformer",
@@ -72,7 +72,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def word_of(module: str) -> str:
-    """The verb of a module: ``verify_resume`` is verify-resume, and ``import_`` (a word Python keeps for itself) is import."""
+    """The command of a module: ``verify_resume`` -> verify-resume, ``import_`` (``import`` is a Python keyword) -> import."""
     return module.rstrip("_").replace("_", "-")
 
 
@@ -83,8 +83,8 @@ for _name in GROUPS:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    _wait_asleep_on_a_busy_machine()
-    for stream in (sys.stdout, sys.stderr):  # a terminal that knows no such sign shows its number; nothing stops for it
+    _sleep_while_waiting_on_a_busy_machine()
+    for stream in (sys.stdout, sys.stderr):  # a character that the terminal lacks is shown as its code
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if arguments is not None:
@@ -104,10 +104,10 @@ def _exit_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _wait_asleep_on_a_busy_machine() -> None:
-    """Where other programs want the cores, threads that wait by spinning take them away from the one that works.
+def _sleep_while_waiting_on_a_busy_machine() -> None:
+    """On a busy machine, threads of torch that wait by spinning take the cores from those that work: let them sleep.
 
-    Read when torch is loaded; changes no bit of a result.
+    torch reads the setting when it is loaded; it changes no bit of a result.
     """
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1):
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -115,14 +115,14 @@ def _wait_asleep_on_a_busy_machine() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives the exit code."""
-    words = _take_everywhere_flags(list(arguments))
+    words = _take_common_flags(list(arguments))
     try:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except typer.Exit as stop:
         return int(stop.exit_code)
     except UsageMistake as error:
-        if hint := _about_keys(error):
+        if hint := _recipe_key_hint(error):
             error.message, error.possibilities = f"{error.message}. {hint}", None
         error.show()
         return error.exit_code
@@ -136,11 +136,11 @@ def run(arguments: Sequence[str]) -> int:
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except Exception as error:
-        return _end_with(_whose(error), 1)
+        return _end_with(_describe(error), 1)
 
 
-def _about_keys(error: Any) -> str | None:
-    """For who types --lr or --steps: these are keys of a recipe."""
+def _recipe_key_hint(error: Any) -> str | None:
+    """A hint for those who type --lr or --steps, which are keys of a recipe."""
     takes_set = any("--set" in option.opts for option in getattr(getattr(error, "ctx", None), "command", error).params or ())
     if not hasattr(error, "option_name") or not takes_set:
         return None
@@ -161,11 +161,11 @@ OFTEN_TYPED = {
 """Keys that people try as options, by the section of the recipe."""
 
 
-def _whose(error: Exception) -> str:
-    """A sentence about an error that nobody foresaw: of a user's plugin, of the machine, or ours."""
+def _describe(error: Exception) -> str:
+    """A sentence about an unexpected error: of a user's plugin, of the machine, or ours."""
     place = fault_in_plugin(error)
     if place is not None:
-        return f"{place} (in your plugin; --debug shows the whole way there)."
+        return f"{place} (in your plugin; --debug shows the traceback)."
     if isinstance(error, UnicodeError):
         return f"Text could not be read or written ({error}); give UTF-8 text, and set PYTHONUTF8=1 where a terminal is not."
     if isinstance(error, OSError) and error.strerror:
@@ -180,7 +180,7 @@ _REMEDIES = {
     errno.EROFS: "that disk cannot be written to: choose another place with --out",
     errno.ENOENT: "it is not there (a link may point to nothing): check the path",
     errno.ENOTDIR: "a part of this path is a file and not a folder: check the path",
-    errno.EISDIR: "it is a folder, and a file is wanted: check the path",
+    errno.EISDIR: "it is a folder, not a file: check the path",
     errno.EEXIST: "it is there already, and is no folder: choose another place with --out",
     errno.ENOSPC: "the disk is full: make room, or choose another disk with --out",
     errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
@@ -195,7 +195,7 @@ def _end_with(sentence: str, code: int) -> int:
     return code
 
 
-def _take_everywhere_flags(words: list[str]) -> list[str]:
+def _take_common_flags(words: list[str]) -> list[str]:
     """--quiet and --debug may stand anywhere (before ``--``)."""
     end = words.index("--") if "--" in words else len(words)
     head, tail = words[:end], words[end:]

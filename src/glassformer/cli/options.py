@@ -41,6 +41,6 @@ def changes_of(assignments: list[str] | None) -> dict[str, Any]:
     for text in assignments or []:
         key, value = parse_assignment(text)
         if key in changes:
-            raise UsageError(f"--set {key} is given twice; give it once.")
+            raise UsageError(f"--set {key} is given twice; give it once.", reason="set-twice")
         changes[key] = value
     return changes

@@ -16,7 +16,10 @@ def command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this recipe as YAML.")] = None,
     variants: Annotated[
         bool | None,
-        typer.Option("--variants/--no-variants", help="Say what each variant is, or leave them out; by default their names."),
+        typer.Option(
+            "--variants/--no-variants",
+            help="Describe each variant, or leave variants out. By default only their names are listed.",
+        ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="Print full descriptions and results.")] = False,
     json: Json = False,

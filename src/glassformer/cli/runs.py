@@ -18,7 +18,7 @@ from glassformer.runs.overview import flat_rows, records_of
 def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="A folder of runs.")] = Path("runs"),
     kept: Annotated[
-        bool, typer.Option("--kept", help="List instead the finished trials that studies share (their cache).")
+        bool, typer.Option("--kept", help="List the finished trials that studies share (a cache) instead.")
     ] = False,
     empty_kept: Annotated[
         bool, typer.Option("--empty-kept", help="Delete the shared trials; studies keep their own copies.")
@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """List runs: status, step, loss, and what differs. Also notes, and the trials that studies share."""
     if kept or empty_kept:
-        _kept(empty_kept, json)
+        _trial_store(empty_kept, json)
         return
     if note is not None:
         _note(folder, note)
@@ -83,21 +83,21 @@ def _csv(rows: list[dict[str, Any]]) -> None:
     writer.writerows(rows)
 
 
-def _kept(empty: bool, json: bool) -> None:
-    """The store of trials: what is in it, or that it was emptied."""
+def _trial_store(empty: bool, json: bool) -> None:
+    """Lists or empties the store of finished trials."""
     from glassformer.study.running.trial_store import TrialStore
 
     store = TrialStore()
     if empty:
         count = store.empty()
-        print_json({"store": str(store.root), "removed": count}) if json else out().print(f"{count} kept trials removed.")
+        print_json({"store": str(store.root), "removed": count}) if json else out().print(f"{count} stored trials removed.")
         return
     rows = store.entries()
     if json:
         print_json({"store": str(store.root), "trials": rows})
         return
     size = sum(row["bytes"] for row in rows) / 1e6
-    out().print(f"{len(rows)} kept trials, {size:,.1f} MB, in {store.root}; --empty-kept removes them.", markup=False)
+    out().print(f"{len(rows)} stored trials, {size:,.1f} MB, in {store.root}; --empty-kept removes them.", markup=False)
     if rows:
         command(store.root)
 

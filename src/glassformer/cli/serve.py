@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +34,7 @@ def command(
     from glassformer.web.security import EVERYWHERE
     from glassformer.web.server import serve
 
-    def tell(address: str) -> None:
+    def show(address: str) -> None:
         if json:
             print_json({"address": address, "folder": str(folder)})
         else:
@@ -42,8 +43,6 @@ def command(
             called = f"its address or {socket.gethostname()}" if host in EVERYWHERE else host
             say(f"Other machines can reach this page under {called}, and the token crosses the network unencrypted.")
         say("Ctrl-C ends the page; trainings that were started from it go on.")
-        import sys
-
         sys.stdout.flush()
 
-    serve(folder, port=port, host=host, tell=tell)
+    serve(folder, port=port, host=host, on_ready=show)

@@ -6,7 +6,7 @@ Holds choices only and opens no file. ``sources`` turns it into files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -24,8 +24,6 @@ FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
 
 class SplitConfig(Config):
     """The shares held out of the text. ``seed`` is the split's own: training seeds of a study see the same split."""
-
-    added_later: ClassVar[frozenset[str]] = frozenset({"stratify"})
 
     validation: float = Field(default=0.1, ge=0, lt=1)
     """Share of the documents held out for validation."""
@@ -91,7 +89,6 @@ def _parsed_questions(value: Any) -> Any:
 class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"questions", "pair_column"})
     set: Annotated[str | SerializeAsAny[GeneratedSetConfig] | None, BeforeValidator(_parsed_set)] = None
     """A named set (`glassformer data list`), or a mapping with `kind` for a made-up one."""
     path: str | None = None

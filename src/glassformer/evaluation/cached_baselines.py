@@ -16,10 +16,9 @@ import numpy as np
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.evaluation.results import Baseline
-from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.files import sha256_of_bytes
+from glassformer.foundation.files import code_sha256, sha256_of_bytes
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.runtime import cpu_name
 from glassformer.runs.baselines import packed

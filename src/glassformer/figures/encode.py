@@ -60,6 +60,8 @@ def save_figure(figure: Figure, file: str | Path, *, dpi: int = 150) -> Path:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         ending = f"ends with {path.suffix!r}" if path.suffix else "has no ending"
-        raise UsageError(f"{path}: the name of a figure's file {ending}; use one of {', '.join(SUFFIXES)}.")
+        raise UsageError(
+            f"{path}: the name of a figure's file {ending}; use one of {', '.join(SUFFIXES)}.", reason="unknown-figure-format"
+        )
     write_atomically(path, to_bytes(figure, suffix, dpi=dpi))
     return path

@@ -1,4 +1,4 @@
-"""Arrays -> differences from a baseline: each with its interval, every seed a dot, the margin a band, the verdict a word.
+"""Arrays -> the figures of a study: differences from a baseline with their intervals, and cost against quality.
 
 Takes numbers and words only; knows nothing of studies.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from glassformer.figures.curves import short_number
 from glassformer.figures.style import GRID, INK, PALETTE, SOFT, new_axes, styled
 
 # Words that are decided have a colour; the word itself is always written, so nothing rests on colour alone.
@@ -35,7 +36,10 @@ class IntervalRow:
 def difference_intervals(
     rows: Sequence[IntervalRow], *, margin: float | None, unit: str, lower_is_better: bool = True, title: str = ""
 ) -> Figure:
-    """One line per change, first on top; zero is the baseline. The arrows say which way is better."""
+    """One line per change, first on top: its interval, every seed a dot, the margin a band, the verdict a word.
+
+    Zero is the baseline. The arrows say which way is better.
+    """
     with styled():
         figure, axes = new_axes(height=max(1.7, 1.15 + 0.52 * len(rows)))
         if margin is not None:
@@ -121,3 +125,32 @@ def _reach(axes: Axes, rows: Sequence[IntervalRow], margin: float | None) -> Non
 
 def _short(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+@dataclass(frozen=True)
+class CostPoint:
+    """What one variant cost and reached; the interval where there is one."""
+
+    name: str
+    cost: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str, title: str = "") -> Figure:
+    """Cost to the right, quality upwards as it is; the first point is the one the others are compared with."""
+    with styled():
+        figure, axes = new_axes()
+        for index, point in enumerate(points):
+            color = INK if index == 0 else PALETTE[(index - 1) % len(PALETTE)]
+            if point.low is not None and point.high is not None:
+                axes.plot([point.cost, point.cost], [point.low, point.high], color=color, linewidth=2.0, alpha=0.6)
+            axes.plot(point.cost, point.value, marker="D" if index == 0 else "o", markersize=6.5, color=color)
+            axes.annotate(
+                point.name, (point.cost, point.value), xytext=(7, 4), textcoords="offset points", color=color, fontsize=9.0
+            )
+        axes.margins(x=0.25, y=0.15)  # room for the names
+        axes.set(xlabel=cost, ylabel=quality, title=title)
+        axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
+        return figure

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
+from pydantic import BaseModel, ConfigDict, SerializationInfo, ValidationError, model_serializer
+from pydantic.fields import FieldInfo
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.suggestions import suggestion
@@ -21,43 +22,52 @@ LONGEST_VALUE = 200  # characters of a value that a message repeats
 
 
 class Config(BaseModel):
-    """Base of everything a recipe says: frozen, strict about types, refuses unknown keys."""
+    """Base of all configs: frozen, strict about types, refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
 
-    added_later: ClassVar[frozenset[str]] = frozenset()
-    """Fields that recipes of earlier versions did not have. They are written only where they differ from their default, so
-    that an old recipe and a new one that ask for the same run are the same text and have the same fingerprint."""
-
     @model_serializer(mode="wrap")
-    def _written(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return self._without_later_defaults(inner(self))
-
-    def _without_later_defaults(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _serialize(self, inner: Callable[[Any], dict[str, Any]], info: SerializationInfo) -> dict[str, Any]:
+        values = inner(self)
+        if not info.exclude_defaults:
+            return values
         fields = type(self).model_fields
-        unsaid = {name for name in self.added_later if _is_default(getattr(self, name), fields[name].get_default())}
-        return {key: value for key, value in values.items() if key not in unsaid} if unsaid else values
+        default = {name for name in values if _is_default(getattr(self, name), fields[name])}
+        return {key: value for key, value in values.items() if key not in default}
 
     @classmethod
     def parse(cls, values: Any, *, at: str = "") -> Self:
         """A config from a plain mapping; ``at`` is the dotted place the mapping has in the whole recipe."""
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{at or cls.__name__} must be a mapping of keys to values, not {_short(values)}.")
+            raise ConfigError(
+                f"{at or cls.__name__} must be a mapping of keys to values, not {_short(values)}.", reason="not-a-mapping"
+            )
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise ConfigError(_sentence(cls, error, at)) from None
+            raise ConfigError(_sentence(cls, error, at), reason=_reason(error)) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only: what is written to disk."""
         return self.model_dump(mode="json")
 
+    def non_defaults(self) -> dict[str, Any]:
+        """The same without what is at its default. Fingerprints are made of it, so that a key that is added with a default
+        changes no fingerprint."""
+        return self.model_dump(mode="json", exclude_defaults=True)
 
-def _is_default(value: Any, default: Any) -> bool:
+
+def _is_default(value: Any, field: FieldInfo) -> bool:
     """A variant's default is its name; such a value is the default when all its settings are."""
+    default = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(default, str) and isinstance(value, Config):
-        return value == type(value)() and getattr(type(value), "kind", None) == default
+        return getattr(type(value), "kind", None) == default and not value.non_defaults().keys() - {"kind"}
     return bool(value == default)
+
+
+def _reason(error: ValidationError) -> str:
+    """The reason code of the first problem."""
+    return {"extra_forbidden": "unknown-key", "missing": "missing-key"}.get(error.errors()[0]["type"], "bad-value")
 
 
 def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:
@@ -120,7 +130,9 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """``"model.width=64"`` -> ``("model.width", 64)``; the value is read as YAML."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set {text!r} is not of the form key=value, for example model.width=64.")
+        raise ConfigError(
+            f"--set {text!r} is not of the form key=value, for example model.width=64.", reason="not-an-assignment"
+        )
     if value.strip() == "-":  # standard input; YAML would read a list with nothing in it
         return key.strip(), "-"
     return key.strip(), parse_yaml(value, f"the value of {key.strip()}")
@@ -140,7 +152,7 @@ def override(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str) -> dict[str, Any]:
     result, (key, *rest) = dict(values), path
     if not key:
-        raise ConfigError(f"{dotted!r} is not a dotted key such as model.width.")
+        raise ConfigError(f"{dotted!r} is not a dotted key such as model.width.", reason="not-a-dotted-key")
     if not rest:
         result[key] = value
         return result
@@ -148,7 +160,7 @@ def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str
     if isinstance(inner, str):
         inner = {"kind": inner}
     if inner is not None and not isinstance(inner, Mapping):
-        raise ConfigError(f"{dotted!r} cannot be set: {key} is {inner!r}, which has no parts.")
+        raise ConfigError(f"{dotted!r} cannot be set: {key} is {inner!r}, which has no parts.", reason="key-without-parts")
     result[key] = _replace(inner or {}, rest, value, dotted)
     return result
 

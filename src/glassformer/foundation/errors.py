@@ -138,7 +138,7 @@ class Interrupted(GlassformerError):
         return 128 + self.signal_number
 
 
-OTHER_NAMES = {
+VARIANT_SYNONYMS = {
     "rope": "rotary",
     "rmsnorm": "rms",
     "layernorm": "layer",
@@ -161,7 +161,7 @@ OTHER_NAMES = {
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` with a leading space, or nothing when no known name is near."""
     known = list(known)
-    if (ours := OTHER_NAMES.get(name.lower())) in known:
+    if (ours := VARIANT_SYNONYMS.get(name.lower())) in known:
         return f" Did you mean {ours!r}?"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Writing so that a reader sees the old file or the new one, never half of one; and checksums.
+"""Atomic writes (a reader sees the old file or the new one, never half of one), JSON files, checksums.
 
 Every durable file of the project goes through here. Knows nothing of what the files mean.
 """
@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def room_on_disk(target: Path) -> Iterator[None]:
         if error.errno in _NO_ROOM:
             raise DiskFull(
                 f"No room to write {target} ({error.strerror}); free some space and start again with --resume. "
-                "What was saved before is untouched."
+                "What was saved before is untouched.",
+                reason="disk-full",
             ) from error
         raise
 
@@ -92,13 +94,15 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunError(f"{path} does not exist.") from None
+        raise RunError(f"{path} does not exist.", reason="no-such-file") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RunError(f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.") from error
+        raise RunError(
+            f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.", reason="damaged-json"
+        ) from error
 
 
 def append_json_line(path: Path, document: Any) -> None:
-    """One document as one more line. A line torn by a killed process is ended first, so that it takes no other with it."""
+    """One document as one more line. A line torn by a killed process is ended first, so that it damages no other."""
     line = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
     with room_on_disk(path), path.open("ab") as stream:
         if stream.tell() and not _ends_with_newline(path):
@@ -107,7 +111,7 @@ def append_json_line(path: Path, document: Any) -> None:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are passed over."""
+    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are skipped."""
     if not path.is_file():
         return
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -117,9 +121,11 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
         except json.JSONDecodeError as error:
             if number == len(lines) or not line.endswith("}"):  # cut off in the middle
                 continue
-            raise RunError(f"{path}, line {number}: not valid JSON ({error.msg}); the file was changed.") from error
+            raise RunError(
+                f"{path}, line {number}: not valid JSON ({error.msg}); the file was changed.", reason="damaged-json-line"
+            ) from error
         if not isinstance(document, dict):
-            raise RunError(f"{path}, line {number}: not a record in braces; the file was changed.")
+            raise RunError(f"{path}, line {number}: not a record in braces; the file was changed.", reason="damaged-json-line")
         if document:
             yield document
 
@@ -136,7 +142,7 @@ def _ends_with_newline(path: Path) -> bool:
 
 
 def release_pages(array: Any) -> None:
-    """Gives back the memory that reading a mapped file has filled; what is asked for again is read again.
+    """Frees the memory that reading a mapped file has filled; pages that are needed again are read again.
 
     Without it a pass over a file larger than memory counts, page by page, as memory of this process.
     """
@@ -156,6 +162,15 @@ def sha256_of_text(text: str) -> str:
 
 def sha256_of_bytes(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def code_sha256() -> str:
+    """A checksum of all our source files: another line of code may be another model, so caches are keyed by it."""
+    root, total = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return total.hexdigest()
 
 
 def _umask() -> int:

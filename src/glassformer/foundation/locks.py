@@ -1,4 +1,4 @@
-"""Locks between processes: held while a file is open, let go of by the system when a process dies, however it dies."""
+"""Locks between processes: held while a file is open; the system releases them when a process dies, however it dies."""
 
 from __future__ import annotations
 

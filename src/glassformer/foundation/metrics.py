@@ -81,4 +81,4 @@ BITS_PER_BYTE = Metric("bits_per_byte", "bits per byte", "per byte of UTF-8 text
 ACCURACY = Metric("accuracy", "of all items", "right of all items", lower_is_better=False, answers=True, margin=0.01)
 EXACT_MATCH = Metric("exact_match", "of all items", "right to the letter", lower_is_better=False, answers=True, margin=0.01)
 KNOWN = (LOSS, BITS_PER_BYTE, ACCURACY, EXACT_MATCH)
-"""What plans written before plans carried their metric may name."""
+"""What a plan may name that does not carry a metric of its own."""

@@ -5,18 +5,20 @@ Never run because a saved run or a recipe names them: a run records which plugin
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import shlex
 import sys
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.files import sha256_of_file, sha256_of_text
-from glassformer.foundation.own_imports import own_imports
 
+INSTALLED = ("site-packages", "dist-packages")
 _loaded: dict[str, dict[str, Any]] = {}
 
 
@@ -38,7 +40,7 @@ def plugin_checksums(records: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def is_recorded(module: str) -> bool:
-    """Whether a sum of the code of a module stands in the record of a run: ours, a plugin's, or what a plugin imports."""
+    """Whether the record of a run has a checksum of the code of a module: ours, a plugin's, or what a plugin imports."""
     if module.split(".")[0] == "glassformer" or module in {module_of(Path(key)) for key in _loaded}:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -52,13 +54,13 @@ def fault_in_plugin(error: BaseException) -> str | None:
 
 
 def changed_plugins(recorded: Sequence[Any]) -> list[str]:
-    """Of the plugins that a run wrote down: those that were loaded with another content than it was made with."""
-    now = _sums_by_name(_loaded.values())
-    names = _sums_by_name(recorded)
+    """Of the plugins that a run recorded: those that are loaded with another content."""
+    now = _checksums_by_name(_loaded.values())
+    names = _checksums_by_name(recorded)
     return [name for name, digest in names.items() if name in now and now[name] != digest]
 
 
-def _sums_by_name(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _checksums_by_name(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {
         Path(file).name: digest
         for record in records
@@ -78,7 +80,7 @@ def plugin_flags() -> str:
 
 def _load(file: Path) -> None:
     if file.suffix != ".py" or not file.is_file():
-        raise UsageError(f"--plugin {file}: not a Python file that exists.")
+        raise UsageError(f"--plugin {file}: not a Python file that exists.", reason="no-such-plugin")
     key, digest = str(file.resolve()), sha256_of_file(file)
     before = _loaded.get(key)
     if before is not None and before["sha256"] == digest and _unchanged(before.get("imports", {})):
@@ -99,7 +101,9 @@ def _load(file: Path) -> None:
         del sys.modules[name]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
         where = f", line {lines[-1]}" if lines else ""
-        raise UsageError(f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.") from error
+        raise UsageError(
+            f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.", reason="plugin-failed"
+        ) from error
     imports = own_imports(file)
     _loaded[key] = {"file": str(file), "sha256": digest, **({"imports": imports} if imports else {})}
 
@@ -109,8 +113,52 @@ def _unchanged(imports: Mapping[str, str]) -> bool:
 
 
 def _forget_modules(files: Collection[str]) -> None:
-    """What an edited plugin imports is run again with it, so that the code is what its sums say."""
+    """What an edited plugin imports is run again with it, so that the code is what its checksums say."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file is not None and str(Path(file).resolve()) in files:
             del sys.modules[name]
+
+
+def own_imports(file: Path) -> dict[str, str]:
+    """The files of the user's own that ``file`` imports, directly or not: sha256 by file.
+
+    Found in the text without running it, so an import inside a function counts, and one by a name made while running does not.
+    The standard library, installed packages and our own modules have other checksums.
+    """
+    start = file.resolve()
+    seen, waiting = {start}, [start]
+    while waiting:
+        for name in _imported(waiting.pop()):
+            new = [path for path in _own_files(name) if path not in seen]
+            seen.update(new)
+            waiting += new
+    return {str(path): sha256_of_file(path) for path in sorted(seen - {start})}
+
+
+def _imported(file: Path) -> set[str]:
+    """The top-level names of what it imports: ``a`` for ``import a.b`` and for ``from a.b import c``."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return {name.split(".")[0] for name in names}
+
+
+def _own_files(name: str) -> list[Path]:
+    """The files of a module, or of a whole package, that is neither installed nor ours."""
+    if name in sys.stdlib_module_names or name in ("glassformer", "__main__"):
+        return []
+    try:
+        spec = sys.modules[name].__spec__ if name in sys.modules else find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    if spec is None:
+        return []
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    files = [path for folder in folders for path in folder.rglob("*.py")] if folders else [Path(spec.origin or "")]
+    return [
+        path.resolve() for path in files if path.suffix == ".py" and not set(INSTALLED) & set(path.parts) and path.is_file()
+    ]

@@ -1,4 +1,4 @@
-"""How long work tells whoever waits for it: sentences and progress, with no idea of terminals or pages."""
+"""How long-running work reports sentences and progress, without knowing of terminals or pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class Watcher(Protocol):
-    """The command line draws bars, the page sends events, tests listen; most code holds ``SILENT``."""
+    """The command line draws bars, the page sends events; most code uses ``SILENT``."""
 
     def say(self, sentence: str) -> None:
         """One sentence the user should see."""
@@ -18,7 +18,7 @@ class Watcher(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """Shows nothing."""
 
     def say(self, sentence: str) -> None:
         return None
@@ -53,7 +53,7 @@ class Printing:
 
 
 def usual_watcher() -> Watcher:
-    """Whoever called from Python sees progress in a notebook and on a terminal; a program in a pipe is left alone."""
+    """For calls from Python: shows progress in a notebook and on a terminal, nothing in a pipe."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     in_notebook = type(shell).__name__ == "ZMQInteractiveShell"
     return Printing() if in_notebook or sys.stderr.isatty() else SILENT

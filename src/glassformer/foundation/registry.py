@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import Field, model_serializer
+from pydantic import Field, SerializationInfo, model_serializer
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -26,8 +26,8 @@ class VariantConfig(Config):
     """False for a slot's usual choice that recipes leave unsaid (``model`` is a Transformer)."""
 
     @model_serializer(mode="wrap")
-    def _written(self, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        values = self._without_later_defaults(inner(self))
+    def _serialize(self, inner: Callable[[Any], dict[str, Any]], info: SerializationInfo) -> dict[str, Any]:
+        values = super()._serialize(inner, info)
         return {"kind": type(self).kind, **values} if self.kind_is_written else values
 
     @classmethod
@@ -60,10 +60,14 @@ class Slot(Generic[V]):
             if taken is not None and (taken.__module__, taken.__qualname__) != (config.__module__, config.__qualname__):
                 raise ConfigError(
                     f"{self.path} already has a variant {name!r} (class {taken.__name__} of {taken.__module__}); "
-                    "choose another name."
+                    "choose another name.",
+                    reason="variant-name-taken",
                 )
             if not (config.__doc__ or "").strip():
-                raise ConfigError(f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.")
+                raise ConfigError(
+                    f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.",
+                    reason="variant-without-docstring",
+                )
             config.kind = name
             self._variants[name] = config  # type: ignore[assignment]
             return config
@@ -92,7 +96,8 @@ class Slot(Generic[V]):
             value = {"kind": "none"}
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
             raise ConfigError(
-                f"{self.path}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}."
+                f"{self.path}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}.",
+                reason="not-a-variant",
             )
         settings = {key: setting for key, setting in value.items() if key != "kind"}
         return self.get(value["kind"]).parse(settings, at=self.path)

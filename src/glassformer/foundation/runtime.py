@@ -1,4 +1,4 @@
-"""The machine a run happens on: device, precision, threads, determinism; chosen, said and recorded.
+"""The machine a run happens on: device, precision, threads, determinism; chosen, shown to the user and recorded.
 
 An instruction the machine lacks never kills the user's process: precisions other than float32 are tried in a child
 process first. Importing this module imports torch.
@@ -54,7 +54,7 @@ class Runtime:
 
 
 def choose_runtime(*, device: str = "auto", precision: str = "auto", threads: int | None = None) -> Runtime:
-    """Decides, applies (threads, determinism) and says what was decided."""
+    """Chooses and applies a runtime (threads, determinism)."""
     chosen = choose_device(device)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -75,7 +75,10 @@ def choose_device(name: str) -> torch.device:
     available = ["cpu"] + ["cuda"] * (gpus > 0) + [f"cuda:{number}" for number in range(gpus)]
     available += ["mps"] * torch.backends.mps.is_available()
     if name not in available:
-        raise ConfigError(f"training.device={name} is not on this machine; it has: {', '.join(available)} (or say auto).")
+        raise ConfigError(
+            f"training.device={name} is not on this machine; it has: {', '.join(available)} (or say auto).",
+            reason="no-such-device",
+        )
     return torch.device(name)
 
 
@@ -186,9 +189,9 @@ def cpu_name() -> str:
 
 
 def generation_precision(precision: str, say: Callable[[str], None]) -> tuple[torch.device, str]:
-    """The device a model generates on, and the precision asked for where the device has it; otherwise what it has, said."""
+    """The device and the precision a model generates in; says so where the device lacks the requested precision."""
     if precision not in ("float32", "bf16"):
-        raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.")
+        raise UsageError(f"precision={precision!r} cannot be used: choose float32 or bf16.", reason="unknown-precision")
     device = choose_device("auto")
     kind, remarks = choose_precision(precision, device)
     for remark in remarks:

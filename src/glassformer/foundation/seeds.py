@@ -10,12 +10,8 @@ import hashlib
 from functools import lru_cache
 
 
+@lru_cache(maxsize=4096, typed=True)  # every batch of texts asks for the same few
 def derive_seed(seed: int, *purpose: str | int) -> int:
     """A 63-bit seed for one purpose. Different purposes give unrelated numbers."""
-    return _derived(seed, *purpose)
-
-
-@lru_cache(maxsize=4096, typed=True)  # every batch of texts asks for the same few
-def _derived(*parts: str | int) -> int:
-    text = "/".join(map(str, parts))
+    text = "/".join(map(str, (seed, *purpose)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

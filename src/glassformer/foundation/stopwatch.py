@@ -1,6 +1,6 @@
 """Phases of a piece of work -> seconds of each, on the wall and of the processor. Imports no torch.
 
-Phases may nest: while an inner one runs, the outer one stands still, so that the seconds of all phases and ``other`` add up
+Phases may nest: while an inner one runs, the outer one is paused, so that the seconds of all phases and ``other`` add up
 to the whole. On a GPU, work is handed over and waited for later; the seconds are those the program spent in each phase.
 """
 
@@ -40,7 +40,7 @@ class Stopwatch:
             self._turn(before)
 
     def _turn(self, name: str) -> str:
-        """Puts the time since the last turn on the present phase, and changes to ``name``; gives the phase left."""
+        """Adds the time since the last call to the present phase, and changes to ``name``; returns the phase before."""
         now, left = (time.perf_counter(), time.process_time()), self._phase
         wall, processor = self._spent.get(left, (0.0, 0.0))
         self._spent[left] = (wall + now[0] - self._lap[0], processor + now[1] - self._lap[1])
@@ -58,7 +58,7 @@ class Stopwatch:
 
 
 def process_age() -> float:
-    """Seconds since this process began; where the system does not tell, since the processor first worked for it."""
+    """Seconds since this process began; where the system does not say, its processor time."""
     try:
         with open("/proc/self/stat", encoding="utf-8") as stream:
             ticks = int(stream.read().rpartition(")")[2].split()[19])

@@ -1,6 +1,6 @@
-"""A key that does not exist -> the key that was meant: at the same level, elsewhere in a recipe, or by another name.
+"""A misspelt key -> the key that was meant: at the same level, elsewhere in a recipe, or by another name.
 
-Knows the words that other libraries use. The schema is given by whoever has it (``SCHEMAS``); slots are asked for their
+Knows the words that other libraries use. Configs add themselves to ``SCHEMAS``; slots list their
 variants. Imports no torch.
 """
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 SCHEMAS: list[type[BaseModel]] = []
 """The configs whose keys a user writes: the recipe adds itself here."""
 
-OTHER_NAMES = {
+KEY_SYNONYMS = {
     "model.layers": ("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth", "blocks", "layer"),
     "model.heads": ("n_head", "n_heads", "num_heads", "num_attention_heads", "nhead", "head_count"),
     "model.width": ("n_embd", "d_model", "hidden_size", "hidden", "dim", "embed_dim", "embedding_size", "dimension"),
@@ -46,7 +46,7 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     here = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if here and difflib.SequenceMatcher(None, name, here[0]).ratio() >= 0.8:
         return f" Did you mean {here[0]!r}?"
-    meant = next((key for key, names in OTHER_NAMES.items() if name.lower() in names), None)
+    meant = next((key for key, names in KEY_SYNONYMS.items() if name.lower() in names), None)
     meant = meant or next((key for key in keys() if key.rpartition(".")[2] == name), None)
     if meant is not None:
         return f" Did you mean {meant!r}?"

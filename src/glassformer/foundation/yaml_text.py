@@ -6,11 +6,8 @@ Stricter than YAML: no aliases (a small file could describe a huge or endless on
 
 from __future__ import annotations
 
-import importlib
 import re
-from contextlib import suppress
-from functools import cache
-from typing import Any, final
+from typing import Any
 
 import yaml
 
@@ -20,39 +17,39 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that counts depth and refuses what a recipe never needs."""
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml's is several times as fast
+    """A safe loader that refuses keys that are not text or are given twice."""
 
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text)
-        self.source, self.depth = source, 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent):
-            self.refuse("aliases (*name) are not allowed; write the value out", event.start_mark)
-        if getattr(event, "tag", None) is not None:
-            self.refuse("tags (!name) are not allowed; write the value alone", event.start_mark)
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.refuse(f"more than {MAX_DEPTH} levels of nesting", event.start_mark)
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
+        self.source = source
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                self.refuse(f"the key {key!r} is not text", key_node.start_mark)
+                self.refuse("key-not-text", f"the key {key!r} is not text", key_node.start_mark)
             if key in seen:
-                self.refuse(f"the key {key!r} is given twice", key_node.start_mark)
+                self.refuse("key-twice", f"the key {key!r} is given twice", key_node.start_mark)
             seen.add(key)
         return dict(yaml.constructor.SafeConstructor.construct_mapping(self, node, deep))
 
-    def refuse(self, rule: str, mark: Any) -> None:
-        raise ConfigError(f"{self.source}, line {mark.line + 1}: {rule}.")
+    def refuse(self, reason: str, rule: str, mark: Any) -> None:
+        raise ConfigError(f"{self.source}, line {mark.line + 1}: {rule}.", reason=reason)
+
+    def refuse_unbounded(self) -> None:
+        """Reads the events, which takes no memory, and refuses what could describe more than is written."""
+        depth = 0
+        while self.check_event():
+            event = self.get_event()
+            if isinstance(event, yaml.AliasEvent):
+                self.refuse("yaml-alias", "aliases (*name) are not allowed; write the value out", event.start_mark)
+            if getattr(event, "tag", None) is not None:
+                self.refuse("yaml-tag", "tags (!name) are not allowed; write the value alone", event.start_mark)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                self.refuse("yaml-too-deep", f"more than {MAX_DEPTH} levels of nesting", event.start_mark)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -68,102 +65,27 @@ _Loader.add_implicit_resolver(
 )
 
 
-@cache
-def _fast_loader() -> Any:
-    """The same rules over libyaml, several times as fast; only there where PyYAML was built with it."""
-    parser: Any = importlib.import_module("yaml.cyaml").CParser
-
-    class Fast(parser, yaml.constructor.SafeConstructor, yaml.resolver.Resolver):  # type: ignore[misc]
-        yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
-        construct_mapping, refuse, source = _Loader.construct_mapping, _Loader.refuse, "YAML"
-
-        def __init__(self, text: str) -> None:
-            parser.__init__(self, text)
-            yaml.constructor.SafeConstructor.__init__(self)
-            yaml.resolver.Resolver.__init__(self)
-
-    return Fast
-
-
-def _fast_value(text: str) -> Any:
-    """For texts that can hold no alias, no tag and no deep nesting."""
-    return _fast_loader()(text).get_single_data()
-
-
-def _is_plain(text: str) -> bool:
-    """No sign of an alias, an anchor or a tag, few brackets, no lists within lists on one line, little indentation."""
-    if not text.isascii() or any(sign in text for sign in "*&!\t") or "- -" in text or "? " in text:
-        return False
-    return text.count("[") + text.count("{") < MAX_DEPTH // 2 and "\n" + " " * MAX_DEPTH not in text
-
-
 def parse_yaml(text: str, source: str = "YAML") -> Any:
     """The value of one YAML document. ``source`` is how messages call it."""
     if len(text) > MAX_BYTES:
-        raise ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.")
-    if yaml.__with_libyaml__ and _is_plain(text):
-        with suppress(Exception):  # the reader below says what is wrong, and where
-            return _fast_value(text)
-    loader = None
+        raise ConfigError(
+            f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.", reason="yaml-too-large"
+        )
     try:
-        loader = _Loader(text, source)
-        return loader.get_single_data()
+        _Loader(text, source).refuse_unbounded()
+        return _Loader(text, source).get_single_data()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(f"{source}, line {line}: not valid YAML (a character that text may not hold).") from error
+        raise ConfigError(
+            f"{source}, line {line}: not valid YAML (a character that text may not hold).", reason="invalid-yaml"
+        ) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
+        where = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""  # libyaml may name one after the last
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise ConfigError(f"{source}{where}: not valid YAML ({problem}).") from error
-    except ValueError as error:  # a whole number with more digits than Python reads
-        raise ConfigError(f"{source}: not valid YAML ({error}).") from error
-    except RecursionError:
-        raise ConfigError(f"{source}: more than {MAX_DEPTH} levels of nesting.") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
-
-
-@final
-class SectionReader:
-    """``parse_yaml`` for many documents that share most of their sections: one that was read before is not read again.
-
-    A section is a key at the margin with all that belongs to it. Values are shared between documents: nobody may change them.
-    """
-
-    MOST = 10_000
-    """Sections that are kept."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
-
-    def __call__(self, text: str, source: str = "YAML") -> Any:
-        parts = _MARGIN.split(text)
-        if parts[0] or not _is_plain(text):
-            return parse_yaml(text, source)
-        document: dict[str, Any] = {}
-        for section in map("".join, zip(parts[1::2], parts[2::2])):
-            found = self._read(section)
-            if found is None or found.keys() & document.keys():
-                return parse_yaml(text, source)  # which says what is wrong, and where
-            document |= found
-        return document
-
-    def _read(self, section: str) -> dict[str, Any] | None:
-        if section not in self._known:
-            if len(self._known) >= self.MOST:
-                self._known.clear()
-            try:
-                value = parse_yaml(section)
-            except ConfigError:
-                value = None
-            self._known[section] = value if isinstance(value, dict) and len(value) == 1 else None
-        found: dict[str, Any] | None = self._known[section]
-        return found
-
-
-_MARGIN = re.compile(r"^(\w+:(?=[ \n]))", re.MULTILINE)
+        raise ConfigError(f"{source}{where}: not valid YAML ({problem}).", reason="invalid-yaml") from error
+    except ValueError as error:  # a whole number with more digits than Python reads, or half of a surrogate pair
+        raise ConfigError(f"{source}: not valid YAML ({error}).", reason="invalid-yaml") from error
 
 
 class _Dumper(yaml.SafeDumper):

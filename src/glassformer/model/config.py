@@ -37,8 +37,6 @@ class ModelConfig(NetworkConfig):
     """A Transformer by its parts."""
 
     kind_is_written: ClassVar[bool] = False
-    added_later: ClassVar[frozenset[str]] = frozenset({"segments", "embedding_norm", "vocabulary", "head_width"})
-
     # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
     width: int = Field(default=128, ge=1, le=1 << 16)
     """Numbers in the vector of a token (d_model, n_embd)."""

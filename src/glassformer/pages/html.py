@@ -1,6 +1,6 @@
 """A page -> one HTML file that needs nothing else: no script, no font, no address outside itself.
 
-All text is escaped; the frame and the style are those of all our pages (``figures.document``).
+All text is escaped; the frame and the style are those of all our pages (``figures.html_document``).
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from functools import singledispatchmethod
-from typing import final
+from typing import assert_never, final
 
-from glassformer.figures.document import html_document
 from glassformer.figures.encode import inline_svg, printable
+from glassformer.figures.html_document import html_document
 from glassformer.pages.page import (
     Banner,
     Block,
@@ -25,6 +24,7 @@ from glassformer.pages.page import (
     Page,
     Paragraph,
     Table,
+    Verdict,
     Verdicts,
     cell_parts,
     spans,
@@ -50,84 +50,74 @@ class _Writer:
             + "</header>",
             self.block(Banner(page.tainted, "taint")) if page.tainted else "",
             _contents(page),
-            "\n".join(self.block(section) for section in page.sections),
+            "\n".join(map(self.block, page.sections)),
             f"<footer>{_text(page.footer)}</footer>" if page.footer else "",
             "</main>",
         ]
         return html_document(title=page.title, body="\n".join(parts), language=page.language)
 
-    @singledispatchmethod
     def block(self, block: Block) -> str:
-        raise TypeError(f"a page has no block of type {type(block).__name__}")
-
-    @block.register
-    def _heading(self, block: Heading) -> str:
-        self.headings += 1
-        return f'<h2 id="part-{self.headings}">{_text(block.text)}</h2>'
-
-    @block.register
-    def _paragraph(self, block: Paragraph) -> str:
-        return f"<p>{_sentence(block.text)}</p>"
-
-    @block.register
-    def _banner(self, block: Banner) -> str:
-        word = f"<strong>{block.word}</strong>"
-        return f'<p class="banner {block.kind}" role="{block.role}">{word}{_sentence(block.text)}</p>'
-
-    @block.register
-    def _table(self, block: Table) -> str:
-        numeric = block.numeric_columns()
-        head = "".join(f'<th{_number_class(n)} scope="col">{_text(name)}</th>' for name, n in zip(block.header, numeric))
-        rows = "\n".join(
-            ('<tr class="sound">' if place in block.sound else "<tr>")
-            + "".join(f"<td{_number_class(n)}>{_cell(cell)}</td>" for cell, n in zip(row, numeric))
-            + "</tr>"
-            for place, row in enumerate(block.rows)
-        )
-        caption = f"<caption>{_sentence(block.caption)}</caption>" if block.caption else ""
-        note = f'<p class="small">{_sentence(block.note)}</p>' if block.note else ""
-        table = (
-            f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{note}'
-        )
-        return self._marked(table, block.tainted)
-
-    @block.register
-    def _figure(self, block: FigureBlock) -> str:
-        self.figures += 1
-        svg = inline_svg(block.figure, label=block.alt or block.caption, prefix=f"figure{self.figures}-")
-        caption = f"<figcaption>{_sentence(block.caption)}</figcaption>" if block.caption else ""
-        return self._marked(f'<figure><div class="picture">{svg}</div>{caption}</figure>', block.tainted)
-
-    @block.register
-    def _key_values(self, block: KeyValues) -> str:
-        caption = f'<p class="small">{_sentence(block.caption)}</p>' if block.caption else ""
-        pairs = "".join(f"<div><dt>{_text(name)}</dt><dd>{_cell(value)}</dd></div>" for name, value in block.values.items())
-        return f'{caption}<dl class="facts">{pairs}</dl>'
-
-    @block.register
-    def _verdicts(self, block: Verdicts) -> str:
-        items = "".join(
-            f'<li><span class="verdict {_word_class(item.verdict)}">{_text(item.verdict)}</span> '
-            f"{_sentence(item.before + ' ' if item.before else '')}<strong>{_text(item.name)}</strong> "
-            f"{_sentence(item.sentence)}</li>"
-            for item in block.items
-        )
-        return f'<ul class="verdicts">{items}</ul>'
-
-    @block.register
-    def _listing(self, block: Listing) -> str:
-        caption = f"<figcaption>{_sentence(block.caption)}</figcaption>" if block.caption else ""
-        return f'<figure class="listing"><pre tabindex="0">{_text(block.text)}</pre>{caption}</figure>'
-
-    @block.register
-    def _fold(self, block: Fold) -> str:
-        inside = "\n".join(self.block(section) for section in block.sections)
-        return f"<details><summary>{_text(block.title)}</summary>\n{inside}\n</details>"
+        match block:
+            case Heading(text):
+                self.headings += 1
+                return f'<h2 id="part-{self.headings}">{_text(text)}</h2>'
+            case Paragraph(text):
+                return f"<p>{_sentence(text)}</p>"
+            case Banner(text, kind):
+                return f'<p class="banner {kind}" role="{block.role}"><strong>{block.word}</strong>{_sentence(text)}</p>'
+            case Table():
+                return self._marked(_table(block), block.tainted)
+            case FigureBlock():
+                self.figures += 1
+                svg = inline_svg(block.figure, label=block.alt or block.caption, prefix=f"figure{self.figures}-")
+                picture = f'<figure><div class="picture">{svg}</div>{_captioned("figcaption", block.caption)}</figure>'
+                return self._marked(picture, block.tainted)
+            case KeyValues(values, caption):
+                pairs = "".join(f"<div><dt>{_text(name)}</dt><dd>{_cell(value)}</dd></div>" for name, value in values.items())
+                return f'{_small(caption)}<dl class="facts">{pairs}</dl>'
+            case Verdicts(items):
+                return f'<ul class="verdicts">{"".join(map(_verdict, items))}</ul>'
+            case Listing(text, caption):
+                pre = f'<pre tabindex="0">{_text(text)}</pre>'
+                return f'<figure class="listing">{pre}{_captioned("figcaption", caption)}</figure>'
+            case Fold(title, sections):
+                inside = "\n".join(map(self.block, sections))
+                return f"<details><summary>{_text(title)}</summary>\n{inside}\n</details>"
+            case _:
+                assert_never(block)
 
     def _marked(self, content: str, tainted: str | None) -> str:
         if not tainted:
             return content
         return f'<section class="tainted">{self.block(Banner(tainted, "taint"))}{content}</section>'
+
+
+def _table(block: Table) -> str:
+    numeric = block.numeric_columns()
+    head = "".join(f'<th{_number_class(n)} scope="col">{_text(name)}</th>' for name, n in zip(block.header, numeric))
+    rows = "\n".join(
+        ('<tr class="sound">' if place in block.sound else "<tr>")
+        + "".join(f"<td{_number_class(n)}>{_cell(cell)}</td>" for cell, n in zip(row, numeric))
+        + "</tr>"
+        for place, row in enumerate(block.rows)
+    )
+    caption = _captioned("caption", block.caption)
+    table = f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+    return f'<div class="wide">{table}</div>{_small(block.note)}'
+
+
+def _verdict(item: Verdict) -> str:
+    before = _sentence(item.before + " " if item.before else "")
+    word = f'<span class="verdict {_word_class(item.verdict)}">{_text(item.verdict)}</span>'
+    return f"<li>{word} {before}<strong>{_text(item.name)}</strong> {_sentence(item.sentence)}</li>"
+
+
+def _captioned(element: str, text: str) -> str:
+    return f"<{element}>{_sentence(text)}</{element}>" if text else ""
+
+
+def _small(text: str) -> str:
+    return f'<p class="small">{_sentence(text)}</p>' if text else ""
 
 
 def _contents(page: Page) -> str:

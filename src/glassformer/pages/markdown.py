@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import singledispatchmethod
 from pathlib import Path
-from typing import final
+from typing import assert_never, final
 
 from glassformer.figures.encode import printable, save_figure
 from glassformer.pages.page import (
@@ -23,6 +22,7 @@ from glassformer.pages.page import (
     Page,
     Paragraph,
     Table,
+    Verdict,
     Verdicts,
     cell_text,
     spans,
@@ -32,15 +32,9 @@ from glassformer.pages.page import (
 def render_markdown(page: Page, *, figures: str | Path | None = None) -> str:
     """The page as Markdown. ``figures``: a folder beside the text for figure-1.svg and so on, which it then shows."""
     writer = _Writer(None if figures is None else Path(figures))
-    parts = [f"# {_text(page.title)}"]
-    if page.subtitle:
-        parts.append(_text(page.subtitle))
-    if page.tainted:
-        parts.append(writer.block(Banner(page.tainted, "taint")))
-    parts.extend(writer.block(section) for section in page.sections)
-    if page.footer:
-        parts.append(f"---\n\n{_text(page.footer)}")
-    return "\n\n".join(parts) + "\n"
+    tainted = writer.block(Banner(page.tainted, "taint")) if page.tainted else ""
+    footer = f"---\n\n{_text(page.footer)}" if page.footer else ""
+    return _parts(f"# {_text(page.title)}", _text(page.subtitle), tainted, *map(writer.block, page.sections), footer) + "\n"
 
 
 @final
@@ -48,65 +42,58 @@ class _Writer:
     def __init__(self, folder: Path | None) -> None:
         self.folder, self.figures = folder, 0
 
-    @singledispatchmethod
     def block(self, block: Block) -> str:
-        raise TypeError(f"a page has no block of type {type(block).__name__}")
+        match block:
+            case Heading(text):
+                return f"## {_text(text)}"
+            case Paragraph(text):
+                return _sentence(text)
+            case Banner(text):
+                return f"> **{block.word}{_sentence(text)}**"
+            case Table():
+                return self._marked(_table(block), block.tainted)
+            case FigureBlock():
+                return self._marked(self._figure(block), block.tainted)
+            case KeyValues(values, caption):
+                lines = [f"- {_text(name)}: {_text(cell_text(value))}" for name, value in values.items()]
+                return _parts(_sentence(caption), "\n".join(lines))
+            case Verdicts(items):
+                return "\n".join(map(_verdict, items))
+            case Listing(text, caption):
+                longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+                fence = "`" * max(3, longest + 1)
+                return _parts(_sentence(caption), f"{fence}\n{printable(text)}\n{fence}")
+            case Fold(title, sections):
+                return _parts(f"### {_text(title)}", *map(self.block, sections))
+            case _:
+                assert_never(block)
 
-    @block.register
-    def _heading(self, block: Heading) -> str:
-        return f"## {_text(block.text)}"
-
-    @block.register
-    def _paragraph(self, block: Paragraph) -> str:
-        return _sentence(block.text)
-
-    @block.register
-    def _banner(self, block: Banner) -> str:
-        return f"> **{block.word}{_sentence(block.text)}**"
-
-    @block.register
-    def _table(self, block: Table) -> str:
-        numeric = block.numeric_columns()
-        lines = [_row(block.header), _row(["---:" if n else "---" for n in numeric], plain=True)]
-        lines += [_row([cell_text(cell) for cell in row]) for row in block.rows]
-        caption = f"**{_sentence(block.caption)}**" if block.caption else ""
-        return self._marked("\n\n".join(filter(None, [caption, "\n".join(lines), _sentence(block.note)])), block.tainted)
-
-    @block.register
     def _figure(self, block: FigureBlock) -> str:
         self.figures += 1
         caption = _sentence(block.caption)
         if self.folder is None:
-            return self._marked(f"*Figure {self.figures}: {caption or _text(block.alt)}*", block.tainted)
+            return f"*Figure {self.figures}: {caption or _text(block.alt)}*"
         file = save_figure(block.figure, self.folder / f"figure-{self.figures}.svg")
-        picture = f"![{_text(block.alt or block.caption)}]({self.folder.name}/{file.name})"
-        return self._marked("\n\n".join(filter(None, [picture, caption and f"*{caption}*"])), block.tainted)
-
-    @block.register
-    def _key_values(self, block: KeyValues) -> str:
-        lines = [f"- {_text(name)}: {_text(cell_text(value))}" for name, value in block.values.items()]
-        return "\n\n".join(filter(None, [_sentence(block.caption), "\n".join(lines)]))
-
-    @block.register
-    def _verdicts(self, block: Verdicts) -> str:
-        told = (
-            (i.verdict, " ".join(filter(None, [_sentence(i.before), f"**{_text(i.name)}**", _sentence(i.sentence)])))
-            for i in block.items
-        )
-        return "\n".join(f"- *{_text(verdict)}:* {sentence}" for verdict, sentence in told)
-
-    @block.register
-    def _listing(self, block: Listing) -> str:
-        longest = max((len(run) for run in re.findall(r"`+", block.text)), default=0)
-        fence = "`" * max(3, longest + 1)
-        return "\n\n".join(filter(None, [_sentence(block.caption), f"{fence}\n{printable(block.text)}\n{fence}"]))
-
-    @block.register
-    def _fold(self, block: Fold) -> str:
-        return "\n\n".join([f"### {_text(block.title)}", *(self.block(section) for section in block.sections)])
+        return _parts(f"![{_text(block.alt or block.caption)}]({self.folder.name}/{file.name})", caption and f"*{caption}*")
 
     def _marked(self, content: str, tainted: str | None) -> str:
-        return content if not tainted else f"{self.block(Banner(tainted, 'taint'))}\n\n{content}"
+        return content if not tainted else _parts(self.block(Banner(tainted, "taint")), content)
+
+
+def _parts(*parts: str) -> str:
+    """Those that are not empty, a blank line between them."""
+    return "\n\n".join(filter(None, parts))
+
+
+def _table(block: Table) -> str:
+    lines = [_row(block.header), _row(["---:" if n else "---" for n in block.numeric_columns()], plain=True)]
+    lines += [_row([cell_text(cell) for cell in row]) for row in block.rows]
+    return _parts(f"**{_sentence(block.caption)}**" if block.caption else "", "\n".join(lines), _sentence(block.note))
+
+
+def _verdict(item: Verdict) -> str:
+    sentence = " ".join(filter(None, [_sentence(item.before), f"**{_text(item.name)}**", _sentence(item.sentence)]))
+    return f"- *{_text(item.verdict)}:* {sentence}"
 
 
 def _row(cells: Sequence[str], *, plain: bool = False) -> str:

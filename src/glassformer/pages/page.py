@@ -33,14 +33,14 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Banner:
-    """A sentence that must not be overlooked: a taint, a warning, or a note."""
+    """A highlighted sentence: a taint, a warning, or a note."""
 
     text: str
     kind: Literal["taint", "warning", "note"] = "warning"
 
     @property
     def word(self) -> str:
-        """What stands before the sentence."""
+        """The prefix of the sentence."""
         return "Tainted: " if self.kind == "taint" else ""
 
     @property
@@ -91,7 +91,7 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word about ``name``, and a sentence that goes on after the name (and may begin with ``before``), which is said once.
+    """A word about ``name``, and a sentence that continues after the name; ``before`` goes before the name.
 
     ``verdict``: better, worse, same, not decided or invalid; any other word is shown as it is.
     """
@@ -117,7 +117,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Fold:
-    """Parts that are closed until asked for; open on paper."""
+    """Sections that are folded until opened; open in print."""
 
     title: str
     sections: Sequence[Block]

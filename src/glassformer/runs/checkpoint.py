@@ -51,14 +51,16 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
                 parts = {MODEL: checkpoint.model, OPTIMIZER: checkpoint.optimizer}
                 writing = {name: pool.submit(_write_tensors, draft / name, tensors) for name, tensors in parts.items()}
                 write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
-                sums = {name: one.result() for name, one in writing.items()} | {STATE: sha256_of_file(draft / STATE)}
-            write_json(draft / MANIFEST, {"schema": SCHEMA, "sha256": sums})
+                checksums = {name: one.result() for name, one in writing.items()} | {STATE: sha256_of_file(draft / STATE)}
+            write_json(draft / MANIFEST, {"schema": SCHEMA, "sha256": checksums})
             os.rename(draft, target)
             sync_folder(target.parent)
     except SafetensorError as error:  # safetensors hides the operating system's error number
         shutil.rmtree(draft, ignore_errors=True)
         if "space" in str(error) or "File too large" in str(error) or "os error 28" in str(error):
-            raise DiskFull(f"No room to write {target}; the checkpoints before it are untouched.") from error
+            raise DiskFull(
+                f"No room to write {target}; the checkpoints before it are untouched.", reason="disk-full"
+            ) from error
         raise
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -94,7 +96,7 @@ def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
     try:
         model, memory = load_file(folder / MODEL), load_file(folder / OPTIMIZER) if optimizer else {}
     except (SafetensorError, OSError) as error:
-        raise DamagedCheckpoint(f"{folder} cannot be read ({error}).") from error
+        raise DamagedCheckpoint(f"{folder} cannot be read ({error}).", reason="unreadable-checkpoint") from error
     return Checkpoint(step=state["step"], model=model, optimizer=memory, state=state)
 
 
@@ -104,17 +106,17 @@ def verify_checkpoint(folder: Path) -> None:
     ``OptimizerDamaged`` if that is the only damaged file.
     """
     if not (folder / MANIFEST).is_file():
-        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.")
+        raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.", reason="no-manifest")
     try:
-        sums = dict(read_json(folder / MANIFEST)["sha256"])
+        checksums = dict(read_json(folder / MANIFEST)["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
-        raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).") from error
+        raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).", reason="damaged-manifest") from error
     for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all other files are intact
         file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
         if not file.is_file():
-            raise kind(f"{file} is missing.")
-        if sha256_of_file(file) != sums.get(name):
-            raise kind(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.")
+            raise kind(f"{file} is missing.", reason="missing-file")
+        if sha256_of_file(file) != checksums.get(name):
+            raise kind(f"{file} is damaged: its sha256 is not the one in {MANIFEST}.", reason="wrong-checksum")
 
 
 def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
@@ -123,13 +125,26 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
     Raises ``OptimizerDamaged`` if none is intact but one has only its optimizer file damaged: starting over would discard
     good weights.
     """
-    found, to_read = _newest(run, warn)
-    if found is None and to_read is not None:
+    weights_only: OptimizerDamaged | None = None
+    later: list[str] = []  # about checkpoints older than that one: reported only if an older one is used
+    for step in reversed(run.steps()):
+        try:
+            found = load_checkpoint(run.checkpoint(step))
+        except DamagedCheckpoint as error:
+            if weights_only is None and isinstance(error, OptimizerDamaged):
+                weights_only = error
+            (warn if weights_only is None else later.append)(f"{error} Using the checkpoint before it.")
+        else:
+            for sentence in later:
+                warn(sentence)
+            return found
+    if weights_only is not None:
         raise OptimizerDamaged(
-            f"{to_read.fault} {run.root} cannot be resumed without it. Copy the file back, or begin "
-            f"a new run from these weights with --set init_from={run.root} --out NEW."
+            f"{weights_only} {run.root} cannot be resumed without it. Copy the file back, or begin "
+            f"a new run from these weights with --set init_from={run.root} --out NEW.",
+            reason="no-optimizer-state",
         )
-    return found
+    return None
 
 
 def newest_for_inference(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
@@ -146,34 +161,8 @@ def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoin
     """The same; raises if the run has none."""
     found = newest_for_inference(run, warn)
     if found is None:
-        raise RunError(f"{run.root} has no whole checkpoint yet.")
+        raise RunError(f"{run.root} has no whole checkpoint yet.", reason="no-checkpoint")
     return found
-
-
-@dataclass(frozen=True)
-class _InferenceOnly:
-    """A checkpoint with only its optimizer file damaged."""
-
-    folder: Path
-    fault: OptimizerDamaged
-
-
-def _newest(run: RunDirectory, warn: Callable[[str], None]) -> tuple[Checkpoint | None, _InferenceOnly | None]:
-    """The newest intact checkpoint, and the newest fit for inference. Reports what is wrong with newer ones."""
-    to_read: _InferenceOnly | None = None
-    later: list[str] = []  # of those older than ``to_read``: reported only if an older one is used
-    for step in reversed(run.steps()):
-        try:
-            found = load_checkpoint(run.checkpoint(step))
-        except DamagedCheckpoint as error:
-            if to_read is None and isinstance(error, OptimizerDamaged):
-                to_read = _InferenceOnly(run.checkpoint(step), error)
-            (warn if to_read is None else later.append)(f"{error} Using the checkpoint before it.")
-        else:
-            for sentence in later:
-                warn(sentence)
-            return found, to_read
-    return None, to_read
 
 
 def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:
@@ -202,8 +191,8 @@ def _remove(folder: Path) -> None:
 
 def checkpoint_checksums(run: RunDirectory, step: int) -> dict[str, str]:
     """The sha256 of weights and optimizer state at ``step``, for comparing runs."""
-    sums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
-    return {name: sums[name] for name in (MODEL, OPTIMIZER)}
+    checksums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
+    return {name: checksums[name] for name in (MODEL, OPTIMIZER)}
 
 
 def _best_step(run: RunDirectory, warn: Callable[[str], None]) -> int | None:
@@ -219,9 +208,15 @@ def step_named(run: RunDirectory, which: str | int, warn: Callable[[str], None])
     """The step for ``best`` or a number."""
     step, steps = (_best_step(run, warn) if which == "best" else which), run.steps()
     if which == "best" and step not in steps:
-        raise RunError(f"{run.root} kept no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.")
+        raise RunError(
+            f"{run.root} has no best checkpoint; train with --set checkpoint.best=true, or use --checkpoint last.",
+            reason="no-best-checkpoint",
+        )
     if not str(step).isdigit():
-        raise UsageError(f"--checkpoint {which!r} must be best, last or a step.")
+        raise UsageError(f"--checkpoint {which!r} must be best, last or a step.", reason="bad-checkpoint")
     if int(str(step)) not in steps:
-        raise RunError(f"{run.root} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.")
+        raise RunError(
+            f"{run.root} has no checkpoint of step {step}; it has {', '.join(map(str, steps)) or 'none'}.",
+            reason="no-such-checkpoint",
+        )
     return int(str(step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,78 +18,40 @@ from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class RunDirectory:
     """One run's folder."""
 
     root: Path
     SCHEMA: ClassVar[int] = 1
 
-    @property
-    def recipe_file(self) -> Path:
-        return self.root / "recipe.yaml"
-
-    @property
-    def environment_file(self) -> Path:
-        return self.root / "environment.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        return self.root / "metrics.jsonl"
-
-    @property
-    def state_file(self) -> Path:
-        return self.root / "state.json"
-
-    @property
-    def tokenizer_file(self) -> Path:
-        return self.root / "tokenizer.json"
-
-    @property
-    def report_file(self) -> Path:
-        return self.root / "report.html"
-
-    @property
-    def timing_file(self) -> Path:
-        return self.root / "timing.json"
-
-    @property
-    def parent(self) -> Path:
-        """The run that this one starts from, if ``init_from`` is a recipe."""
-        return self.root / "parent"
-
-    @property
-    def baselines_file(self) -> Path:
-        return self.root / "baselines.npz"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
-    @property
-    def evaluations(self) -> Path:
-        return self.root / "evaluations"
+    def __post_init__(self) -> None:
+        self.recipe_file = self.root / "recipe.yaml"
+        self.environment_file = self.root / "environment.json"
+        self.metrics_file = self.root / "metrics.jsonl"
+        self.state_file = self.root / "state.json"
+        self.tokenizer_file = self.root / "tokenizer.json"
+        self.report_file = self.root / "report.html"
+        self.timing_file = self.root / "timing.json"
+        self.notes_file = self.root / "notes.jsonl"
+        self.baselines_file = self.root / "baselines.npz"
+        self.openings_file = self.root / "test-openings.jsonl"
+        self.checkpoints = self.root / "checkpoints"
+        self.evaluations = self.root / "evaluations"
+        self.parent = self.root / "parent"  # the run that this one starts from, if ``init_from`` is a recipe
+        self.lock_file = self.root / ".lock"  # held by the process that trains; removed when it ends, unless it is killed
 
     def evaluation_file(self, split: str, step: int) -> Path:
         return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
 
-    @property
-    def openings_file(self) -> Path:
-        return self.root / "test-openings.jsonl"
-
-    @property
-    def lock_file(self) -> Path:
-        """Held by the process that trains; removed when it ends, unless it is killed."""
-        return self.root / ".lock"
-
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind."""
         made = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.lock_file, wait=False) as mine:
             if not mine:
-                raise RunInUse(self._in_use_by())
+                raise RunInUse(self._in_use_by(), reason="run-in-use")
             with suppress(OSError):  # on a full disk the lock still holds
                 self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
             try:
@@ -153,16 +115,22 @@ class RunDirectory:
         if not self.exists():
             if self.root.is_file():
                 raise RunError(
-                    f"{self.root} is a file, and a run's folder is wanted. To train on it: glassformer train {self.root}."
+                    f"{self.root} is a file, not the folder of a run. To train on it: glassformer train {self.root}.",
+                    reason="file-instead-of-run",
                 )
             hint = "it does not exist" if not self.root.exists() else f"it has no {self.recipe_file.name}"
-            raise RunError(f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.")
+            raise RunError(
+                f"{self.root} is not a run: {hint}. `glassformer runs` lists the runs of a folder.", reason="not-a-run"
+            )
 
     def refuse_if_used(self, *, resume: bool = False) -> None:
         """Raises unless the folder is empty or new; for a resumed run it may hold a parent."""
         allowed = {self.lock_file, *([self.parent] if resume else [])}
         if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
-            raise RunError(f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.")
+            raise RunError(
+                f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.",
+                reason="folder-not-empty",
+            )
 
     def clear_unfinished(self) -> None:
         """Removes the files of a run killed before it wrote its recipe; keeps everything else, a parent too."""
@@ -177,16 +145,20 @@ class RunDirectory:
     def write_recipe(self, recipe: dict[str, Any]) -> None:
         write_atomically(self.recipe_file, dump_yaml({"schema": self.SCHEMA, **recipe}))
 
-    def read_recipe(self, parse: Callable[[str, str], Any] = parse_yaml) -> dict[str, Any]:
+    def read_recipe(self) -> dict[str, Any]:
         """The resolved recipe, as plain values."""
         self.require()
         try:
-            values = parse(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+            values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
         except (UnicodeDecodeError, ConfigError) as error:
-            raise RunError(f"{self.recipe_file} was changed or damaged after it was written ({error}).") from error
+            raise RunError(
+                f"{self.recipe_file} was changed or damaged after it was written ({error}).", reason="damaged-recipe"
+            ) from error
         schema = values.pop("schema", None) if isinstance(values, dict) else None
         if schema != self.SCHEMA:
-            raise RunError(f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.")
+            raise RunError(
+                f"{self.recipe_file} has schema {schema!r}; this version reads schema {self.SCHEMA}.", reason="other-schema"
+            )
         return dict(values)
 
     def write_environment(self, environment: dict[str, Any]) -> None:
@@ -226,12 +198,8 @@ class RunDirectory:
         write_json(self.timing_file, {"schema": self.SCHEMA, "starts": [*self.timings(), seconds]})
 
     def timings(self) -> list[dict[str, Any]]:
-        """Time breakdowns by process, oldest first; empty in runs of earlier versions."""
+        """Time breakdowns by process, oldest first; empty in imported runs."""
         return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
-
-    @property
-    def notes_file(self) -> Path:
-        return self.root / "notes.jsonl"
 
     def add_note(self, text: str) -> None:
         """Adds a user's note, with its time."""
@@ -273,7 +241,7 @@ def find_runs(folder: Path) -> list[RunDirectory]:
     Hidden folders are skipped.
     """
     if not folder.is_dir():
-        raise RunError(f"{folder} is not a folder.")
+        raise RunError(f"{folder} is not a folder.", reason="not-a-folder")
     return list(_runs_below(folder, DEEPEST))
 
 

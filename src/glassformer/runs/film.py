@@ -28,8 +28,8 @@ def film_steps(count: int, steps: int) -> list[int]:
         return [0]
     chosen = [0]
     for number in range(1, count):
-        wanted = round(steps ** ((number - 1) / (count - 2))) if count > 2 else steps
-        chosen.append(min(max(wanted, chosen[-1] + 1), steps - (count - 1 - number)))
+        even = round(steps ** ((number - 1) / (count - 2))) if count > 2 else steps
+        chosen.append(min(max(even, chosen[-1] + 1), steps - (count - 1 - number)))
     return chosen
 
 
@@ -46,29 +46,33 @@ def save_snapshot(run: RunDirectory, step: int, tensors: Mapping[str, Tensor]) -
 
 
 def read_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
-    """The weights at a step, verified by checksum; films of older versions have none."""
+    """The weights at a step, verified by checksum."""
     file = run.snapshot(step)
     if not file.is_file():
-        held = ", ".join(map(str, run.film())) or "none"
-        raise RunError(f"{run.root} has no snapshot of step {step}; its film has the steps: {held}.")
+        saved = ", ".join(map(str, run.film())) or "none"
+        raise RunError(
+            f"{run.root} has no snapshot of step {step}; its film has the steps: {saved}.", reason="no-such-snapshot"
+        )
     content, manifest = file.read_bytes(), run.snapshot_manifest(step)
-    if manifest.is_file() and sha256(content).hexdigest() != _checksum(manifest):
-        raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {manifest.name}.")
+    if sha256(content).hexdigest() != _checksum(manifest):
+        raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {manifest.name}.", reason="damaged-snapshot")
     try:
         return dict(load(content))
     except (SafetensorError, OSError) as error:
-        raise DamagedCheckpoint(f"{file} cannot be read ({error}).") from error
+        raise DamagedCheckpoint(f"{file} cannot be read ({error}).", reason="unreadable-snapshot") from error
 
 
 def _checksum(manifest: Path) -> str:
     try:
         return str(read_json(manifest)["sha256"])
     except (RunError, KeyError, TypeError) as error:
-        raise DamagedCheckpoint(f"{manifest} is damaged ({error}).") from error
+        raise DamagedCheckpoint(f"{manifest} is damaged ({error}).", reason="damaged-manifest") from error
 
 
 def moments(run: RunDirectory) -> list[int]:
     """The steps of the film and of the last checkpoint; raises if there is no film."""
     if not run.film():
-        raise RunError(f"{run.root} has no film; train with --set checkpoint.film=12 to keep twelve snapshots.")
+        raise RunError(
+            f"{run.root} has no film; train with --set checkpoint.film=12 to keep twelve snapshots.", reason="no-film"
+        )
     return sorted({*run.film(), *run.steps()[-1:]})

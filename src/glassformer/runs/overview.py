@@ -15,7 +15,6 @@ from typing import Any, final
 from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.metrics import LOSS, Metric
-from glassformer.foundation.yaml_text import SectionReader
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.records import MetricsLog
 
@@ -55,7 +54,6 @@ class RunTable:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read = SectionReader()
         self._known: dict[tuple[Path, str], tuple[Any, Any]] = {}
         self._compared: tuple[list[Any], list[str], list[dict[str, Any]]] = ([], [], [])
 
@@ -75,7 +73,7 @@ class RunTable:
         recipe: dict[str, Any] | None = None
         metric, value, facts, notes = LOSS, None, dict[str, Any](), list[str]()
         try:
-            recipe = self._once(run, run.recipe_file, lambda: run.read_recipe(self._read))
+            recipe = self._once(run, run.recipe_file, run.read_recipe)
             facts = self._once(run, run.environment_file, lambda: _facts(run))
             progress = progress_of(run, dict(self._once(run, run.state_file, run.read_state)))
             notes = self._once(run, run.notes_file, run.notes)
@@ -101,7 +99,7 @@ class RunTable:
 
     def _once(self, run: RunDirectory, file: Path, read: Callable[[], Any]) -> Any:
         """The cached result of ``read`` for a file, until the file changes. Callers must not modify it."""
-        now = _signature(file)
+        now = file_signature(file)
         known = self._known.get((run.root, file.name))
         if known is None or known[0] != now:
             known = now, read()
@@ -118,25 +116,18 @@ class RunTable:
 
 
 def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Sections that are the same object in all recipes, as most are in a study, are skipped."""
-    readable = [recipe for recipe in recipes if recipe is not None]
-    keys: list[str] = []
-    settings: list[dict[str, Any]] = [{} for _ in recipes]
-    for section in dict.fromkeys(name for recipe in readable for name in recipe if name not in NOT_SETTINGS):
-        different = {id(recipe.get(section)): recipe.get(section) for recipe in readable}
-        if len(different) == 1:
-            continue
-        flat = {place: {} if value is None else flatten({section: value}) for place, value in different.items()}
-        inside = dict.fromkeys(key for values in flat.values() for key in values)
-        unlike = [key for key in inside if len({repr(values.get(key)) for values in flat.values()}) > 1]
-        keys += unlike
-        for recipe, values in zip(recipes, settings):
-            own = {} if recipe is None else flat[id(recipe.get(section))]
-            values.update((key, own.get(key)) for key in unlike)
-    return keys, settings
+    flat = [
+        {} if recipe is None else flatten({key: value for key, value in recipe.items() if key not in NOT_SETTINGS})
+        for recipe in recipes
+    ]
+    readable = [values for values, recipe in zip(flat, recipes) if recipe is not None]
+    keys = dict.fromkeys(key for values in readable for key in values)
+    differing = [key for key in keys if len({repr(values.get(key)) for values in readable}) > 1]
+    return differing, [{key: values.get(key) for key in differing} for values in flat]
 
 
-def _signature(file: Path) -> Any:
+def file_signature(file: Path) -> Any:
+    """Another value once the file was changed; None without a file."""
     try:
         found = os.stat(file)
     except OSError:
@@ -191,7 +182,7 @@ def in_one_line(summary: dict[str, Any]) -> str:
 
 
 def metric_of(run: RunDirectory) -> Metric:
-    """The metric that selects the run's best checkpoint; the loss in runs of older versions."""
+    """The metric that selects the run's best checkpoint; the loss of an imported run."""
     return _metric(run.read_environment() if run.environment_file.is_file() else {})
 
 

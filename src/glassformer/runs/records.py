@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -22,8 +22,6 @@ FIRST = 1 << 12
 """Bytes that are read first: what is searched for is mostly in the last lines."""
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-OLD_KEYS = {"gradient": "grad_norm"}
-"""Keys of earlier versions and their present names; old runs are read by the present names."""
 
 
 @final
@@ -34,9 +32,8 @@ class MetricsLog:
         self.file = file
 
     def append(self, record: Mapping[str, Any]) -> None:
-        line = json.dumps({key: _writable(value) for key, value in record.items()}, ensure_ascii=False, allow_nan=False)
         with room_on_disk(self.file), self.file.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+            stream.write(_line(record))
 
     def sync(self) -> None:
         """Syncs the file to disk; called before each checkpoint."""
@@ -45,7 +42,7 @@ class MetricsLog:
                 os.fsync(stream.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        return list(self._records())
+        return [{key: _readable(value) for key, value in record.items()} for record in read_json_lines(self.file)]
 
     def last(self, key: str, *, most: int | None = None) -> Any:
         """The last value of ``key``, read from the end of the file; None where the last ``most`` bytes have none."""
@@ -60,7 +57,7 @@ class MetricsLog:
                 lines = (stream.read(size) + torn).split(b"\n")
                 torn = lines.pop(0) if end > 0 else b""
                 for line in reversed(lines):
-                    record = {OLD_KEYS.get(old, old): value for old, value in _record(line).items()}
+                    record = parse_record(line)
                     if key in record:
                         return _readable(record[key])
         return None
@@ -69,16 +66,10 @@ class MetricsLog:
         """Removes records after ``step``, which a resumed run writes again."""
         if not self.file.exists():
             return
-        kept = [record for record in self._records() if record.get("step", 0) <= step]
-        lines = (json.dumps({key: _writable(value) for key, value in record.items()}, ensure_ascii=False) for record in kept)
-        write_atomically(self.file, "".join(line + "\n" for line in lines))
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        for record in read_json_lines(self.file):
-            yield {OLD_KEYS.get(key, key): _readable(value) for key, value in record.items()}
+        write_atomically(self.file, "".join(_line(record) for record in self.read() if record.get("step", 0) <= step))
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def parse_record(line: bytes) -> dict[str, Any]:
     """The record of one line; none for an empty or incomplete one."""
     try:
         document = json.loads(line or b"{}")
@@ -87,10 +78,9 @@ def _record(line: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _writable(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
+def _line(record: Mapping[str, Any]) -> str:
+    infinite = {key: str(value) for key, value in record.items() if isinstance(value, float) and not math.isfinite(value)}
+    return json.dumps({**record, **infinite}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _readable(value: Any) -> Any:

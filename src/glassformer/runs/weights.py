@@ -21,12 +21,12 @@ def saved_tensors(network: nn.Module) -> dict[str, Tensor]:
     For an adapter on frozen pretrained weights, only the trained tensors and the sha256 of the pretrained ones.
     """
     adapter = getattr(network, "base_sha256", None) is not None
-    kept: dict[str, Tensor] = {name: p for name, p in network.named_parameters() if p.requires_grad or not adapter}
-    kept.update((name, buffer) for name, buffer in network.named_buffers() if adapter and name == BASE_DIGEST)
+    tensors: dict[str, Tensor] = {name: p for name, p in network.named_parameters() if p.requires_grad or not adapter}
+    tensors.update((name, buffer) for name, buffer in network.named_buffers() if adapter and name == BASE_DIGEST)
     if not adapter:
         persistent = network.state_dict().keys()
-        kept.update((name, buffer) for name, buffer in network.named_buffers() if name in persistent)
-    return kept
+        tensors.update((name, buffer) for name, buffer in network.named_buffers() if name in persistent)
+    return tensors
 
 
 def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
@@ -37,11 +37,13 @@ def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str)
         raise ConfigError(
             f"The weights of {origin} were trained on top of other pretrained weights: their sha256 begins with "
             f"{bytes(tensors[BASE_DIGEST].tolist()).hex()[:12]}, and that of model.folder now with "
-            f"{bytes(own[BASE_DIGEST].tolist()).hex()[:12]}; restore the folder the run was trained with."
+            f"{bytes(own[BASE_DIGEST].tolist()).hex()[:12]}; restore the folder the run was trained with.",
+            reason="other-pretrained-weights",
         )
     if wrong:
         raise ConfigError(
-            f"The weights of {origin} do not fit this model: {', '.join(sorted(wrong)[:3])} differ in name or shape."
+            f"The weights of {origin} do not fit this model: {', '.join(sorted(wrong)[:3])} differ in name or shape.",
+            reason="weights-do-not-fit",
         )
     _copy(own, tensors, own)
 
@@ -57,7 +59,8 @@ def take_weights(network: nn.Module, tensors: Mapping[str, Tensor], origin: str)
     if body:
         raise ConfigError(
             f"The weights of {origin} do not fit this model: {', '.join(sorted(body)[:3])} differ in name or shape; "
-            f"give this recipe the model settings of its parent, which {origin}/recipe.yaml holds."
+            f"give this recipe the model settings of its parent, which {origin}/recipe.yaml holds.",
+            reason="weights-of-parent-do-not-fit",
         )
     if not wrong:
         _copy(own, tensors, own)

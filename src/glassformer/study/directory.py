@@ -179,7 +179,7 @@ class StudyDirectory:
     def _write(self, plan: StudyPlan, recipes: Mapping[str, str]) -> None:
         document = {
             "schema": self.SCHEMA,
-            "fingerprint": fingerprint(plan.to_dict()),
+            "fingerprint": fingerprint(plan.non_defaults()),
             "recipes": dict(recipes),
             "plan": plan.to_dict(),
         }
@@ -204,13 +204,14 @@ class StudyDirectory:
             raise RunError(
                 f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.", reason="other-schema"
             )
-        if fingerprint(document["plan"]) != document["fingerprint"]:
+        plan = StudyPlan.parse(document["plan"], at=f"{file.name}: plan")
+        if fingerprint(plan.non_defaults()) != document["fingerprint"]:
             raise ConfigError(
                 f"{file} was changed after the study began, which would make its verdicts worthless; restore it, "
                 "or begin a new study with another --out.",
                 reason="plan-edited",
             )
-        return StudyPlan.parse(document["plan"], at=f"{file.name}: plan"), dict(document["recipes"])
+        return plan, dict(document["recipes"])
 
 
 def trial_lock(folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -12,8 +12,6 @@ from glassformer.training.slots import OPTIMIZERS, SCHEDULES, OptimizerConfig, S
 
 class TrainingConfig(Config):
     """One step sees ``batch_size`` rows; ``accumulate`` micro-batches of it save memory."""
-
-    added_later: ClassVar[frozenset[str]] = frozenset({"cuda_graph"})
 
     steps: int | None = Field(default=None, ge=1)
     """How many steps."""
@@ -64,8 +62,6 @@ class TrainingConfig(Config):
 class EvaluationConfig(Config):
     """When the validation split is read while training, whether that may end the run, and texts measured on their own."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"by"})
-
     every: int | None = Field(default=None, ge=1)
     """Steps between evaluations; None: a tenth of the run."""
     by: str | None = None
@@ -80,8 +76,6 @@ class EvaluationConfig(Config):
 
 class CheckpointConfig(Config):
     """When checkpoints are written, and which are kept."""
-
-    added_later: ClassVar[frozenset[str]] = frozenset({"film"})
 
     every: int | None = Field(default=None, ge=1)
     """Steps between checkpoints; None: a tenth of the run."""

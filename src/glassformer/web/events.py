@@ -48,10 +48,10 @@ class Topic:
             except Exception as error:  # a damaged or deleted run: reported, and polled again
                 news = {"error": str(error)}
             if news is not None:
-                self.tell(news)
+                self.send(news)
             await asyncio.sleep(max(self.pause, REST * (time.monotonic() - began)))
 
-    def tell(self, news: Any) -> None:
+    def send(self, news: Any) -> None:
         text = f"data: {dumped(news)}\n\n"
         for queue in self.readers:
             if queue.qsize() >= MOST_WAITING:
@@ -78,7 +78,7 @@ class Hub:
             topic = self.topics[name] = Topic(look, pause)
         queue: asyncio.Queue[str] = asyncio.Queue()
         topic.readers.add(queue)
-        if topic.opened:  # what was told before is not told again, and the reader may have read before it happened
+        if topic.opened:  # earlier news is not sent again, and the reader may have read the page before it
             queue.put_nowait(RELOAD)
         if topic.task is None or topic.task.done():
             topic.task = asyncio.get_running_loop().create_task(topic.run())

@@ -78,7 +78,7 @@ class Processes:
         """Requests a stop after the current step, like Ctrl-C or SIGTERM on the command line."""
         record = self.find(name)
         if record is None or not record["alive"]:
-            raise RunError(f"{name} is not running.")
+            raise RunError(f"{name} is not running.", reason="not-running")
         os.kill(record["pid"], signal.SIGTERM)
 
     def wait(self, name: str, seconds: float = 60.0) -> None:
@@ -109,12 +109,14 @@ class Processes:
 def stop_run(run: RunDirectory) -> None:
     """Signals the process that holds a run's lock to stop after its step; never any other process."""
     if not run.in_use():
-        raise RunError("Its process is gone; there is nothing to stop.")
+        raise RunError("Its process is gone; there is nothing to stop.", reason="process-gone")
     pid, node = run.holder()
     if node != platform.node():
-        raise RunError(f"It is being trained on {node or 'another machine'}; stop it there.")
+        raise RunError(f"It is being trained on {node or 'another machine'}; stop it there.", reason="on-another-machine")
     if pid is None or not _is_ours(pid):  # for example a notebook, which the signal would kill
-        raise RunError(f"It is being trained by process {pid}, which is no `glassformer` command; stop it there.")
+        raise RunError(
+            f"It is being trained by process {pid}, which is no `glassformer` command; stop it there.", reason="not-our-process"
+        )
     os.kill(pid, signal.SIGTERM)
 
 

@@ -42,17 +42,19 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def word(request: Request, name: str) -> str:
-    """A query parameter; raises if it is missing."""
-    value = request.query_params.get(name)
+def text_of(values: dict[str, Any], name: str, default: str | None = None) -> str:
+    """A text parameter; raises if it is missing."""
+    value = values.get(name, default)
     if value is None:
-        raise UsageError(f"{name} is missing in the address.")
+        raise UsageError(f"{name} is missing.", reason="missing-parameter")
+    if not isinstance(value, str):
+        raise UsageError(f"{name} must be a text, not {value!r}.")
     return value
 
 
-def number(request: Request, name: str) -> float | None:
-    """A numeric query parameter, or None."""
-    text = request.query_params.get(name)
+def number_of(values: dict[str, Any], name: str) -> float | None:
+    """A number in the address, or None."""
+    text = values.get(name)
     if text is None:
         return None
     try:
@@ -60,7 +62,7 @@ def number(request: Request, name: str) -> float | None:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f"{name}={text!r} is not a number.")
+        raise UsageError(f"{name}={text!r} is not a number.", reason="not-a-number")
     return value
 
 
@@ -79,14 +81,6 @@ async def body(request: Request) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UsageError("The request must be a JSON object.")
     return document
-
-
-def text_of(values: dict[str, Any], name: str, default: str | None = None) -> str:
-    """A text of a body."""
-    value = values.get(name, default)
-    if not isinstance(value, str):
-        raise UsageError(f"{name} must be a text, not {value!r}.")
-    return value
 
 
 def error_reply(error: Exception) -> Response:

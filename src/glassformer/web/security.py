@@ -78,13 +78,13 @@ class Guard:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
         if origin is not None and origin.lower() not in {*self.origins, f"http://{host}"}:
             return _refused(403, "A page of another site may not ask this server.")
-        by_hand = headers.get(TOKEN_HEADER)
-        if method not in READING and by_hand is None and (origin is None or site not in ("same-origin", "none")):
+        header = headers.get(TOKEN_HEADER)
+        if method not in READING and header is None and (origin is None or site not in ("same-origin", "none")):
             return _refused(403, f"Only the page itself changes anything here; a program gives the token as {TOKEN_HEADER}.")
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
-        if scope["path"] == "/" and method == "GET" and given:
-            return self._welcome() if self._right(given[-1]) else self._no_token()
-        if self._right(by_hand) or self._right(self._from_cookie(headers)):
+        tokens = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
+        if scope["path"] == "/" and method == "GET" and tokens:
+            return self._welcome() if self._is_token(tokens[-1]) else self._no_token()
+        if self._is_token(header) or self._is_token(self._from_cookie(headers)):
             return None
         return self._no_token()
 
@@ -97,8 +97,8 @@ class Guard:
     def _no_token(self) -> Response:
         return _refused(401, "The token is missing or wrong; open the whole address that `glassformer serve` printed.")
 
-    def _right(self, given: str | None) -> bool:
-        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
+    def _is_token(self, text: str | None) -> bool:
+        return text is not None and hmac.compare_digest(text.encode(), self.token.encode())
 
     def _from_cookie(self, headers: Headers) -> str | None:
         for text in headers.getlist("cookie"):

@@ -84,10 +84,13 @@ class ServedFolder:
             raise UsageError(f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores, as in my-run.")
         folder = self.root / name
         if not self.holds(folder):
-            raise UsageError(f"name={name!r} leads out of the folder.")
+            raise UsageError(f"name={name!r} leads out of the folder.", reason="outside-folder")
         for one in (folder, *folder.parents[: len(PurePosixPath(name).parts) - 1]):
             if one.is_file():
-                raise UsageError(f"name={name!r} cannot be used: {self.name_of(one)!r} is a file; choose another name.")
+                raise UsageError(
+                    f"name={name!r} cannot be used: {self.name_of(one)!r} is a file; choose another name.",
+                    reason="name-is-a-file",
+                )
         return folder
 
     def _inside(self, name: str) -> Path:

@@ -86,8 +86,8 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
     return app
 
 
-def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[str], None]) -> None:
-    """Serves until stopped. ``tell`` is called with the address once the server listens."""
+def serve(folder: Path, *, port: int, host: str = "127.0.0.1", on_ready: Callable[[str], None]) -> None:
+    """Serves until stopped. ``on_ready`` is called with the address once the server listens."""
     import uvicorn
 
     if not folder.is_dir():
@@ -100,7 +100,7 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", tell: Callable[[s
     settings = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False, lifespan="on"
     )
-    tell(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}{_first_part(folder)}")
+    on_ready(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}{_first_part(folder)}")
     uvicorn.Server(settings).run(sockets=[listening])
 
 
@@ -127,6 +127,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise UsageError(f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any free one.") from None
+        raise UsageError(
+            f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for any free one.", reason="port-in-use"
+        ) from None
     listening.listen(512)
     return listening

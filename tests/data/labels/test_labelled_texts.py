@@ -190,7 +190,7 @@ def test_a_stratified_share_has_every_label(tmp_path: Path) -> None:
 
 def test_without_it_the_draw_is_what_it_was(tmp_path: Path) -> None:
     data = files(tmp_path, TRAIN)
-    assert "stratify" not in data.to_dict()["split"]
+    assert "stratify" not in data.non_defaults().get("split", {})
     assert Labels(data).split("validation").ids == ("path.txt:1", "path.txt:18")
 
 

@@ -182,4 +182,4 @@ def test_a_masked_position_beyond_the_context_is_refused() -> None:
     incompatibility = DotConfig(masked=[2, 9]).incompatibility(DIMS)
     assert incompatibility is not None
     assert "position 9 is not in the context; positions go from 0 to 6" in incompatibility
-    assert DotConfig().to_dict() == {"kind": "dot", "fused": True}  # old recipes read as before
+    assert DotConfig().non_defaults() == {"kind": "dot"}

@@ -67,15 +67,16 @@ def test_other_tuning_text_plugins_or_parents_make_other_runs(made_up, tmp_path)
 
 
 def test_what_only_saves_and_looks_is_no_other_question(made_up, tmp_path):
-    recipe = {"model": {"width": 8}, "training": {"lr": 0.1, "log_every": 10}, "checkpoint": {"keep": 2}, "seed": 1}
+    training = {"steps": 4, "lr": 0.1, "log_every": 10}
+    recipe = {"data": {"set": "docstrings"}, "model": {"width": 8}, "training": training, "checkpoint": {"keep": 2}, "seed": 1}
     recipe["evaluation"] = {"every": 5, "patience": None, "texts": {}}
     same = [
         {**recipe, "checkpoint": {"keep": 3, "best": True}},
         {**recipe, "evaluation": {"every": 9, "patience": None, "texts": {"a": "b"}}},
-        {**recipe, "training": {"lr": 0.1, "log_every": 1}, "seed": 2, "about": "x"},
+        {**recipe, "training": {**training, "log_every": 1}, "seed": 2, "about": "x"},
     ]
     waits = {**recipe, "evaluation": {"every": 5, "patience": 2, "texts": {}}}
-    others = [{**recipe, "training": {"lr": 0.2, "log_every": 10}}, waits, {**waits, "evaluation": {"every": 6, "patience": 2}}]
+    others = [{**recipe, "training": {**training, "lr": 0.2}}, waits, {**waits, "evaluation": {"every": 6, "patience": 2}}]
     assert {training_fingerprint(one) for one in same} == {training_fingerprint(recipe)}
     assert len({training_fingerprint(recipe), *map(training_fingerprint, others)}) == 4
     book = {name: replace(facts, asked=name) for name, facts in made_up.study(tmp_path / "one", LOSSES).book.variants.items()}

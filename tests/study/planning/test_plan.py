@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pytest
 from tests.refusals import refused
 
-from glassformer.foundation.config import override
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.recipe import load_recipe
 from glassformer.study.planning.plan import (
     BASE,
     FIRST_TUNING_SEED,
@@ -22,21 +22,11 @@ from glassformer.study.planning.plan import (
 )
 from glassformer.study.planning.planned_study import changes_from, without_repeats
 
-DEFAULTS = {
-    "about": "",
-    "model": {"positions": "learned", "width": 48, "merge": "concat"},
-    "training": {"lr": 0.001},
-    "seed": 0,
-}
+SMALL = {"data": {"set": "docstrings"}, "model": {"width": 48}, "training": {"steps": 4}}
 
 
 def resolve(changes):
-    """A recipe with defaults that knows three sections, as a stand-in for the real one."""
-    for key in changes:
-        section, _, name = key.partition(".")
-        if key not in ("seed", "about") and name not in DEFAULTS.get(section, {}):
-            raise ConfigError(f"There is no key {key!r}.")
-    return override(DEFAULTS, changes)
+    return load_recipe(SMALL, changes).to_dict()
 
 
 def plan(**more) -> StudyPlan:
@@ -163,12 +153,14 @@ class TestFromFlags:
             plan_from_flags("r", many, resolve, cross=True)
 
     def test_names_of_values(self):
-        made, _ = plan_from_flags("r", {"model.merge": [None, True, [1, "a"], {"kind": "x", "n": 2}]}, resolve)
+        positions = [None, {"kind": "sinusoidal", "base": 20.0}]
+        values = {"model.positions": positions, "model.bias": [False], "data.vocabulary": [["a", "b"]]}
+        made, _ = plan_from_flags("r", values, resolve)
         assert [change.name for change in made.changes] == [
-            "model.merge=null",
-            "model.merge=true",
-            "model.merge=[1, a]",
-            "model.merge={kind: x, n: 2}",
+            "model.positions=null",
+            "model.positions={kind: sinusoidal, base: 20.0}",
+            "model.bias=false",
+            "data.vocabulary=[a, b]",
         ]
 
 
@@ -190,9 +182,9 @@ def test_settings_of_every_variant_belong_to_the_baseline_too():
 
 def test_what_does_nothing_is_not_compared():
     assert (
-        recipe_fingerprint({"a": 1, "about": "x", "seed": 3})
-        == recipe_fingerprint({"a": 1, "result": "y", "seed": 4})
-        != recipe_fingerprint({"a": 2})
+        recipe_fingerprint({**SMALL, "about": "x", "seed": 3})
+        == recipe_fingerprint({**SMALL, "result": "y", "seed": 4})
+        != recipe_fingerprint({**SMALL, "model": {"width": 64}})
     )
 
 

@@ -65,7 +65,7 @@ def test_every_variant_draws_equally_many_and_a_plan_comes_back_from_its_file():
     other = StudyPlan.parse({**tuned.to_dict(), "changes": [own]})
     assert len(other.tuning_points("alibi")) == 5
     assert min(point["training.lr"] for point in other.tuning_points("alibi")) >= 1e-4
-    assert "tries" not in plan({"grid": {"training.lr": [1, 2]}}).to_dict()["tune"]  # what was planned before reads the same
+    assert "tries" not in plan({"grid": {"training.lr": [1, 2]}}).non_defaults()["tune"]
 
 
 def plan(tune):

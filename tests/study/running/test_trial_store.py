@@ -20,7 +20,8 @@ from glassformer.study.running.trial_results import TrialResult
 from glassformer.study.running.trial_store import MACHINE, StudyStore, TrialStore, code_sha256, machine_of, trial_key
 
 ANY_MACHINE = dict.fromkeys(MACHINE, "x")
-ANY_RECIPE = {"model": {"width": 8}, "seed": 3, "about": "words"}
+SMALL = {"data": {"set": "docstrings"}, "model": {"width": 8}, "training": {"steps": 4}}
+ANY_RECIPE = {**SMALL, "seed": 3, "about": "words"}
 
 
 def key(recipe=ANY_RECIPE, data="d", plugins=(), machine=ANY_MACHINE) -> str:
@@ -40,10 +41,10 @@ def run(tmp_path):
 
 
 def test_only_what_changes_a_bit_makes_another_origin():
-    same = key({"model": {"width": 8}, "seed": 9, "about": "other words"})
+    same = key({**SMALL, "seed": 9, "about": "other words"})
     assert same == key()
     others = [
-        key({"model": {"width": 9}}),
+        key({**SMALL, "model": {"width": 16}}),
         key(data="e"),
         key(plugins=[{"file": "p.py", "sha256": "1"}]),
         key(plugins=[{"file": "p.py", "sha256": "1", "imports": {"helper.py": "2"}}]),

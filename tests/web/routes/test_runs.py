@@ -121,7 +121,7 @@ def test_new_points_are_told_as_they_come(folder) -> None:
     first = look()
     assert (first["progress"]["status"], first["curves"]) == ("finished", {})
     assert look() is None
-    log = MetricsLog(state.place.run("one").metrics_file)
+    log = MetricsLog(state.folder.run("one").metrics_file)
     log.append({"step": 3, "loss": 1.25})
     assert look()["curves"] == {"loss": {"step": [3], "value": [1.25], "of": 1}}
     log.cut_after(1)

@@ -27,7 +27,6 @@ from glassformer.model.tap import BY_HEAD, Tap
 class DotConfig(MixerConfig):
     """Softmax of scaled dot products of queries and keys (Vaswani et al. 2017)."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"scale", "masked"})  # not written in recipes while at their defaults
     any_head_width: ClassVar[bool] = True
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False}, {"scale": 1.0}, {"masked": [0, 3]})

@@ -18,7 +18,6 @@ class LearnedConfig(PositionsConfig):
     """One trained vector per position, added to the token's (Gehring et al. 2017; GPT-2)."""
 
     applies_to: ClassVar[str] = "embedding"
-    added_later: ClassVar[frozenset[str]] = frozenset({"offset"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"offset": 2})
 
     offset: int = Field(default=0, ge=0, le=1 << 10)

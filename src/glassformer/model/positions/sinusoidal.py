@@ -22,7 +22,6 @@ class SinusoidalConfig(PositionsConfig):
     """
 
     applies_to: ClassVar[str] = "embedding"
-    added_later: ClassVar[frozenset[str]] = frozenset({"exponent"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"scale": 0.02}, {"exponent": "own"})
 
     base: float = Field(default=10000.0, gt=1)

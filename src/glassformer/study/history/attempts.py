@@ -57,7 +57,7 @@ def _question_fingerprint(base: Facts, change: Facts) -> str:
 
 def _inputs_fingerprint(plan: StudyPlan, book: VariantBook, name: str) -> str:
     """A fingerprint of the other inputs of the runs: training text, parents, plugins, tuning grid."""
-    grids = None if plan.tune is None else [plan.tune.to_dict(), plan.tuning_points(name)]
+    grids = None if plan.tune is None else [plan.tune.non_defaults(), plan.tuning_points(name)]
     both = [(facts.data, facts.parent) for facts in (book.variants[BASE], book.variants[name])]
     return fingerprint([grids, both, plugin_checksums(book.plugins)])
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
@@ -79,8 +79,6 @@ class Tuning(Config):
     Without ``tries`` it is a grid search; with it, a random search of so many points, and a key may have a range of values.
     """
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"tries"})
-
     grid: dict[str, list[Any] | Range] = Field(min_length=1)
     tries: int | None = Field(default=None, ge=2)
     seeds: int = Field(default=4, ge=1)
@@ -102,8 +100,6 @@ class Tuning(Config):
 
 class StudyPlan(Config):
     """What is compared, on what, with how many seeds, and what will count as a difference."""
-
-    added_later: ClassVar[frozenset[str]] = frozenset({"measured", "split", "design", "bank", "confirms"})
 
     about: str = ""
     base: str | dict[str, Any]
@@ -397,15 +393,21 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
 
 def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
     """A fingerprint of a recipe without its description and its seed."""
-    return fingerprint({key: value for key, value in recipe.items() if key not in NOT_COMPARED})
+    return fingerprint(_compared_values(recipe))
 
 
 def training_fingerprint(recipe: Mapping[str, Any]) -> str:
     """A fingerprint of what a recipe trains: recipes that differ only in saving and monitoring give the same weights."""
-    has_patience = bool((recipe.get("evaluation") or {}).get("patience"))
-    ignored = MONITORING_KEYS if has_patience else (*MONITORING_KEYS, "evaluation.")
-    plain = {key: value for key, value in recipe.items() if key not in NOT_COMPARED}
-    return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(ignored)})
+    values = flatten(_compared_values(recipe))
+    ignored = MONITORING_KEYS if "evaluation.patience" in values else (*MONITORING_KEYS, "evaluation.")
+    return fingerprint({key: value for key, value in values.items() if not f"{key}.".startswith(ignored)})
+
+
+def _compared_values(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recipe sets other than its defaults, without its description and its seed."""
+    from glassformer.recipe import Recipe  # imports torch; reading a plan does not
+
+    return {key: value for key, value in Recipe.parse(recipe).non_defaults().items() if key not in NOT_COMPARED}
 
 
 def folder_name(name: str) -> str:

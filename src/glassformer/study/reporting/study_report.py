@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.figures.cost import CostPoint, cost_against_quality
 from glassformer.figures.curves import Curve, Points, learning_curves
-from glassformer.figures.intervals import IntervalRow, difference_intervals
+from glassformer.figures.intervals import CostPoint, IntervalRow, cost_against_quality, difference_intervals
 from glassformer.foundation.config import flatten
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.yaml_text import dump_yaml

@@ -16,10 +16,9 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
-from glassformer.foundation.files import read_json, sha256_of_file, write_json
+from glassformer.foundation.files import code_sha256, read_json, sha256_of_file, write_json
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.progress import Watcher
 from glassformer.foundation.registry import unrecorded_parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,18 +14,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from glassformer.figures.attention import draw_effects, draw_map, draw_patching
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
-from glassformer.web.app_state import AppState, state_of
+from glassformer.pages.page import Block, FigureBlock
+from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.blocks import blocks_to_dicts
-from glassformer.web.replies import body, reply, text_of, word
+from glassformer.web.replies import text_of
 from glassformer.web.served_folder import NotFound
 
 if TYPE_CHECKING:
     from glassformer.lens.look import Look
+    from glassformer.run import Run
 
-MOST_KEPT = 6
+MOST_LOOKS = 6
 """The number of cached looks, for requests of their maps and readouts."""
+MOST_HEADS = 40
+"""The most heads in the figure of effects: those with the largest."""
 TOP = 10
 """How many next tokens are shown."""
 
@@ -42,7 +48,7 @@ class LookRequest(Config):
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedLook:
     """A look with its encoded maps; and the look without ablation, for later requests."""
 
     run: str
@@ -50,38 +56,32 @@ class Kept:
     maps: bytes | None
 
 
-async def look(request: Request) -> Response:
+def look(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """``{"view", "scale"}`` as the drawing code of looks reads them, the next tokens before and now, and the look's name."""
-    state, wanted = state_of(request), LookRequest.parse(await body(request))
-    state.place.run(wanted.run)
-    document, kept = await state.worker.do(lambda: _look(state, wanted))
-    return reply({**document, "look": _keep(state, kept)})
-
-
-def _look(state: AppState, wanted: LookRequest) -> tuple[dict[str, Any], Kept]:
     from glassformer.lens.page import SCALE, quantised, view
 
-    run = state.worker.run(state.place.run(wanted.run))
-    first = seen = run.look(wanted.text, checkpoint=wanted.checkpoint, hide=wanted.hide)
+    options = LookRequest.parse(values)
+    run = state.worker.run(state.folder.run(options.run))
+    first = seen = run.look(options.text, checkpoint=options.checkpoint, hide=options.hide)
     document: dict[str, Any] = {"scale": SCALE, "before": None, "next": next_tokens(seen)}
-    if wanted.without:
+    if options.without:
         document["before"] = document["next"]
         with ExitStack() as changes:
-            for layer, head in _heads(wanted, seen):
-                changes.enter_context(seen.without(layer, head, how=wanted.how))
+            for layer, head in _heads(options, seen):
+                changes.enter_context(seen.without(layer, head, how=options.how))
             seen = seen.again()
         document["next"] = next_tokens(seen, [one["id"] for one in document["before"] or []])
     document["view"] = view(seen, whole=False)
     maps = None if seen.no_attention else quantised(seen.attention).tobytes()
-    return document, Kept(wanted.run, first, maps)
+    return {**document, "look": _cache(state, CachedLook(options.run, first, maps))}
 
 
-def _heads(wanted: LookRequest, seen: Look) -> list[tuple[int, int]]:
+def _heads(options: LookRequest, seen: Look) -> list[tuple[int, int]]:
     dims = seen.network.dims
-    for head in wanted.without:
+    for head in options.without:
         if len(head) != 2 or min(head) < 0:
             raise UsageError(f"without={head!r} must be a layer and a head, counted from 0.")
-    return [(layer, head) for layer, head in wanted.without if layer < dims.layers and head < dims.heads]
+    return [(layer, head) for layer, head in options.without if layer < dims.layers and head < dims.heads]
 
 
 def next_tokens(seen: Look, also: list[int] | None = None) -> list[dict[str, Any]] | None:
@@ -96,63 +96,94 @@ def next_tokens(seen: Look, also: list[int] | None = None) -> list[dict[str, Any
     return [{"id": one, "token": seen.output_name(one), "probability": float(chances[one])} for one in shown]
 
 
-def _keep(state: AppState, look: Kept) -> str:
-    kept = state.kept.setdefault("looks", (None, OrderedDict()))[1]
+def _cache(state: AppState, look: CachedLook) -> str:
+    looks = state.cache.setdefault("looks", (None, OrderedDict()))[1]
     name = secrets.token_urlsafe(9)
-    kept[name] = look
-    while len(kept) > MOST_KEPT:
-        kept.popitem(last=False)
+    looks[name] = look
+    while len(looks) > MOST_LOOKS:
+        looks.popitem(last=False)
     return name
 
 
-def _kept(state: AppState, name: str) -> Kept:
-    found = state.kept.get("looks", (None, {}))[1].get(name)
-    if not isinstance(found, Kept):
+def _cached(state: AppState, name: str) -> CachedLook:
+    found = state.cache.get("looks", (None, {}))[1].get(name)
+    if not isinstance(found, CachedLook):
         raise NotFound("This look is gone; look again.")
     return found
 
 
 async def maps(request: Request) -> Response:
     """The weights of all maps, a byte each, in the order layer, head, query, key; 255 times the root of a weight."""
-    found = _kept(state_of(request), word(request, "look")).maps
+    found = _cached(state_of(request), text_of(dict(request.query_params), "look")).maps
     if found is None:
         raise NotFound("This network forms no attention pattern.")
     return Response(found, media_type="application/octet-stream")
 
 
-async def heads(request: Request) -> Response:
+def heads(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The table of heads: slower than the maps, since it needs further forward passes."""
-    state = state_of(request)
-    seen = _kept(state, word(request, "look")).look
+    from glassformer.lens.page import table
 
-    def count() -> dict[str, Any]:
-        from glassformer.lens.page import table
-
-        return {"table": None if seen.no_attention else table(seen)}
-
-    return reply(await state.worker.do(count))
+    seen = _cached(state, text_of(values, "look")).look
+    return {"table": None if seen.no_attention else table(seen)}
 
 
-async def readout(request: Request) -> Response:
+def readout(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """One more readout of a look, as the reports draw it: ``effects`` of all heads, ``rollout``, or ``patching``."""
-    state, values = state_of(request), await body(request)
-    kept, kind = _kept(state, text_of(values, "look")), text_of(values, "kind")
-    other = text_of(values, "other", "")
+    seen, kind = _cached(state, text_of(values, "look")), text_of(values, "kind")
+    if kind not in READOUTS:
+        raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.", reason="unknown-readout")
+    run = state.worker.run(state.folder.run(seen.run))
+    return {"blocks": blocks_to_dicts(READOUTS[kind](run, seen.look, text_of(values, "other", "")))}
 
-    def draw() -> dict[str, Any]:
-        from glassformer.web.readouts import READOUTS
 
-        if kind not in READOUTS:
-            raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.")
-        run = state.worker.run(state.place.run(kept.run))
-        return {"blocks": blocks_to_dicts(READOUTS[kind](run, kept.look, other))}
+def effects(run: Run, look: Look, other: str) -> list[Block]:
+    """The effect of ablating each head; with an interval over the lines of ``other``, if there are two or more."""
+    lines = [line for line in other.splitlines() if line.strip()]
+    found = look.effects([look.ids, *(run.look(line).ids for line in lines)] if lines else None)
+    layers, heads, _ = found.by_text.shape
+    named = {f"{layer}.{head}": found.of(layer, head) for layer in range(layers) for head in range(heads)}
+    shown = sorted(named, key=lambda name: -abs(named[name].value or 0.0))[:MOST_HEADS]
+    few = f" The {MOST_HEADS} that matter most of {len(named)}." if len(named) > MOST_HEADS else ""
+    texts = "this text" if not lines else f"this text and {len(lines)} more"
+    caption = f"Each head (layer.head) taken out in turn, its output set to zero: {found.unit}, on {texts}.{few}"
+    figure = draw_effects({name: named[name] for name in shown}, unit=found.unit)
+    alt = ", ".join(f"{name}: {named[name]}" for name in shown[:5])
+    return [FigureBlock(figure, caption=caption, alt=f"Effects of heads, the largest first: {alt}")]
 
-    return reply(await state.worker.do(draw))
+
+def rollout(run: Run, look: Look, other: str) -> list[Block]:
+    """Attention rollout after the last layer."""
+    weights = look.rollout()[-1]
+    caption = (
+        "Rollout: how much of each position (down) comes from each token (across) after the last layer; "
+        "heads averaged, half of each layer is the residual connection."
+    )
+    return [FigureBlock(draw_map(weights, look.queries, look.keys), caption=caption, alt="Rollout through all layers")]
+
+
+def patching(run: Run, look: Look, other: str) -> list[Block]:
+    """Activation patching of the residual stream from another text, by layer and position."""
+    if not other.strip():
+        raise UsageError("Patching needs another text of as many tokens; type one.", reason="no-other-text")
+    source = run.look(other, model=look.network)
+    target, instead = (int(one.scores[-1].argmax()) for one in (source, look))
+    found = look.patching(source, target=target, instead=instead)
+    caption = (
+        f"At each place the residual stream of the other text is put into this one: 0 as here (`{look.output_name(instead)}` "
+        f"comes next), 1 as there (`{look.output_name(target)}` comes next)."
+    )
+    names = [name.replace("blocks.", "layer ").replace(".after", "") for name in look.places.streams]
+    figure = draw_patching(found, look.tokens, names)
+    return [FigureBlock(figure, caption=caption, alt="What comes back, by layer and position")]
+
+
+READOUTS: dict[str, Callable[[Run, Look, str], list[Block]]] = {"effects": effects, "rollout": rollout, "patching": patching}
 
 
 ROUTES = [
-    Route("/api/look", look, methods=["POST"]),
+    json_route("POST", "/api/look", look, worker=True),
     Route("/api/look/maps", maps, methods=["GET"]),
-    Route("/api/look/heads", heads, methods=["GET"]),
-    Route("/api/look/readout", readout, methods=["POST"]),
+    json_route("GET", "/api/look/heads", heads, worker=True),
+    json_route("POST", "/api/look/readout", readout, worker=True),
 ]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic import Field
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from pydantic import BeforeValidator, Field
+from pydantic.fields import FieldInfo
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.registry import Slot
 from glassformer.runs.overview import progress_of
-from glassformer.web.app_state import AppState, state_of
+from glassformer.web.app_state import AppState, json_route
 from glassformer.web.processes import stop_run
-from glassformer.web.replies import body, reply, text_of, word
+from glassformer.web.replies import text_of
 
+HIDDEN = ("about", "result")
+"""Keys of a recipe that the form does not show."""
 RUN = "run:"
 """A base that is a run's own recipe: ``run:NAME``."""
 
@@ -32,29 +32,92 @@ class Form(Config):
     name: str = ""
 
 
-async def recipes(request: Request) -> Response:
+def recipes(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The JSON of ``glassformer recipes``."""
+    from glassformer.recipe import list_recipes, list_variants
+    from glassformer.study.planning.plan import list_studies
 
-    def read() -> dict[str, Any]:
-        from glassformer.recipe import list_recipes, list_variants
-        from glassformer.study.planning.plan import list_studies
-
-        return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
-
-    return reply(await state_of(request).worker.do(read))
+    return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
 
 
-async def schema(request: Request) -> Response:
+def schema(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The schema of recipes, and the values of the base."""
-    state, base = state_of(request), word(request, "base")
+    from glassformer.recipe import load_recipe
 
-    def read() -> dict[str, Any]:
-        from glassformer.recipe import load_recipe
-        from glassformer.web.schema import recipe_schema
+    return {"schema": recipe_schema(), "recipe": load_recipe(_source(state, text_of(values, "base"))).to_dict()}
 
-        return {"schema": recipe_schema(), "recipe": load_recipe(_source(state, base)).to_dict()}
 
-    return reply(await state.worker.do(read))
+def recipe_schema() -> dict[str, Any]:
+    """The recipe's types as a JSON schema for forms: ``{"about", "properties": {KEY: schema}, "required"}``.
+
+    A slot has ``slot`` and ``variants`` by name, plugins included; pydantic makes the schema of the plain settings.
+    """
+    from glassformer.recipe import Recipe
+
+    schema = config_schema(Recipe)
+    schema["properties"] = {key: value for key, value in schema["properties"].items() if key not in HIDDEN}
+    return schema
+
+
+def config_schema(config: type[Config], depth: int = 0) -> dict[str, Any]:
+    """The schema of one config, its sections and slots inside."""
+    plain = _without_references(config)
+    properties: dict[str, Any] = {}
+    for name, field in config.model_fields.items():
+        slot, inner = _slot_of(field), field.annotation
+        if slot is not None and depth < 6:
+            properties[name] = _of_slot(slot, field, depth)
+        elif isinstance(inner, type) and issubclass(inner, Config):
+            properties[name] = {**config_schema(inner, depth + 1), "type": "object"}
+        else:
+            properties[name] = plain.get(name, {})
+        if not field.is_required() and "default" not in properties[name]:
+            default = field.get_default(call_default_factory=True)
+            properties[name]["default"] = default.to_dict() if isinstance(default, Config) else _jsonable(default)
+    required = [name for name, field in config.model_fields.items() if field.is_required()]
+    about = (config.__doc__ or "").strip().splitlines()
+    return {
+        "type": "object",
+        "about": about[0].replace("``", "`") if about else "",
+        "properties": properties,
+        "required": required,
+    }
+
+
+def _of_slot(slot: Slot[Any], field: FieldInfo, depth: int) -> dict[str, Any]:
+    variants = {name: config_schema(slot.get(name), depth + 1) for name in slot.names()}
+    default = field.get_default(call_default_factory=True)
+    return {"slot": slot.path, "about": slot.about, "variants": variants, "default": _jsonable(default)}
+
+
+def _slot_of(field: FieldInfo) -> Slot[Any] | None:
+    """The slot of a field, found by its parser."""
+    for rule in field.metadata:
+        owner = getattr(rule.func, "__self__", None) if isinstance(rule, BeforeValidator) else None
+        if isinstance(owner, Slot):
+            return owner
+    return None
+
+
+def _without_references(config: type[Config]) -> dict[str, Any]:
+    """pydantic's schema of the plain fields; only the name where it cannot generate one."""
+    try:
+        document = config.model_json_schema(mode="validation")
+    except Exception:  # a type without a JSON schema: the form shows a text field
+        return {}
+    return {name: dict(value) for name, value in document.get("properties", {}).items() if "$ref" not in str(value)}
+
+
+def _jsonable(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Config):
+        return value.to_dict()
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_jsonable(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _jsonable(one) for key, one in value.items()}
+    return str(value)
 
 
 def _source(state: AppState, base: str) -> str:
@@ -66,25 +129,21 @@ def _source(state: AppState, base: str) -> str:
     from glassformer.recipe import built_in_recipes
 
     if base.startswith(RUN):
-        return str(state.place.run(base.removeprefix(RUN)).recipe_file)
+        return str(state.folder.run(base.removeprefix(RUN)).recipe_file)
     built_in = built_in_recipes()
     if base not in built_in:
         raise UnknownName("The list of built-in recipes", base, built_in)
     return str(built_in[base])
 
 
-async def check(request: Request) -> Response:
+def check(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Whether the recipe is valid, with the messages of the command line; reads only the recipe."""
-    state, form = state_of(request), Form.parse(await body(request))
+    from glassformer.recipe import load_recipe
 
-    def read() -> dict[str, Any]:
-        from glassformer.recipe import load_recipe
-
-        recipe = load_recipe(_source(state, form.base), form.set)
-        changes = [one.name for one in _plan(state, form).changes] if form.vary else []
-        return {"recipe": recipe.to_dict(), "fingerprint": recipe.fingerprint, "changes": changes}
-
-    return reply(await state.worker.do(read))
+    form = Form.parse(values)
+    recipe = load_recipe(_source(state, form.base), form.set)
+    changes = [one.name for one in _plan(state, form).changes] if form.vary else []
+    return {"recipe": recipe.to_dict(), "fingerprint": recipe.fingerprint, "changes": changes}
 
 
 def _plan(state: AppState, form: Form) -> Any:
@@ -93,45 +152,37 @@ def _plan(state: AppState, form: Form) -> Any:
     return plan_studies(_source(state, form.base), form.vary, set=form.set, settings={"seeds": form.seeds})[0].plan
 
 
-async def cost(request: Request) -> Response:
+def cost(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """What ``train --dry-run`` prints; for a study, of all its runs."""
-    state, form = state_of(request), Form.parse(await body(request))
+    from glassformer.recipe_cost import plan
 
-    def count() -> dict[str, Any]:
-        from glassformer.recipe_cost import plan
-
-        found = plan(_source(state, form.base), set=form.set)
-        document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
-        if form.vary:
-            changes = _plan(state, form).changes
-            flops = [plan(_source(state, form.base), set={**form.set, **one.set}).flops for one in changes]
-            runs = form.seeds * (1 + len(changes))
-            document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
-        return document
-
-    return reply(await state.worker.do(count))
+    form = Form.parse(values)
+    found = plan(_source(state, form.base), set=form.set)
+    document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
+    if form.vary:
+        changes = _plan(state, form).changes
+        flops = [plan(_source(state, form.base), set={**form.set, **one.set}).flops for one in changes]
+        runs = form.seeds * (1 + len(changes))
+        document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
+    return document
 
 
-async def start(request: Request) -> Response:
+def start(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Starts ``glassformer train`` or ``glassformer compare`` in the folder."""
-    state, form = state_of(request), Form.parse(await body(request))
+    from glassformer.recipe import load_recipe
 
-    def begin() -> dict[str, Any]:
-        from glassformer.recipe import load_recipe
-
-        folder, source = state.place.new(form.name), _source(state, form.base)
-        load_recipe(source, form.set)
-        if folder.exists() and any(folder.iterdir()):
-            raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
-        changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
-        if form.vary:
-            _plan(state, form)
-            varied = [word for one in form.vary for word in ("--vary", one)]
-            words = ["compare", source, *varied, "--seeds", str(form.seeds), *changes, "--out", str(folder)]
-            return state.processes.start(form.name, "study", words)
-        return state.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])
-
-    return reply({"started": await state.worker.do(begin)})
+    form = Form.parse(values)
+    folder, source = state.folder.new(form.name), _source(state, form.base)
+    load_recipe(source, form.set)
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
+    changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
+    if not form.vary:
+        return {"started": state.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])}
+    _plan(state, form)
+    varied = [word for one in form.vary for word in ("--vary", one)]
+    words = ["compare", source, *varied, "--seeds", str(form.seeds), *changes, "--out", str(folder)]
+    return {"started": state.processes.start(form.name, "study", words)}
 
 
 def _in_yaml(value: Any) -> str:
@@ -140,11 +191,11 @@ def _in_yaml(value: Any) -> str:
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in text)
 
 
-async def stop(request: Request) -> Response:
+def stop(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Requests a run or a study to stop after its current step; it can be resumed."""
-    state, name = state_of(request), text_of(await body(request), "name")
-    await run_in_threadpool(_stop, state, name)
-    return reply({"stopped": name})
+    name = text_of(values, "name")
+    _stop(state, name)
+    return {"stopped": name}
 
 
 def _stop(state: AppState, name: str) -> None:
@@ -152,33 +203,32 @@ def _stop(state: AppState, name: str) -> None:
     if known is not None and known["alive"]:
         state.processes.stop(name)
         return
-    directory = state.place.run(name)
-    study = state.place.study_of(directory)
+    directory = state.folder.run(name)
+    study = state.folder.study_of(directory)
     if study is not None:
-        raise UsageError(f"{name} is a trial of the study {state.place.name_of(study.root)}; stop the study.")
+        raise UsageError(f"{name} is a trial of the study {state.folder.name_of(study.root)}; stop the study.")
     progress = progress_of(directory)
     if progress["status"] != "running":
         raise RunError(f"{name} is not running: it is {progress['status']}.")
     stop_run(directory)
 
 
-async def resume(request: Request) -> Response:
+def resume(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """Resumes a stopped run or study; a finished run with more steps."""
-    state, values = state_of(request), await body(request)
     name, steps = text_of(values, "name"), values.get("steps")
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
         raise UsageError(f"steps={steps!r} must be a whole number of 1 or more.")
-    return reply({"started": await run_in_threadpool(_resume, state, name, steps)})
+    return {"started": _resume(state, name, steps)}
 
 
 def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
     known = state.processes.find(name)
     if known is not None and known["kind"] == "study":
-        study = state.place.study(name)
+        study = state.folder.study(name)
         state.processes.wait(name)
         return state.processes.start(name, "study", ["compare", str(study.root)])
-    directory = state.place.run(name)
-    if state.place.study_of(directory) is not None:
+    directory = state.folder.run(name)
+    if state.folder.study_of(directory) is not None:
         raise UsageError(f"{name} is a trial of a study; resume the study.")
     if progress_of(directory)["status"] == "running":
         raise RunError(f"{name} is running; stop it first.")
@@ -189,11 +239,11 @@ def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/api/recipes", recipes, methods=["GET"]),
-    Route("/api/recipe/schema", schema, methods=["GET"]),
-    Route("/api/recipe/check", check, methods=["POST"]),
-    Route("/api/recipe/cost", cost, methods=["POST"]),
-    Route("/api/start", start, methods=["POST"]),
-    Route("/api/stop", stop, methods=["POST"]),
-    Route("/api/resume", resume, methods=["POST"]),
+    json_route("GET", "/api/recipes", recipes, worker=True),
+    json_route("GET", "/api/recipe/schema", schema, worker=True),
+    json_route("POST", "/api/recipe/check", check, worker=True),
+    json_route("POST", "/api/recipe/cost", cost, worker=True),
+    json_route("POST", "/api/start", start, worker=True),
+    json_route("POST", "/api/stop", stop),
+    json_route("POST", "/api/resume", resume),
 ]

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.foundation.errors import GlassformerError
 from glassformer.runs.directory import RunDirectory, find_runs
-from glassformer.runs.overview import progress_of
+from glassformer.runs.overview import file_signature, progress_of
 from glassformer.study.directory import StudyDirectory
-from glassformer.web.app_state import AppState, state_of
+from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.blocks import page_to_dict
-from glassformer.web.replies import reply, word
+from glassformer.web.replies import text_of
 
 
-async def study(request: Request) -> Response:
-    state, name = state_of(request), word(request, "study")
-    return reply(await run_in_threadpool(_study, state, name))
-
-
-def _study(state: AppState, name: str) -> dict[str, Any]:
+def study(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The JSON of ``glassformer compare``, its page, and its trials. Cached until a file changes."""
-    directory = state.place.study(name)
+    name = text_of(values, "study")
+    directory = state.folder.study(name)
     now = _signature(directory)
-    known = state.kept.get(f"study {name}")
+    known = state.cache.get(f"study {name}")
     if known is None or known[0] != now:
         known = now, _read(directory)
-        state.kept[f"study {name}"] = known
+        state.cache[f"study {name}"] = known
     trials = _trials(state, directory)
     return {**known[1], "name": name, "trials": trials, "started": state.processes.find(name)}
 
@@ -52,8 +46,8 @@ def _trials(state: AppState, directory: StudyDirectory) -> list[dict[str, Any]]:
     rows = []
     for run in find_runs(directory.root):
         row = state.table.row(run)
-        kept = ("status", "step", "steps", "metric", f"validation_{row['metric']}")
-        rows.append({"name": state.place.name_of(run.root), **{key: row.get(key) for key in kept}})
+        shown = ("status", "step", "steps", "metric", f"validation_{row['metric']}")
+        rows.append({"name": state.folder.name_of(run.root), **{key: row.get(key) for key in shown}})
     return rows
 
 
@@ -61,21 +55,13 @@ def _signature(directory: StudyDirectory) -> tuple[Any, ...]:
     """A signature of the files that the verdicts depend on."""
     runs = find_runs(directory.root)
     files = [directory.plan_file, directory.variants_file, directory.values_file, directory.earlier_file]
-    return tuple(map(_stamp, [*files, *(file for run in runs for file in (run.state_file, run.evaluations))]))
-
-
-def _stamp(file: Path) -> Any:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+    return tuple(map(file_signature, [*files, *(file for run in runs for file in (run.state_file, run.evaluations))]))
 
 
 async def study_events(request: Request) -> Response:
     """Streams the progress of the trials; ``changed`` when a verdict may have changed."""
-    state, name = state_of(request), word(request, "study")
-    state.place.study(name)
+    state, name = state_of(request), text_of(dict(request.query_params), "study")
+    state.folder.study(name)
     return state.hub.stream(f"study {name}", lambda: _watch(state, name), pause=1.0)
 
 
@@ -83,7 +69,7 @@ def _watch(state: AppState, name: str) -> Callable[[], Any]:
     before: dict[str, Any] = {"signature": None, "trials": None}
 
     def look() -> Any:
-        directory = state.place.study(name)
+        directory = state.folder.study(name)
         alive = (state.processes.find(name) or {}).get("alive")  # its process ends after the last file is written
         signature, trials = (alive, *_signature(directory)), [_progress(run) for run in find_runs(directory.root)]
         if signature == before["signature"] and trials == before["trials"]:
@@ -103,6 +89,6 @@ def _progress(run: RunDirectory) -> Any:
 
 
 ROUTES = [
-    Route("/api/study", study, methods=["GET"]),
+    json_route("GET", "/api/study", study),
     Route("/api/study/events", study_events, methods=["GET"]),
 ]

@@ -6,8 +6,8 @@ import pytest
 
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.files import read_json, write_json
-from glassformer.runs.curves import Curves
-from glassformer.web.health import evaluation_blocks, evaluation_of, health_of
+from glassformer.runs.live_curves import Curves
+from glassformer.web.routes.runs import evaluation_blocks, evaluation_of, health_of
 
 
 def test_endings_are_said(folder, make_run) -> None:

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from glassformer.figures.encode import save_figure
-from glassformer.figures.merges import MergeRow, draw_merges
+from glassformer.figures.token_merges import MergeRow, draw_merges
 
 ROWS = [
     MergeRow("symbols", [("l", 1), ("o", 1), ("w", 1), ("s", 1)]),

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.runs.records import NOT_FINITE, OLD_KEYS
+from glassformer.runs.records import NOT_FINITE, parse_record
 
 BLOCK = 4 << 20
 """Bytes that are read at once."""
@@ -79,7 +79,7 @@ class Curves:
         try:
             records = json.loads(b"[" + b",".join(line for line in lines if line) + b"]")
         except ValueError:  # including an incomplete line
-            records = [_record(line) for line in lines]
+            records = [parse_record(line) for line in lines]
         for record in records:
             step = record.get("step") if isinstance(record, dict) else None
             if not isinstance(step, int | float):
@@ -88,7 +88,6 @@ class Curves:
                 number = NOT_FINITE.get(value) if isinstance(value, str) else value
                 if key == "step" or isinstance(number, bool) or not isinstance(number, int | float):
                     continue
-                key = OLD_KEYS.get(key, key)
                 if key not in self._steps:
                     self._steps[key], self._values[key] = array("d"), array("d")
                 self._steps[key].append(step)
@@ -102,14 +101,14 @@ class Curves:
         ``skip``: leaves out the first points, which were sent before. Non-finite values are None.
         """
         with self._lock:
-            steps, values = (np.array(kept.get(key, ()), float)[skip:] for kept in (self._steps, self._values))
+            steps, values = (np.array(one.get(key, ()), float)[skip:] for one in (self._steps, self._values))
         first = 0 if low is None else max(0, int(np.searchsorted(steps, low)) - 1)
         last = len(steps) if high is None else int(np.searchsorted(steps, high, side="right")) + 1
         steps, values = steps[first:last], values[first:last]
-        kept = _downsampled(values, points)
+        shown = _downsampled(values, points)
         return {
-            "step": [int(step) if step.is_integer() else step for step in steps[kept].tolist()],
-            "value": [value if math.isfinite(value) else None for value in values[kept].tolist()],
+            "step": [int(step) if step.is_integer() else step for step in steps[shown].tolist()],
+            "value": [value if math.isfinite(value) else None for value in values[shown].tolist()],
             "of": len(steps),
         }
 
@@ -130,12 +129,5 @@ def _downsampled(values: npt.NDArray[np.float64], points: int) -> npt.NDArray[np
     odd = at + np.argmax(~np.isfinite(table), axis=1)
     odd = odd[(odd < n)]
     odd = odd[~np.isfinite(values[odd])]
-    kept = np.unique(np.concatenate([[0, n - 1], low, high, odd]))
-    return np.asarray(kept[kept < n], dtype=np.int64)
-
-
-def _record(line: bytes) -> Any:
-    try:
-        return json.loads(line or b"{}")
-    except ValueError:
-        return {}
+    shown = np.unique(np.concatenate([[0, n - 1], low, high, odd]))
+    return np.asarray(shown[shown < n], dtype=np.int64)

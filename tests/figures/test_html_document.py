@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.figures.document import html_document, shared_style
+from glassformer.figures.html_document import html_document, shared_style
 
 
 def test_a_document_holds_what_it_needs_and_may_load_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
-from glassformer.runs.curves import Curves
+from glassformer.runs.live_curves import Curves
 from glassformer.runs.records import MetricsLog
 
 
@@ -26,15 +26,6 @@ def test_reads_on_where_it_stopped(tmp_path) -> None:
     curves.update()
     assert curves.thinned("loss", skip=2) == {"step": [3], "value": [1.5], "of": 1}
     assert curves.thinned("absent")["of"] == 0
-
-
-def test_one_curve_of_old_and_new_records(tmp_path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
-    log.append({"step": 1, "gradient": 2.0})
-    log.append({"step": 2, "grad_norm": 1.0})
-    curves = Curves(log.file)
-    curves.update()
-    assert curves.thinned("grad_norm") == {"step": [1, 2], "value": [2.0, 1.0], "of": 2}
 
 
 def test_a_file_that_was_rewritten_is_read_anew(tmp_path) -> None:

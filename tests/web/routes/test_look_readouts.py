@@ -12,7 +12,7 @@ from glassformer.foundation.errors import UsageError
 from glassformer.lens.look import Look
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
-from glassformer.web.readouts import MOST_HEADS, READOUTS
+from glassformer.web.routes.look import MOST_HEADS, READOUTS
 
 
 @pytest.fixture(scope="module")
