@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glassformer.evaluation.jackknife import ratio
 from glassformer.evaluation.language_metrics import language_metrics
+from glassformer.evaluation.statistics import ratio
 from glassformer.evaluation.units import DocumentLosses
 
 RESAMPLES = 999

@@ -21,9 +21,9 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
 from glassformer.evaluation.language import token_losses
 from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
+from glassformer.evaluation.statistics import TwoCheckpoints, paired
 from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import changed_plugins, load_plugins

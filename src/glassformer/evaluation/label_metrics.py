@@ -12,9 +12,8 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.calibration import calibration
-from glassformer.evaluation.jackknife import mean
 from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.proportions import wilson
+from glassformer.evaluation.statistics import mean, wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric

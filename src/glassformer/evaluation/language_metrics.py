@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.jackknife import mean, ratio
 from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.statistics import mean, ratio
 from glassformer.evaluation.units import DocumentLosses, PositionLosses
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric

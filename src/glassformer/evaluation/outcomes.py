@@ -13,8 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from glassformer.evaluation.jackknife import ratio
-from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
+from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS, ratio
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 

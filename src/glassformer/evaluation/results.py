@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, final
 
-from glassformer.evaluation.jackknife import ratio
 from glassformer.evaluation.language_metrics import language_units
-from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS, ratio
 from glassformer.evaluation.units import DocumentLosses
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric

@@ -13,7 +13,7 @@ import numpy as np
 
 from glassformer.evaluation.calibration import calibration
 from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.proportions import wilson
+from glassformer.evaluation.statistics import wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import EXACT_MATCH, Metric

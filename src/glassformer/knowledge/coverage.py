@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.evaluation.calibration import first_half
-from glassformer.evaluation.proportions import wilson
+from glassformer.evaluation.statistics import wilson
 from glassformer.foundation.estimate import Estimate
 
 POINTS = 50  # of a saved curve

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.foundation.distributions import t_quantile
+from glassformer.foundation.distributions import t_upper
 from glassformer.foundation.estimate import Estimate
 
 
@@ -34,7 +34,7 @@ def pull_of_sound(sounds: Sequence[str | int], regions: Sequence[str | int | Non
     dealt_N = float(sound_K @ region_K) - region_K[sound_N] - np.where(there_N, sound_K[np.maximum(region_N, 0)], 0) + agree_N
     without_N = _pull(agree_N.sum() - agree_N, dealt_N, n - 1)
     error = float(np.sqrt((n - 1) / n * ((without_N - without_N.mean()) ** 2).sum()))
-    half = float(t_quantile(0.975, n - 1)) * error
+    half = float(t_upper(0.025, n - 1)) * error
     return Estimate(float(pull), float(pull) - half, float(pull) + half, n)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from glassformer.evaluation.proportions import mcnemar_mid_p, wilson
+from glassformer.evaluation.statistics import mcnemar_mid_p, wilson
 from glassformer.study.inference.binomial_bounds import Rate, at_most_probability, failure_rate_bound, items_needed
 from glassformer.study.inference.two_way import two_way_effects
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.evaluation.long_run_variance import block_variance, num_cosines
+from glassformer.evaluation.statistics import block_variance, num_cosines
 from glassformer.foundation.distributions import Floats
 
 SMALLEST = 1e-12  # a smaller difference of a document is rounding error
