@@ -10,8 +10,8 @@ import pytest
 from tests.study.verdict_trials import FIXED, M, base, change, one
 
 from glassformer.foundation.metrics import LOSS
+from glassformer.study.inference.corrections import USUAL_LOOKS
 from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.sequential import USUAL_LOOKS
 from glassformer.study.inference.verdict import Rules, decide
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.study.verdict_trials import FIXED, M, base, change, one
 
 from glassformer.foundation.metrics import LOSS
+from glassformer.study.inference.corrections import USUAL_LOOKS, Looks
 from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.sequential import USUAL_LOOKS, Looks
 from glassformer.study.inference.verdict import Rules, decide
 
 

@@ -11,8 +11,8 @@ from tests.study.verdict_trials import FIXED, base, change, one
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import ACCURACY, LOSS
+from glassformer.study.inference.corrections import USUAL_LOOKS
 from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.sequential import USUAL_LOOKS
 from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.inference.verdict import Rules, decide
 

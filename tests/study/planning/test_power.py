@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from glassformer.foundation.distributions import t_upper
-from glassformer.study.inference.corrections import sign_flip
+from glassformer.study.inference.evidence import sign_flip
 from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.planning.power import (
     FEWEST_SEEDS,

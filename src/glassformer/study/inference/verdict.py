@@ -27,10 +27,8 @@ import numpy.typing as npt
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
-from glassformer.study.inference.binomial_bounds import Rate
-from glassformer.study.inference.corrections import holm
-from glassformer.study.inference.evidence import Analysis, Evidence, Problem, Trials, gather
-from glassformer.study.inference.sequential import ALPHA, Looks
+from glassformer.study.inference.corrections import ALPHA, Looks, holm
+from glassformer.study.inference.evidence import Analysis, Evidence, Problem, Rate, Trials, gather
 from glassformer.study.inference.two_way import TwoWayEffects
 from glassformer.study.planning.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.reporting import wording

@@ -22,9 +22,8 @@ from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
-from glassformer.study.inference.binomial_bounds import items_needed
-from glassformer.study.inference.sequential import Looks
-from glassformer.study.inference.two_way import BADLY_HURT
+from glassformer.study.inference.corrections import Looks
+from glassformer.study.inference.two_way import BADLY_HURT, items_needed
 from glassformer.study.planning.matching import match, size_of
 from glassformer.study.planning.plan import (
     BASE,

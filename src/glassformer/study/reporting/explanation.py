@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glassformer.study.inference.binomial_bounds import failure_rate_bound
-from glassformer.study.inference.evidence import Evidence
-from glassformer.study.inference.sequential import Looks
+from glassformer.study.inference.corrections import Looks
+from glassformer.study.inference.evidence import Evidence, upper_bound
 from glassformer.study.planning.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.reporting.wording import EXPLORATORY, interval_text, listed, number, p_value
 
@@ -257,7 +256,7 @@ class Explanation:
             pairs = "" if e.correlation is None else f"; correlation of baseline and change over seeds: {e.correlation:.2f}"
             sentences.append(f"The baseline's own seeds differ by a standard deviation of {number(e.noise_floor)}{pairs}.")
         sentences.append(
-            f"0 of {n} runs failed; with so few, a share of failing runs of up to {100 * failure_rate_bound(0, n):.0f} % "
+            f"0 of {n} runs failed; with so few, a share of failing runs of up to {100 * upper_bound(0, n):.0f} % "
             "cannot be excluded."
         )
         return sentences

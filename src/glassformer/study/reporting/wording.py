@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from glassformer.foundation.estimate import Estimate
-from glassformer.study.inference.binomial_bounds import Rate
-from glassformer.study.inference.evidence import Evidence, Problem
+from glassformer.study.inference.evidence import Evidence, Problem, Rate
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
