@@ -127,7 +127,7 @@ class TestAnswersThatAreAllWon:
         found = decide(Trials("base", np.zeros((8, 50))), [Trials("change", np.ones((8, 50)))], Rules((8,), ACCURACY))[0]
         assert found.difference.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 50)))
         few = decide(Trials("base", np.zeros((8, 3))), [Trials("change", np.ones((8, 3)))], Rules((8,), ACCURACY))[0]
-        assert "Documents are too few: more text is needed, not more seeds." in few.sentence
+        assert "Too few documents: more text is needed, not more seeds." in few.sentence
 
     def test_no_interval_goes_beyond_one(self):
         """Won by nearly every item, with seeds that differ: by t alone the interval reaches beyond 1."""
@@ -200,7 +200,6 @@ def test_rates_have_exact_intervals(failed, runs):
     exact = stats.binomtest(failed, runs).proportion_ci(0.95, "exact")
     rate = Rate(failed, runs)
     assert (rate.low, rate.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
-    assert str(Rate(2, 8)) == "2 of 8 (3 to 65 %)"
 
 
 class TestSignFlip:

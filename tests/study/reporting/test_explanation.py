@@ -28,8 +28,8 @@ def test_better_is_one_sentence_and_its_p():
 def test_not_decided_says_what_fits_and_what_to_do():
     verdict = told(-0.007, 0.03, command="glassformer compare plan.yaml --seeds {seeds} --first-seed 8")
     assert verdict.headline == (
-        "rotary positions is not decided: 8 seeds cannot tell. Anything from 0.031 better to 0.017 worse fits, and your margin "
-        "is 0.02. To find a difference of 0.02 (your margin), a further study needs roughly 42 seeds (21-75): "
+        "rotary positions is not decided: 8 seeds are not enough. Anything from 0.031 better to 0.017 worse is possible; your "
+        "margin is 0.02. To detect a difference of 0.02 (your margin), a further study needs about 42 new seeds (21 to 75): "
         "glassformer compare plan.yaml --seeds 42 --first-seed 8."
     )
     assert verdict.details[0].startswith("Measured: loss 2.281 -> 2.274, lower by 0.007")

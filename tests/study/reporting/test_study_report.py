@@ -118,4 +118,4 @@ def test_figures_of_a_leak_are_marked(made_up, tmp_path):
 
 def test_a_study_without_any_run_has_a_page(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [], "alibi": []})
-    assert "0 of the 6 seeds planned have run" in write_report(study).read_text(encoding="utf-8")
+    assert "0 of the 6 planned seeds have run" in write_report(study).read_text(encoding="utf-8")

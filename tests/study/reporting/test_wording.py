@@ -59,5 +59,5 @@ def test_every_problem_has_words():
 
 
 def test_waiting_and_headline():
-    assert headline("alibi", "not decided", waiting(3, (8,))) == "alibi is not decided: 3 of the 8 seeds planned have run."
+    assert headline("alibi", "not decided", waiting(3, (8,))) == "alibi is not decided: 3 of the 8 planned seeds have run."
     assert waiting(3, (6, 8)) == "3 of the 6 seeds needed for the first look have run"

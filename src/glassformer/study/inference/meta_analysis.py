@@ -178,9 +178,9 @@ def _overall(
         f"{metric.name} {'lower' if mean < 0 else 'higher'} by {number(abs(mean), half)} "
         f"({interval_text(difference)}), p {p_value(corrected)} ({listed})."
     )
-    why = " Its sign varies between sets." if sign_varies else ""
-    why += f" It was studied before, so p counts {1.0 / before.share:.0f} times." if before.share < 1.0 else ""
-    few = f" {found.sets} sets say little; {FEWEST_SETS} or more are needed." if found.sets < FEWEST_SETS else ""
+    why = " The sign of the difference varies between sets." if sign_varies else ""
+    why += f" It was studied before, so p is multiplied by {1.0 / before.share:.0f}." if before.share < 1.0 else ""
+    few = f" A verdict needs at least {FEWEST_SETS} sets." if found.sets < FEWEST_SETS else ""
     marked = f"{EXPLORATORY} " if _exploratory(row) else ""
     sentence = f"{marked}{name} is {word} over {found.sets} sets: {rest}{why}{few}"
     return Overall(name, word, sentence, difference, float(found.p), corrected, by_set)

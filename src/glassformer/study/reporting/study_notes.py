@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from glassformer.study.running.trial_store import MACHINE
 if TYPE_CHECKING:
     from glassformer.study.study import Study
 
-TRAINED_ON = "is trained on"
 OVERLAP = "also occur in train"
 """Identifies a note about documents that also occur in the training text."""
 
@@ -28,10 +25,8 @@ def notes_of(study: Study) -> list[str]:
     book = study.book.variants
     notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
     notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
-    of_trials = notes_of_trials(study) if study.kept is None else list(study.kept.notes)
-    if not any(TRAINED_ON in note for note in of_trials):  # values.json of an earlier version does not have it
-        of_trials = [*_token_differences(study), *of_trials]
-    return list(dict.fromkeys([*notes, *of_trials, *_few_tuning_seeds(study), *_tuned_on_test_split(study)]))
+    of_trials = notes_of_trials(study) if study.kept is None else study.kept.notes
+    return list(dict.fromkeys([*notes, *of_trials, *_few_tuning_seeds(study)]))
 
 
 def notes_of_trials(study: Study) -> list[str]:
@@ -46,7 +41,7 @@ def _token_differences(study: Study) -> list[str]:
     book = study.book.variants
     own = {name: f"{facts.tokens:,} tokens{_pretraining_note(study, name)}" for name, facts in book.items()}
     return [
-        f"{name} {TRAINED_ON} {amount} and the baseline on {own[BASE]}."
+        f"{name} is trained on {amount} and the baseline on {own[BASE]}."
         for name, amount in own.items()
         if BASE in own and amount != own[BASE]
     ]
@@ -56,29 +51,15 @@ def _pretraining_note(study: Study, variant: str) -> str:
     """How long the parents of a variant were trained, from the record of its first finished trial."""
     done = study.finished(variant) if variant in study.results else []
     if not done:
-        return " (training before it not counted)" if study.plan.settings(variant).get("init_from") else ""
-    folder = study.directory.trial(done[0].trial)
+        return " (not counting the training of its parent)" if study.plan.settings(variant).get("init_from") else ""
     ancestry = _environment(study, done[0].trial).get("ancestry", [])
-    counts = [_tokens_of(one, RunDirectory(folder).parent if place == 0 else None) for place, one in enumerate(ancestry)]
-    if not counts:
+    if not ancestry:
         return ""
-    who = "a parent" if len(counts) == 1 else f"{len(counts)} parents, one after the other,"
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
-        return f" after {who} trained for {sum(one.get('step', 0) for one in ancestry):,} steps"
-    return f" after {who} trained on {sum(known):,} tokens"
-
-
-def _tokens_of(ancestor: dict[str, Any], beside: Path | None) -> int | None:
-    """How many tokens a parent was trained on: as recorded, or computed from its recipe if that still exists."""
-    if ancestor.get("tokens") is not None:
-        return int(ancestor["tokens"])
-    for place in (beside, Path(str(ancestor.get("run")))):
-        with suppress(RunError, KeyError, TypeError):
-            if place is not None:
-                recipe = RunDirectory(place).read_recipe()
-                return int(ancestor["step"] * recipe["training"]["batch_size"] * recipe["model"]["context"])
-    return None
+    who = "a parent" if len(ancestry) == 1 else f"{len(ancestry)} parents in sequence"
+    tokens = [one["tokens"] for one in ancestry]
+    if None in tokens:  # the parent came from elsewhere
+        return f" after {who} trained for {sum(one['step'] for one in ancestry):,} steps"
+    return f" after {who} trained on {sum(tokens):,} tokens"
 
 
 def _confirmation(study: Study) -> list[str]:
@@ -88,7 +69,7 @@ def _confirmation(study: Study) -> list[str]:
     notes = []
     for one in study.verdicts:
         word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
-        notes.append(f"{one.variant} of {study.plan.confirms} is {word}, on fresh seeds and on the {study.plan.split} text.")
+        notes.append(f"{one.variant} of {study.plan.confirms} is {word}, on new seeds and on the {study.plan.split} text.")
     return notes
 
 
@@ -99,7 +80,7 @@ def remarks_of(study: Study) -> tuple[str, ...]:
     overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note and _judged_on(study, note)]
     remarks = [f"{note}: figures on it are too optimistic." for note in overlap]
     if early_ends(study):
-        remarks.append("Runs ended at different steps (patience), so costs differ too; the table has what was really spent.")
+        remarks.append("Runs stopped at different steps (patience), so their costs differ; the table shows the actual costs.")
     return tuple(remarks)
 
 
@@ -141,8 +122,8 @@ def early_ends(study: Study) -> list[str]:
     if not parts:
         return []
     return [
-        f"Runs ended early (patience), at different steps: {'; '.join(parts)}. FLOPs and seconds are what was really spent, "
-        "and early stopping used the text they are compared on."
+        f"Runs stopped early (patience): {'; '.join(parts)} steps. The table shows the FLOPs and seconds they actually took. "
+        "Early stopping used the text on which they are compared."
     ]
 
 
@@ -151,16 +132,7 @@ def _few_tuning_seeds(study: Study) -> list[str]:
     if tune is None or tune.seeds >= 4:
         return []
     seeds = "1 seed" if tune.seeds == 1 else f"{tune.seeds} seeds"
-    return [f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; 4 or more are better."]
-
-
-def _tuned_on_test_split(study: Study) -> list[str]:
-    """For studies of older versions, which tuned on the split of the verdicts."""
-    notes = " ".join(note for facts in study.book.variants.values() for note in facts.notes)
-    tuned = any(facts.tuned for facts in study.book.variants.values())
-    if not tuned or study.plan.split == VALIDATION_SPLIT or f" on {VALIDATION_SPLIT})" in notes:
-        return []
-    return [f"Settings were chosen on the {study.plan.split} text itself, so figures on it are a little too optimistic."]
+    return [f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; use 4 or more (--tune-seeds)."]
 
 
 def _not_above_bigram(study: Study) -> list[str]:
@@ -176,7 +148,7 @@ def _not_above_bigram(study: Study) -> list[str]:
             below.append(name)
     if not below:
         return []
-    return [f"Not better than the bigram baseline: {', '.join(below)}. Such short training says little; raise training.steps."]
+    return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
 
 
 def _environment_differences(study: Study) -> list[str]:
@@ -193,7 +165,7 @@ def _environment_differences(study: Study) -> list[str]:
         differing = diff(first[1], environment) if first else {}
         if first and differing:
             key, (was, now) = next(iter(differing.items()))
-            return [f"Not all trials were made alike: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
+            return [f"The trials ran in different environments: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
     return []
 
 

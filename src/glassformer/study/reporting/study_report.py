@@ -227,7 +227,7 @@ def _settings(study: Study) -> list[Block]:
         "first seed": study.plan.first_seed,
         "design": "paired by seed"
         if study.plan.design == "paired"
-        else f"against {len(study.plan.bank)} kept runs of the baseline",
+        else f"against {len(study.plan.bank)} stored runs of the baseline",
         "matched": study.plan.match or "no",
         "tuned": "no" if study.plan.tune is None else f"{len(study.plan.tuning_points(BASE))} settings each",
     }

@@ -1,4 +1,4 @@
-"""Evidence -> English phrases: numbers, p values, intervals, problems of runs.
+"""A judged change -> English: its headline, its sentence with caveats, its details; numbers, intervals, problems of runs.
 
 Says better or worse, so that a reader needs no sign convention. Computes no statistics; decides nothing.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from glassformer.foundation.estimate import Estimate
-from glassformer.study.inference.evidence import Evidence, Problem, Rate
+from glassformer.study.inference.corrections import Looks
+from glassformer.study.inference.evidence import Evidence, Problem, Rate, upper_bound
+from glassformer.study.planning.power import FEWEST_SEEDS, MORE_TUNING
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
@@ -81,15 +84,20 @@ def leak_found(*, in_step: bool) -> str:
 
 def unstable(name: str, problems: Mapping[int, Problem], labels: Sequence[int], own: Rate, base: Rate) -> str:
     """Both failure rates with their intervals."""
+    rates = f"{own.failed} of {own.runs} runs failed ({_percent(own)}), and {base.failed} of {base.runs} of the baseline"
     return (
-        f"{name} is invalid: it is unstable. {own} of its runs failed, of the baseline's {base} "
-        f"(in brackets: exact 95 % intervals): {problem(problems, labels, own.runs, 'it')}."
+        f"{name} is invalid: it is unstable. {rates} ({_percent(base)}; exact 95 % intervals): "
+        f"{problem(problems, labels, own.runs, 'it')}."
     )
 
 
+def _percent(rate: Rate) -> str:
+    return f"{100 * rate.low:.0f} to {100 * rate.high:.0f} %"
+
+
 def waiting(seeds: int, looks: Sequence[int]) -> str:
-    what = "planned" if len(looks) == 1 else "needed for the first look"
-    return f"{seeds} of the {looks[0]} seeds {what} have run"
+    first = f"{looks[0]} planned seeds" if len(looks) == 1 else f"{looks[0]} seeds needed for the first look"
+    return f"{seeds} of the {first} have run"
 
 
 def believed(evidence: Evidence) -> str:
@@ -121,3 +129,264 @@ def interval_text(estimate: Estimate, percent: str = "95 %") -> str:
     if estimate.low < 0.0 < estimate.high:
         return f"{percent} interval {number(-estimate.low, half)} lower to {number(estimate.high, half)} higher"
     return f"{percent} interval {near} to {far}"
+
+
+MUCH_FROM_DOCUMENTS = 0.25
+"""Above this fraction of the variance, the sentence itself mentions the documents."""
+
+MANY = 50
+"""More seeds than anybody trains: then the sentence says how to need fewer."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One judged change and everything its sentences mention."""
+
+    name: str
+    word: str
+    evidence: Evidence
+    looks: Looks
+    look: int
+    effect: float
+    alone: Mapping[int, str]
+    exploratory: bool
+    command: str | None = None
+    remarks: tuple[str, ...] = ()
+    studies: int = 1
+    same_level: float = 0.05
+
+    @property
+    def corrected(self) -> str:
+        return f"corrected p {p_value(self._p)}"
+
+    @property
+    def _p(self) -> float:
+        return 1.0 if self.evidence.p_corrected is None else self.evidence.p_corrected
+
+    @property
+    def _next_look(self) -> int | None:
+        return self.looks.seeds[self.look + 1] if self.look + 1 < len(self.looks.seeds) else None
+
+    def reason(self) -> str:
+        """The row of verdict.py that decided, in a few words."""
+        if self.word == "same":
+            return "the difference is smaller than the margin" + (", but significant" if self._p <= self.looks.alpha else "")
+        if self.word in ("better", "worse"):
+            return self.corrected + (", by more than the margin" if self._beyond_margin() else "")
+        if self.evidence.seeds < FEWEST_SEEDS:
+            return f"a verdict needs at least {FEWEST_SEEDS} seeds"
+        if self._only_here():
+            return f"significant on these {self._units}, not for {self._others}"
+        if self._too_few_documents():
+            return f"the same on these {self._units}, but they are too few to rule out rare large losses"
+        return f"the next look is at {self._next_look} seeds" if self._next_look else self.corrected
+
+    # -- the short sentence ----------------------------------------------------------------------------------------------
+
+    def headline(self) -> str:
+        """The result in one or two short sentences."""
+        e = self.evidence
+        if self.word == "same":
+            text = self._same_text()
+        elif self.word in ("better", "worse"):
+            text = self._found_text()
+        elif e.seeds < FEWEST_SEEDS:
+            needs = f"a verdict needs at least {FEWEST_SEEDS} seeds"
+            text = f"{self.name} is not decided: {needs}. So far: {self._measured()}. {self._needed()}"
+        elif self._only_here():
+            text = self._only_here_text()
+        elif self._too_few_documents():
+            text = self._too_few_text()
+        else:
+            text = f"{self.name} is not decided: {e.seeds} seeds are not enough. {self._what_fits()} {self._what_next()}"
+        return f"{EXPLORATORY} {text}" if self.exploratory else text
+
+    def _measured(self) -> str:
+        """``loss 2.28 -> 1.88, lower by 0.40``."""
+        e = self.evidence
+        value, half = e.difference.value, e.difference.half_width
+        assert value is not None
+        levels = f"{e.metric.name} {number(e.base_value, half)} -> {number(e.value, half)}"
+        if value == 0.0:
+            return f"{levels}, exactly equal"
+        return f"{levels}, {'lower' if value < 0.0 else 'higher'} by {number(abs(value), half)}"
+
+    def _found_text(self) -> str:
+        e = self.evidence
+        beyond = self._beyond_margin()
+        clause = f", by more than your margin of {e.margin:g}" if beyond else ""
+        margin = "" if beyond else f"; your margin {e.margin:g}"
+        runs = f"in {e.seeds_better if self.word == 'better' else e.seeds - e.seeds_better} of {e.seeds} seeds"
+        return (
+            f"{self.name} is {self.word}{clause}: {self._measured()} ({interval_text(e.difference)}{margin}), {runs}. "
+            f"p {p_value(self._p)}{self._over_changes()}."
+        )
+
+    def _over_changes(self) -> str:
+        counts = {"changes": self.looks.changes, "looks": len(self.looks.seeds), "studies": self.studies}
+        several = [f"{count} {what}" for what, count in counts.items() if count > 1]
+        if not several:
+            return ""
+        return f", corrected for {' and '.join(filter(None, [', '.join(several[:-1]), several[-1]]))}"
+
+    def _same_text(self) -> str:
+        e = self.evidence
+        percent = f"{100 * (1 - 2 * self.same_level):.3g} %"
+        text = (
+            f"{self.name} is the same within your margin of {e.margin:g}: {self._measured()} "
+            f"({interval_text(e.same_interval, percent)})."
+        )
+        return text + (" The difference is significant, but smaller than the margin." if self._p <= self.looks.alpha else "")
+
+    def _only_here_text(self) -> str:
+        e = self.evidence
+        here = "better" if e.metric.better(e.difference.value or 0.0) else "worse"
+        return (
+            f"{self.name} is not decided for {self._others}: on these {e.documents} {self._units} it is {here}, "
+            f"{self._measured()} ({interval_text(e.on_this_set)}); for {self._others}, {self._possible()} is possible. "
+            f"{self._more_documents()}"
+        )
+
+    def _too_few_text(self) -> str:
+        e = self.evidence
+        return (
+            f"{self.name} is not decided for {self._others}: on these {e.documents} {self._units} it is the same, "
+            f"{self._measured()}. But so few {self._units} cannot rule out rare ones with a large loss, which would change the "
+            f"mean by {e.same_margin:g}; {e.documents_needed} {self._units} without such a loss would be enough."
+        )
+
+    def _what_fits(self) -> str:
+        e, possible = self.evidence, self._possible()
+        if e.difference.low is not None and e.difference.high is not None and e.difference.low * e.difference.high > 0.0:
+            looks = "better" if e.metric.better(e.difference.value or 0.0) else "worse"
+            bar = f"p {p_value(self._p)}{self._over_changes()}, is above {self.looks.alpha:g}"
+            return f"It looks {looks} ({self._measured()}, {interval_text(e.difference)}), but {bar}."
+        return f"{possible[0].upper()}{possible[1:]} is possible; your margin is {e.margin:g}."
+
+    def _possible(self) -> str:
+        """``anything from 0.036 better to 0.022 worse``."""
+        estimate, half = self.evidence.difference, self.evidence.difference.half_width
+        if estimate.low is None or estimate.high is None:
+            return "any difference"
+        ends = [estimate.low, estimate.high]
+        if not self.evidence.metric.lower_is_better:
+            ends = [-end for end in reversed(ends)]
+        words = [f"{number(abs(end), half)} {'better' if end < 0.0 else 'worse'}" for end in ends]
+        return f"anything from {words[0]} to {words[1]}"
+
+    def _needed(self) -> str:
+        needed, target = self.evidence.seeds_needed, f"a difference of {self.effect:g}"
+        if needed.value is None:
+            return f"To detect {target}, {needed}."
+        return f"About {needed.value} seeds ({needed.low} to {needed.high}) would detect {target} with 80 % power."
+
+    def _what_next(self) -> str:
+        needed = self.evidence.seeds_next
+        if self._next_look:
+            return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
+        if needed.value is None:
+            return self._more_tuning() if needed.reason == MORE_TUNING else self._more_documents()
+        target = f"a difference of {self.effect:g}" + (" (your margin)" if self.effect == self.evidence.margin else "")
+        spread = f"({needed.low} to {needed.high}{'; fewer with a larger --margin' if needed.value > MANY else ''})"
+        command = "" if self.command is None else f": {self.command.replace('{seeds}', str(needed.value))}"
+        return f"To detect {target}, a further study needs about {needed.value} new seeds {spread}{command}."
+
+    def _more_tuning(self) -> str:
+        return (
+            f"{100 * self.evidence.tuning_share:.0f} % of the variance comes from tuning (which setting happened to be "
+            f"chosen), too much to detect {self.effect:g} with any number of seeds: use more tuning seeds (--tune-seeds)."
+        )
+
+    def _more_documents(self) -> str:
+        share = f"{100 * self.evidence.document_share:.0f} % of the variance"
+        wanted = self.evidence.documents_wanted
+        about = (
+            "" if wanted is None else f" About {wanted} {self._units} would be enough (a larger data.validation or data.split)."
+        )
+        reason = f"{share} comes from the {self._units}" if self.evidence.document_share > 0.0 else f"Too few {self._units}"
+        return f"{reason}: more text is needed, not more seeds.{about}"
+
+    @property
+    def _units(self) -> str:
+        return "blocks" if self.evidence.blocks else "documents"
+
+    @property
+    def _others(self) -> str:
+        return "other parts of this text" if self.evidence.blocks else "other text"
+
+    def _beyond_margin(self) -> bool:
+        """Whether the difference is significantly larger than the margin, corrected over all changes and looks."""
+        p = self.evidence.p_beyond_corrected
+        return p is not None and p <= self.looks.alpha
+
+    def _only_here(self) -> bool:
+        p = self.evidence.p_seed_corrected
+        return self.word == "not decided" and p is not None and p <= self.looks.alpha
+
+    def _too_few_documents(self) -> bool:
+        e = self.evidence
+        return self.word == "not decided" and e.seeds >= FEWEST_SEEDS and e.p_same_here < self.same_level <= e.p_same
+
+    # -- the caveats, and the rest ----------------------------------------------------------------------------------------
+
+    def sentence(self) -> str:
+        """The headline and its caveats."""
+        return " ".join([self.headline(), *self.caveats()])
+
+    def caveats(self) -> list[str]:
+        e, sentences = self.evidence, []
+        if e.blocks:
+            blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
+            sentences.append(f"Measured on {blocks} of one text: the verdict is about other parts of this text.")
+        already_said = self._only_here() or (self.word == "not decided" and e.seeds_needed.value is None)
+        if e.document_share > MUCH_FROM_DOCUMENTS and not already_said:
+            sentences.append(
+                f"{100 * e.document_share:.0f} % of the variance comes from the {self._units}: more text would help most."
+            )
+        if e.far_off_seeds:
+            what = "is an outlier" if len(e.far_off_seeds) == 1 else "are outliers"
+            who = listed(e.far_off_seeds, "seed").capitalize()
+            sentences.append(f"{who} {what}, so the verdict is about a typical run, not about the mean of many runs.")
+        if self.alone:
+            sentences.append(self._alone_text())
+        return [*sentences, *self.remarks]
+
+    def details(self) -> list[str]:
+        """The statistics behind the verdict, shown on request."""
+        e, n = self.evidence, self.evidence.seeds
+        sentences = []
+        if self._next_look and self.word != "not decided" and e.any_look is not None:
+            sentences.append(
+                f"Stopped after {n} of up to {self.looks.seeds[-1]} seeds. Valid at every look: {interval_text(e.any_look)}."
+            )
+        if self.word == "not decided" and e.seeds >= FEWEST_SEEDS:
+            sentences.append(
+                f"Measured: {self._measured()} ({interval_text(e.difference)}), {self.corrected}. {self._needed()}"
+            )
+        if e.flips is not None:
+            sentences.append(
+                f"{e.seeds_better} of {n} seeds are better. Sign-flip test: p {p_value(e.flips.p)} "
+                f"(the smallest p that {n} seeds can give is {e.flips.floor:.2g})."
+            )
+        if e.base_runs is not None:
+            sentences.append(f"Unpaired (Welch's test): {n} runs of the change, {e.base_runs} stored runs of the baseline.")
+        share = f"{100 * e.document_share:.0f} % of the variance comes from the {self._units}"
+        sentences.append(f"For these {self._units} alone: {interval_text(e.on_this_set)}; {share}.")
+        if e.noise_floor is not None:
+            pairs = "" if e.correlation is None else f"; correlation of baseline and change over seeds: {e.correlation:.2f}"
+            sentences.append(f"Standard deviation over the baseline's seeds: {number(e.noise_floor)}{pairs}.")
+        sentences.append(
+            f"None of the {n} runs failed, which still allows a failure rate of up to {100 * upper_bound(0, n):.0f} % "
+            "(exact 95 % bound)."
+        )
+        return sentences
+
+    def _alone_text(self) -> str:
+        if len(self.alone) == self.evidence.seeds:
+            return "Leaving out any one seed would change the verdict."
+        parts = []
+        for word in dict.fromkeys(self.alone.values()):
+            seeds = [seed for seed, other in self.alone.items() if other == word]
+            one = listed(seeds, "seed") if len(seeds) == 1 else f"any one of the {listed(seeds, 'seed')}"
+            parts.append(f"Without {one} the verdict would be: {word}.")
+        return " ".join(parts)
