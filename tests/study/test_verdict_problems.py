@@ -76,7 +76,9 @@ class TestFailedRuns:
     def test_a_change_that_fails_more_often_than_the_baseline_is_unstable(self):
         verdict = one(change("alibi", -0.1, 0.03, problems={1: Problem.DIVERGED, 3: Problem.COLLAPSED}))
         assert (verdict.verdict, verdict.reason) == ("invalid", "unstable")
-        assert "it is unstable. 2 of 8 runs failed (3 to 65 %), and 0 of 8 of the baseline (0 to 37 %;" in verdict.sentence
+        assert (
+            "it is unstable. 2 of 8 runs failed (3 to 65 %), of the baseline 0 of 8 runs failed (0 to 37 %)" in verdict.sentence
+        )
         assert "it diverged in 1 of 8 seeds (seed 1)" in verdict.sentence
         rates = verdict.to_dict()["failure_rates"]
         assert (rates["change"]["failed"], rates["baseline"]["failed"]) == (2, 0)

@@ -329,6 +329,9 @@ class Rate:
     def high(self) -> float:
         return upper_bound(self.failed, self.runs, 0.975)
 
+    def __str__(self) -> str:
+        return f"{self.failed} of {self.runs} runs failed ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
+
     def to_dict(self) -> dict[str, float]:
         return {"failed": self.failed, "runs": self.runs, "low": self.low, "high": self.high}
 

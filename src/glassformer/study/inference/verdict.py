@@ -337,19 +337,21 @@ class _Family:
         unstable = more_often and own.failed < change.seeds  # one that always fails is not unstable: it does not train
         only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
         reason = "unstable" if unstable else wording.problem(problems, labels, change.seeds, "it")
-        headline = wording.headline(change.name, "invalid", reason)
+        why = reason
         if only_leaks and change.leak:
-            when = "" if evidence is not None else "and was not trained"
+            when = "" if evidence is not None else " and was not trained"
             if change.leaks_in_step or change.leaks_once_trained:
-                when = wording.leak_found(in_step=change.leaks_in_step)
-            headline = wording.cheats(change.name, change.leak, when)
+                when = f" {wording.leak_found(in_step=change.leaks_in_step)}"
+            why = f"it cheats{when}: {change.leak}"
         elif only_differs and change.leak:
-            headline = wording.step_differs(change.name, change.leak)
+            why = f"{wording.STEP_FOUND}: {change.leak}"
         elif unstable:
-            headline = wording.unstable(change.name, problems, labels, own, its)
-        measured = ""
+            found = wording.problem(problems, labels, change.seeds, "it")
+            why = f"it is unstable. {own}, of the baseline {its} (exact 95 % intervals): {found}"
+        headline, measured = wording.headline(change.name, "invalid", why), ""
         if evidence is not None and (only_leaks or only_differs) and not base.all_problems():
-            measured = f" {wording.by_that_step(evidence) if only_differs else wording.believed(evidence)}"
+            believed = "Trained by that step" if only_differs else "Without the check one would have believed"
+            measured = f" {believed}: {wording.apparent_difference(evidence)}."
         return Verdict(
             variant=change.name,
             verdict="invalid",
