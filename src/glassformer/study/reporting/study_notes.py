@@ -18,15 +18,27 @@ if TYPE_CHECKING:
 
 OVERLAP = "also occur in train"
 """Identifies a note about documents that also occur in the training text."""
+FEW_TUNING_SEEDS = 4
+"""With fewer tuning seeds, the chosen setting is mostly noise."""
 
 
 def notes_of(study: Study) -> list[str]:
     """All notes, without duplicates."""
-    book = study.book.variants
-    notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
+    book, plan, notes = study.book.variants, study.plan, []
+    if plan.confirms is not None:
+        for one in study.verdicts:
+            word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
+            notes.append(f"{one.variant} of {plan.confirms} is {word}, on new seeds and on the {plan.split} text.")
+    notes += [note for facts in book.values() for note in facts.notes]
     notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
-    of_trials = notes_of_trials(study) if study.kept is None else study.kept.notes
-    return list(dict.fromkeys([*notes, *of_trials, *_few_tuning_seeds(study)]))
+    notes += notes_of_trials(study) if study.kept is None else study.kept.notes
+    if plan.tune is not None and plan.tune.seeds < FEW_TUNING_SEEDS:
+        seeds = "1 seed" if plan.tune.seeds == 1 else f"{plan.tune.seeds} seeds"
+        notes.append(
+            f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; use {FEW_TUNING_SEEDS} or more "
+            "(--tune-seeds)."
+        )
+    return list(dict.fromkeys(notes))
 
 
 def notes_of_trials(study: Study) -> list[str]:
@@ -62,31 +74,18 @@ def _pretraining_note(study: Study, variant: str) -> str:
     return f" after {who} trained on {sum(tokens):,} tokens"
 
 
-def _confirmation(study: Study) -> list[str]:
-    """Whether a confirmation study confirmed its change."""
-    if study.plan.confirms is None:
-        return []
-    notes = []
-    for one in study.verdicts:
-        word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
-        notes.append(f"{one.variant} of {study.plan.confirms} is {word}, on new seeds and on the {study.plan.split} text.")
-    return notes
-
-
 def remarks_of(study: Study) -> tuple[str, ...]:
     """Caveats for every verdict: train/evaluation overlap, and runs of different lengths."""
     if study.kept is not None:
         return study.kept.remarks
-    overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note and _judged_on(study, note)]
-    remarks = [f"{note}: figures on it are too optimistic." for note in overlap]
+    remarks = []
+    for note in data_notes(study):
+        other_split = study.plan.split != VALIDATION_SPLIT and f" of {VALIDATION_SPLIT} " in note  # not that of the verdicts
+        if OVERLAP in note and not other_split:
+            remarks.append(f"{note.partition(', for example')[0]}: figures on it are too optimistic.")
     if early_ends(study):
         remarks.append("Runs stopped at different steps (patience), so their costs differ; the table shows the actual costs.")
     return tuple(remarks)
-
-
-def _judged_on(study: Study, note: str) -> bool:
-    """Whether a note may concern the split of the verdicts; one about validation does not, if they use another split."""
-    return study.plan.split == VALIDATION_SPLIT or f" of {VALIDATION_SPLIT} " not in note
 
 
 def data_notes(study: Study) -> list[str]:
@@ -125,14 +124,6 @@ def early_ends(study: Study) -> list[str]:
         f"Runs stopped early (patience): {'; '.join(parts)} steps. The table shows the FLOPs and seconds they actually took. "
         "Early stopping used the text on which they are compared."
     ]
-
-
-def _few_tuning_seeds(study: Study) -> list[str]:
-    tune = study.plan.tune
-    if tune is None or tune.seeds >= 4:
-        return []
-    seeds = "1 seed" if tune.seeds == 1 else f"{tune.seeds} seeds"
-    return [f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; use 4 or more (--tune-seeds)."]
 
 
 def _not_above_bigram(study: Study) -> list[str]:

@@ -8,7 +8,6 @@ no torch.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +156,18 @@ def _differences(study: Study) -> list[Block]:
 
 
 def _cost(study: Study) -> list[Block]:
+    variants = study.book.variants
+    sound = [at for at, row in enumerate(study.table) if (facts := variants.get(row["variant"])) is None or facts.leak is None]
+    note = (
+        "The interval of a variant's own figure is over seeds, on this text; the interval of a difference is for other text, "
+        "too. Memory is the estimate for one training step; tokens/s depends on the machine and on what else ran on it."
+    )
     noise = next((one.evidence.noise_floor for one in study.verdicts if one.evidence is not None), None)
+    if noise is not None:
+        note += f" Standard deviation over the baseline's seeds: {number(noise)}."
     blocks: list[Block] = [
-        Heading("What each cost, and what it reached"),
-        Table(study.header(), study.cells(), note=_about_table(noise), tainted=_taint(study), sound=_sound_rows(study)),
+        Heading("Cost and quality of each variant"),
+        Table(study.header(), study.cells(), note=note, tainted=_taint(study), sound=frozenset(sound)),
     ]
     for key, name in COSTS.items():
         points = cost_points(study, key)
@@ -193,24 +200,6 @@ def _taint(study: Study) -> str | None:
     return " ".join(sentences) or None
 
 
-def _sound_rows(study: Study) -> frozenset[int]:
-    """Row numbers of variants without a leak."""
-    variants = study.book.variants
-    return frozenset(
-        place
-        for place, row in enumerate(study.table)
-        if row["variant"] not in variants or variants[row["variant"]].leak is None
-    )
-
-
-def _about_table(noise: float | None) -> str:
-    text = (
-        "The interval of a variant's own figure is over seeds, on this text; the interval of a difference is for other text, "
-        "too. Memory is the estimate for one training step; tokens/s depends on the machine and on what else ran on it."
-    )
-    return text if noise is None else f"{text} Standard deviation over the baseline's seeds: {number(noise)}."
-
-
 def _curves(study: Study) -> list[Block]:
     curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
     if not curves:
@@ -235,8 +224,8 @@ def variant_curve(study: Study, name: str) -> Curve | None:
 
 def _settings(study: Study) -> list[Block]:
     """The keys in which the variants' recipes differ."""
-    recipes = {name: _recipe_of(study, name) for name in study.plan.variants}
-    known = {name: flatten(recipe) for name, recipe in recipes.items() if recipe is not None}
+    done = {name: runs[0].trial for name in study.plan.variants if (runs := study.finished(name))}
+    known = {name: flatten(RunDirectory(study.directory.trial(trial)).read_recipe()) for name, trial in done.items()}
     keys = dict.fromkeys(key for flat in known.values() for key in flat if key.split(".")[0] not in ("about", "result", "seed"))
     differing = [key for key in keys if len({repr(flat.get(key)) for flat in known.values()}) > 1]
     rows: list[list[Cell]] = [[name, *(_as_cell(flat.get(key)) for key in differing)] for name, flat in known.items()]
@@ -254,17 +243,13 @@ def _settings(study: Study) -> list[Block]:
     return [Heading("What differs"), Table(["variant", *differing], rows), KeyValues(facts)]
 
 
-def _recipe_of(study: Study, name: str) -> Mapping[str, Any] | None:
-    done = study.finished(name)
-    return RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else None
-
-
 def _as_cell(value: Any) -> Cell:
     return value if isinstance(value, str | int | float) or value is None else str(value)
 
 
 def _how_to_rerun(study: Study) -> list[Block]:
-    environment = _environment(study)
+    done = study.finished(BASE)
+    environment = RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}
     words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
     command = shlex.join(words)
     data = environment.get("data", {})
@@ -276,11 +261,6 @@ def _how_to_rerun(study: Study) -> list[Block]:
         KeyValues(facts, caption="The same build and device give the same numbers, on one core or on a cluster."),
         Fold("The plan", [Listing(dump_yaml(study.plan.to_dict()))]),
     ]
-
-
-def _environment(study: Study) -> dict[str, Any]:
-    done: Sequence[Any] = study.finished(BASE)
-    return RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}
 
 
 # -- several sets -----------------------------------------------------------------------------------------------------------
