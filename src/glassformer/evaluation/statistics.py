@@ -94,7 +94,7 @@ def cosine_basis(blocks: int) -> Floats:
 def wilson(right: int, items: int, confidence: float = 0.95) -> Estimate:
     """The share of right answers of one run, with Wilson's interval."""
     if items == 0:
-        return Estimate(None, reason="no items were asked")
+        return Estimate(None, reason="there are no items")
     z2 = normal_quantile(0.5 + confidence / 2) ** 2
     share = right / items
     centre = (share + z2 / (2 * items)) / (1 + z2 / items)
@@ -140,12 +140,16 @@ def paired(
 ) -> TwoCheckpoints:
     """Compares two evaluations of the same items; raises if they cannot be paired."""
     if not metric.answers:
-        raise UsageError(f"{metric.name} is not a count of right answers, so two checkpoints cannot be compared by it.")
+        raise UsageError(
+            f"{metric.name} is not a count of right answers, so two checkpoints cannot be compared by it.",
+            reason="metric-not-a-count",
+        )
     one, other = first(), second()
     same = one is not None and other is not None and one.ids == other.ids and one.fingerprint == other.fingerprint
     if one is None or other is None or one.ids is None or not same or metric.name not in other.units:
         raise RunError(
-            f"{who} were evaluated on different items, so they cannot be paired; give one file for both with --data."
+            f"{who} were evaluated on different items, so they cannot be paired; give one file for both with --data.",
+            reason="different-items",
         )
     return TwoCheckpoints.of(one.units[metric.name].sums, other.units[metric.name].sums)
 

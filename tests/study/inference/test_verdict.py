@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 from tests.study.verdict_trials import FIXED, base, change, one
 
 from glassformer.foundation.errors import ConfigError
@@ -165,10 +166,10 @@ class TestPlain:
 
 
 def test_a_margin_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match=r"margin=0\.0 must be above 0"):
+    with refused(ConfigError, "margin-not-positive", "margin=0.0"):
         Rules((8,), LOSS, margin=0.0)
 
 
 def test_another_set_of_documents_is_refused():
-    with pytest.raises(ConfigError, match="same whole set"):
+    with refused(ConfigError, "other-documents"):
         one(Trials("alibi", np.ones((8, 3))))

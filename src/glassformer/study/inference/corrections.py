@@ -60,14 +60,16 @@ class Looks:
     def __post_init__(self) -> None:
         if not self.seeds or any(b <= a for a, b in zip((1, *self.seeds), self.seeds)):
             raise ConfigError(
-                f"looks={list(self.seeds)} must be rising numbers of seeds, 2 or more, for example [6, 8, 12, 16]."
+                f"looks={list(self.seeds)} must be rising numbers of seeds, 2 or more, for example [6, 8, 12, 16].",
+                reason="looks-not-rising",
             )
         if not 0.0 < self.alpha < 0.5:
-            raise ConfigError(f"alpha={self.alpha} must lie between 0 and 0.5; 0.05 is usual.")
+            raise ConfigError(f"alpha={self.alpha} must lie between 0 and 0.5; 0.05 is usual.", reason="alpha-out-of-range")
         if self.alpha < self._least_alpha():
             raise ConfigError(
                 f"alpha={self.alpha} is too small for looks={list(self.seeds)}, whose boundaries are simulated; "
-                f"use {self._least_alpha():.1g} or more, or one look."
+                f"use {self._least_alpha():.1g} or more, or one look.",
+                reason="alpha-too-small-for-looks",
             )
 
     def _least_alpha(self) -> float:

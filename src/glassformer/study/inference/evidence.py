@@ -20,7 +20,7 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
 from glassformer.study.inference.two_way import (
-    BADLY_HURT,
+    LARGE_LOSS,
     TwoWayEffects,
     items_needed,
     two_way_effects,
@@ -213,21 +213,21 @@ class Analysis:
     """The baseline's seeds, where it has its own."""
 
     def seed_means(self, trials: Trials, seeds: int | None = None) -> Floats:
-        kept = self.weights > 0.0
-        return np.asarray(trials.values[:seeds, kept] @ (self.weights[kept] / self.weights.sum()))
+        used = self.weights > 0.0
+        return np.asarray(trials.values[:seeds, used] @ (self.weights[used] / self.weights.sum()))
 
     def effects(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
         _same_set(base, change)
         return self._effects(base, change, np.arange(seeds))
 
     def without_each_seed(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
-        return without_each_seed(seeds, lambda kept: self._effects(base, change, kept))
+        return without_each_seed(seeds, lambda rows: self._effects(base, change, rows))
 
-    def _effects(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> TwoWayEffects:
+    def _effects(self, base: Trials, change: Trials, rows: npt.NDArray[np.int_]) -> TwoWayEffects:
         if self.by_pairs:
-            effects = two_way_effects(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
+            effects = two_way_effects(change.values[rows] - base.values[rows], self.weights, blocks=self.blocks)
         else:
-            effects = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
+            effects = unpaired(change.values[rows], base.values, self.weights, blocks=self.blocks)
         return effects.with_tuning_variance(base.tuning_variance + change.tuning_variance)
 
     def p(self, effects: TwoWayEffects) -> Floats:
@@ -251,7 +251,8 @@ def _same_set(base: Trials, change: Trials) -> None:
     if base.values.shape[1:] != change.values.shape[1:]:
         raise ConfigError(
             f"{change.name} was evaluated on {change.values.shape[1]} documents and {base.name} on {base.values.shape[1]}; "
-            "every variant must be evaluated on the same whole set."
+            "every variant must be evaluated on the same whole set.",
+            reason="other-documents",
         )
 
 
@@ -269,7 +270,7 @@ def gather(
     n, metric, same_margin = effects.seeds, analysis.metric, analysis.same_margin(change)
     means = tuple(float(mean) for mean in effects.seed_means)
     base_means, own_means = analysis.seed_means(base, n if analysis.by_pairs else None), analysis.seed_means(change, n)
-    worst = max(float(effects.largest), BADLY_HURT)
+    worst = max(float(effects.largest), LARGE_LOSS)
     difference, range_ = interval(effects, 0.95, metric), metric.difference_bounds
     any_look = None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric)
     return Evidence(

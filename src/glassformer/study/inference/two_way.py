@@ -19,7 +19,7 @@ from glassformer.evaluation.statistics import block_variance, num_cosines
 from glassformer.foundation.distributions import Floats, incomplete_beta, t_two_sided, t_upper
 from glassformer.foundation.estimate import Estimate
 
-BADLY_HURT = 1.0  # the loss of one badly hurt document: an answer, a nat per token or a bit per byte
+LARGE_LOSS = 1.0  # of one document, which "same" must rule out: an answer, a nat per token or a bit per byte
 ROUNDING = 1e-12  # a smaller difference of a document is rounding error
 
 
@@ -146,12 +146,12 @@ class TwoWayEffects:
         return np.maximum(sides[0], sides[1])
 
     def p_missed(self, margin: float) -> Floats:
-        """P(so few badly hurt documents in the sample) if rare badly hurt ones alone made a difference of the margin.
+        """P(so few documents with a large loss in the sample) if rare ones alone made a difference of the margin.
 
-        A badly hurt document loses 1 (an answer, a nat, a bit), or as much as the worst one observed. A fraction margin / 1 of
-        them makes the margin, and a sample without any has too small a variance to show it.
+        A large loss is 1 (an answer, a nat, a bit), or as much as the worst one observed. A fraction margin / 1 of such
+        documents makes the margin, and a sample without any has too small a variance to show it.
         """
-        worst = np.maximum(self.largest, BADLY_HURT)
+        worst = np.maximum(self.largest, LARGE_LOSS)
         return at_most_probability(np.abs(self.mean) / worst, margin / worst, self.effective_documents)
 
     def seed_half_width(self, confidence: float = 0.95) -> Floats:

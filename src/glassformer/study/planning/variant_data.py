@@ -23,7 +23,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
 from glassformer.study.inference.corrections import Looks
-from glassformer.study.inference.two_way import BADLY_HURT, items_needed
+from glassformer.study.inference.two_way import LARGE_LOSS, items_needed
 from glassformer.study.planning.matching import match, size_of
 from glassformer.study.planning.plan import (
     BASE,
@@ -188,7 +188,7 @@ def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> l
             "seeds there are; give more of it (data.validation or data.split)."
         ]
     looks = Looks(plan.all_looks, plan.alpha, max(1, len(plan.changes)))
-    needed = items_needed(plan.same_within / BADLY_HURT, looks.same_threshold(len(looks.seeds) - 1))
+    needed = items_needed(plan.same_within / LARGE_LOSS, looks.same_threshold(len(looks.seeds) - 1))
     if units >= needed:
         return []
     return [
