@@ -136,15 +136,19 @@ def _difference(one: dict[str, Any]) -> str:
     return f" {difference['value']:+.3f} [{difference['low']:+.3f}, {difference['high']:+.3f}]"
 
 
-def found(row: dict[str, Any]) -> str:
-    """The sentence of a row with its figures filled in, and what is still open."""
-    figures = row.get("figures", {})
+def filled(row: dict[str, Any], text: str) -> str:
+    """A text of a row with the row's figures in it."""
 
-    def filled(place: re.Match[str]) -> str:
-        reference, _, form = str(figures[place[1]]).partition("|")
+    def number(place: re.Match[str]) -> str:
+        reference, _, form = str(row["figures"][place[1]]).partition("|")
         return figure(reference.strip(), form.strip())
 
-    parts = [PLACEHOLDER.sub(filled, row.get("found", "")), *(table(name) for name in row.get("tables", ()))]
+    return PLACEHOLDER.sub(number, text)
+
+
+def found(row: dict[str, Any]) -> str:
+    """What was found, with its figures filled in, and what is still open."""
+    parts = [filled(row, row.get("found", "")), *(table(name) for name in row.get("tables", ()))]
     parts += [f"*Open: {row['open']}*"] if row.get("open") else []
     return " ".join(filter(None, parts)).strip()
 
@@ -171,17 +175,29 @@ def pictures(row: dict[str, Any]) -> str:
 
 
 def page() -> str:
-    """The whole page, from the rows and the records alone."""
+    """The whole page, from the rows and the records alone: a table of one line per item, then the story of each."""
     parts = [TOP]
     for system in load_rows():
         parts.append(f"## {system['name']}\n\n{system['about']}\n")
-        lines = ["| item | command | published | found | verdict | picture |", "|---|---|---|---|---|---|"]
+        lines = ["| item | published | found |", "|---|---|---|"]
         for row in system["rows"]:
-            commands = "<br>".join(f"`{command}`" for command in row["commands"])
-            cells = [f"**{row['item']}** {row['title']}", commands, row["published"], found(row), verdicts(row), pictures(row)]
+            short = filled(row, row.get("short") or row.get("found", "")) or "a study: its words are in the story"
+            cells = [f"[{row['item']} {row['title']}](#{anchor(row)})", row["published"], short]
             lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-        parts.append("\n".join(lines) + "\n")
+        parts += ["\n".join(lines) + "\n", *(story(row) for row in system["rows"])]
     return "\n".join(parts)
+
+
+def anchor(row: dict[str, Any]) -> str:
+    """The id that a Markdown renderer gives the heading of a row's story."""
+    return re.sub(r"[^\w -]", "", f"{row['item']} {row['title']}".lower()).replace(" ", "-")
+
+
+def story(row: dict[str, Any]) -> str:
+    """How to run one item, all that was found, the verdicts and the pictures."""
+    commands = "\n".join(row["commands"])
+    parts = [f"### {row['item']} {row['title']}", f"```\n{commands}\n```", found(row), verdicts(row), pictures(row)]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def study_picture(name: str) -> None:

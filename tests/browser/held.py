@@ -56,7 +56,7 @@ def until(page: Any, reached: Callable[[], Any]) -> None:
     pytest.fail("it was not asked for")
 
 
-def raise_or_warn(page: Any) -> None:
+def settle(page: Any) -> None:
     """What the page does with an answer that is there is done."""
     page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => setTimeout(done, 50)), 50))")
 

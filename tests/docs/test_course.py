@@ -30,7 +30,7 @@ SHORTER = (
 )
 """The same cells in seconds: patterns and what stands there instead."""
 FROM_ELSEWHERE = {
-    "4-positions": (DOCS.parent / "LAB.md").read_text(encoding="utf-8"),
+    "4-positions": "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "lab").glob("*.md"))),
     "5-leak": (DOCS / "reweight.md").read_text(encoding="utf-8"),
     "7-labels": f"{100 * 2033 / 3270:.2f}",  # the share of yes in BoolQ's dev file, by its counts
 }
