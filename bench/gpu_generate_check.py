@@ -23,10 +23,9 @@ from typing import Any
 
 import torch
 
-from glassformer.benchmark.machine import describe
-from glassformer.benchmark.peers import Sizes
+from glassformer.benchmark.measure import describe, spread, synchronize
+from glassformer.benchmark.speed import Sizes
 from glassformer.benchmark.table import shown
-from glassformer.benchmark.timing import spread, wait_for
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.generation import batch
@@ -44,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def make_model(sizes: Sizes, device: torch.device) -> Transformer:
-    model = build_model(sizes.ours(), sizes.vocabulary, seed=1).to(device).eval()
+    model = build_model(sizes.config(), sizes.vocabulary, seed=1).to(device).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)
@@ -157,10 +156,10 @@ def measure(model: Transformer, *, rows: int, new: int, rounds: int) -> dict[str
     """Tokens per second from prompts of one token."""
     device, rates = model.embedding.weight.device, []
     for turn in range(rounds + 1):
-        wait_for(device)
+        synchronize(device)
         began = time.perf_counter()
         generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows, seeds=range(turn * rows, (turn + 1) * rows))
-        wait_for(device)
+        synchronize(device)
         rates.append(rows * new / (time.perf_counter() - began))
     return spread(rates[1:])  # the first one loads kernels
 

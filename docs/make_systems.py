@@ -19,7 +19,7 @@ import numpy as np
 from glassformer.evaluation.statistics import mean
 from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
-from glassformer.figures.scaling import ScalingPanel, scaling
+from glassformer.figures.scaling import scaling
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.yaml_text import parse_yaml
@@ -216,19 +216,8 @@ def study_picture(name: str) -> None:
 def attention_picture() -> None:
     """Time and memory of every mixer against length, from the record of ``glassformer bench attention``."""
     document = read_json(MEASUREMENTS / "bench-attention-one-thread.json")
-    panels = [
-        ScalingPanel(
-            title=one["mixer"],
-            note=f"time n^{one['time']['exponent']:.2f}",
-            lengths=np.array(document["settings"]["lengths"]),
-            seconds=np.array(one["seconds"]),
-            bytes=np.array(one["bytes"]),
-            flops=np.array(one["flops"]),
-        )
-        for one in document["mixers"]
-        if "(" not in one["mixer"]
-    ]
-    save_figure(scaling(panels, title="time and memory against length"), PICTURES / "bench-attention.svg")
+    mixers = [one for one in document["mixers"] if "(" not in one["mixer"]]
+    save_figure(scaling(mixers, title="time and memory against length"), PICTURES / "bench-attention.svg")
 
 
 def measure() -> None:

@@ -153,7 +153,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.checks.check_report import CheckReport
 
     passed = CheckReport(subject="a tiny model")
-    monkeypatch.setattr("glassformer.experiment.require_checks", lambda model, **options: passed)
+    monkeypatch.setattr("glassformer.experiment.require_network", lambda model, **options: passed)
 
 
 @pytest.fixture

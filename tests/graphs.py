@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from glassformer.data.batches import Batch
-from glassformer.training import fast, graphed
-from glassformer.training.fast import StepForm
-from glassformer.training.graphed import GraphedStep
+from glassformer.training import cuda_graph, step_form
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import StepOutcome
+from glassformer.training.step_form import StepForm
 
 WAITED = "called a synchronizing CUDA operation"
 
@@ -24,8 +24,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     mode: list[Any] = [0]
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: mode[-1])
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", mode.append)
-    monkeypatch.setattr(graphed, "_on_a_side_stream", nullcontext)
-    monkeypatch.setattr(graphed, "_generators", tuple)  # what dropout draws here, it would draw on the GPU
+    monkeypatch.setattr(cuda_graph, "_on_a_side_stream", nullcontext)
+    monkeypatch.setattr(cuda_graph, "_generators", tuple)  # what dropout draws here, it would draw on the GPU
     monkeypatch.setattr(GraphedStep, "_recorded", _recorded)
 
     def wait() -> None:
@@ -38,10 +38,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def captured_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fresh run is captured whatever the device; one that goes on stays as it was begun."""
 
-    def choose(step: Any, config: Any, steps: int, watch: Any, before: Any = None, *_: Any) -> StepForm:
-        return StepForm(False, before["captured"] if before else True)
+    def choose(step: Any, steps: int, before: Any, *_: Any) -> tuple[StepForm, str]:
+        return StepForm(False, before["captured"] if before else True), ""
 
-    monkeypatch.setattr(fast, "choose_form", choose)
+    monkeypatch.setattr(step_form, "choose_form", choose)
 
 
 def _recorded(self: GraphedStep, copy: Batch) -> Any:
@@ -51,4 +51,4 @@ def _recorded(self: GraphedStep, copy: Batch) -> Any:
         for place, value in zip(outcome, self.uncaptured.update(copy)):
             place.copy_(value)
 
-    return graphed._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
+    return cuda_graph._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]

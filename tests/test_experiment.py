@@ -14,18 +14,21 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from tests.graphs import captured_everywhere, stand_in
+from tests.refusals import refused
 from torch.nn.modules.module import register_module_forward_hook
 
 from glassformer import experiment
-from glassformer.experiment import train
+from glassformer.experiment import _ending_recorded, folder_of, train
 from glassformer.foundation.errors import ConfigError, DataError, Diverged, Interrupted, OutOfMemory, RunError
+from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
 from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
-from glassformer.training.loss import TrainingLoss
+from glassformer.training.signals import StopSignal
+from glassformer.training.step import TrainingLoss
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -145,11 +148,11 @@ def test_resuming_a_finished_run_changes_nothing(tiny, tmp_path) -> None:
 
 def test_resuming_what_is_not_there(tiny, tmp_path) -> None:
     (tmp_path / "newer").mkdir()
-    with pytest.raises(RunError, match="does not exist, so there is nothing to resume"):
+    with refused(RunError, "nothing-to-resume"):
         train(tiny, out=tmp_path / "new", resume=True)
     assert not (tmp_path / "new").exists()
     assert train(tiny, out=tmp_path / "new", resume="or begin").status == "finished"
-    with pytest.raises(RunError, match="Did you mean 'new'"):
+    with refused(RunError, "nothing-to-resume", "'new'"):
         train(tiny, out=tmp_path / "neww", resume=True)
 
 
@@ -184,7 +187,7 @@ def test_another_recipe_cannot_go_on(tiny, tmp_path, changes) -> None:
     train(tiny, out=tmp_path / "run")
     before = state_of_folder(tmp_path / "run")
     (key,) = changes
-    with pytest.raises(ConfigError, match=f"cannot go on with another recipe \\({key}: .* -> .*; start a new run"):
+    with refused(ConfigError, "another-recipe", key):
         train(tiny, set=changes, out=tmp_path / "run", resume=True)
     assert state_of_folder(tmp_path / "run") == before
 
@@ -221,7 +224,7 @@ def test_changed_data_cannot_go_on(tiny, tiny_text, tmp_path) -> None:
 def test_divergence_keeps_the_last_good_checkpoint(tiny, tmp_path) -> None:
     tiny["training"].update(lr=1e30, clip=None, schedule={"kind": "constant", "warmup": 0})
     tiny["checkpoint"]["every"] = 1
-    with pytest.raises(Diverged, match="The last good checkpoint is kept"):
+    with refused(Diverged, "diverged"):
         train(tiny, out=tmp_path / "run")
     folder = RunDirectory(tmp_path / "run")
     state = folder.read_state()
@@ -299,7 +302,7 @@ def test_bad_text_is_a_sentence_and_nothing_is_written(tiny, tmp_path, content: 
 
 def test_a_model_that_does_not_fit_is_a_sentence(tiny, tmp_path) -> None:
     huge = {"model.width": 1 << 16, "model.heads": 1, "model.layers": 1 << 12}
-    with pytest.raises(OutOfMemory, match=r"Out of memory .* Make model\.width, model\.layers"):
+    with refused(OutOfMemory, "out-of-memory", "model.width"):
         train(tiny, set=huge, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -407,7 +410,7 @@ class TestGoingOnWithOtherSettings:
 
     def test_fewer_steps_than_were_taken_are_refused(self, tiny, tmp_path) -> None:
         train(tiny, out=tmp_path / "run")
-        with pytest.raises(ConfigError, match=r"has taken 6 steps, more than training.steps=4"):
+        with refused(ConfigError, "fewer-steps-than-taken", "training.steps=4"):
             train(tiny, set={"training.steps": 4}, out=tmp_path / "run", resume=True)
 
     def test_values_of_two_metrics_are_not_compared(self, tiny, tmp_path) -> None:
@@ -471,3 +474,23 @@ def test_threads_that_are_recorded_are_those_it_trains_with(tiny_file, tmp_path)
         assert child.directory.read_environment()["threads"] == torch.get_num_threads()
     finally:
         torch.set_num_threads(before)
+
+
+def test_where_a_run_goes_unless_told(tiny_file, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert folder_of(tiny_file, None, resume=False) == Path("runs/tiny")
+    assert folder_of(tiny_file, None, resume=True) == Path("runs/tiny")
+    for name in ("tiny", "tiny-2"):
+        os.makedirs(f"runs/{name}")
+    assert folder_of("recipes/tiny.yaml", None, resume=False) == Path("runs/tiny-3")
+    assert folder_of("tiny", None, resume=True) == Path("runs/tiny-2")
+    assert folder_of({"data": {}}, None, resume=False) == Path("runs/run")
+
+
+def test_however_it_ends_the_folder_says_so(tmp_path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.write_recipe({"seed": 1})
+    run.write_state("running", step=0)
+    with pytest.raises(Diverged), _ending_recorded(run, StopSignal(), Stopwatch()):
+        raise Diverged("the loss is nan")
+    assert (run.read_state()["status"], run.read_state()["reason"]) == ("diverged", "the loss is nan")

@@ -11,10 +11,13 @@ from typing import ClassVar
 import pytest
 import torch
 from tests.listener import Listener
+from tests.refusals import refused
 
 import glassformer as gf
+from glassformer import run as run_module
 from glassformer.foundation import runtime
-from glassformer.foundation.errors import DataError, RunError, UsageError
+from glassformer.foundation.errors import CheckFailed, DataError, RunError, UsageError
+from glassformer.foundation.progress import SILENT
 from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import saved_tensors
@@ -118,7 +121,7 @@ def test_a_run_that_needs_a_plugin_asks_for_it(copy) -> None:
     environment = json.loads((copy / "environment.json").read_text())
     environment["plugins"] = [{"file": "my_mixer.py", "sha256": "0"}]
     (copy / "environment.json").write_text(json.dumps(environment))
-    with pytest.raises(RunError, match=r"has no 'my_mixer'.* It was made with --plugin my_mixer\.py: give them again"):
+    with refused(RunError, "recipe-not-readable", "'my_mixer'", "--plugin my_mixer.py"):
         _ = gf.load(copy).recipe
 
 
@@ -286,3 +289,55 @@ def test_a_character_it_never_saw_is_a_sentence_or_unknown(trained) -> None:
         gf.load(trained).generate("Ω", max_new_tokens=2)
     except DataError as error:
         assert "Ω" in str(error)  # noqa: PT017  (either is allowed, a traceback is not)
+
+
+def test_another_checkpoint_gets_a_model_of_its_own(trained) -> None:
+    run = gf.load(trained)
+    run.generate("the", max_new_tokens=1)
+    first = run._generator
+    run.generate("a", max_new_tokens=1)
+    assert run._generator is first
+    other = run.directory.steps()[0]
+    run.generate("a", max_new_tokens=1, checkpoint=other)
+    assert run._generator is not first
+    assert run._generator[:2] == (other, "float32")
+
+
+@pytest.fixture
+def generating(trained, monkeypatch):
+    """The model that would generate, and what was read and checked for it; bf16 is taken as if this machine had it."""
+    run, done = gf.load(trained), []
+    read = type(run).checkpoint
+    monkeypatch.setattr(run_module, "generation_precision", lambda precision, say: (torch.device("cpu"), precision))
+    monkeypatch.setattr(type(run), "checkpoint", lambda self, which="last": done.append(f"read {which}") or read(self, which))
+    monkeypatch.setattr(run_module, "require_generation", lambda model, config, weights, **_: done.append("checked"))
+
+    def generating(which, precision):
+        done.clear()
+        return run._generating_model(which, precision, SILENT), list(done)
+
+    return generating
+
+
+def test_it_is_read_again_only_for_another_checkpoint_or_precision(generating) -> None:
+    first, done = generating("last", "float32")
+    assert done == ["read last"]
+    again, done = generating("last", "float32")
+    assert again is first
+    assert done == []
+    assert generating(12, "float32")[0] is first  # the same one by its number
+    low, done = generating("last", "bf16")
+    assert done == ["read last", "checked"]
+    assert low.embedding.weight.dtype == torch.bfloat16
+    assert generating(8, "float32")[0] is not first
+
+
+def test_a_model_that_fails_the_check_of_bf16_is_not_kept(generating, monkeypatch) -> None:
+    def fails(*_, **__):
+        raise CheckFailed("other scores")
+
+    first, _ = generating("last", "float32")
+    monkeypatch.setattr(run_module, "require_generation", fails)
+    with pytest.raises(CheckFailed):
+        generating("last", "bf16")
+    assert generating("last", "float32")[0] is first

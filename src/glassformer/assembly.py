@@ -13,25 +13,26 @@ import numpy as np
 import torch
 
 from glassformer.data.batches import BatchesByStep
-from glassformer.data.data_kinds import PreparedData, part_kind, prepare_parts
-from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.data_kinds import PreparedData, prepare_parts
 from glassformer.data.prepare import ProgressCallback
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.cached_baselines import packed_baselines
 from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric
-from glassformer.generation.texts import prompt_ids
+from glassformer.foundation.plugins import changed_plugins
+from glassformer.foundation.runtime import Runtime
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
-from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken
+from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken, with_files_found
 from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
-from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, load_for_inference, newest_for_inference
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, newest_for_inference
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import read_snapshot
 from glassformer.runs.weights import load_weights, take_weights
+from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.step import TrainingLoss, TrainStep
 
 COUNTED_AT_ONCE = 1 << 22
 
@@ -52,8 +53,13 @@ class Parent:
             say(sentence)
         found = newest_for_inference(directory, say)
         if found is None:
-            raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.")
+            raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.", reason="no-checkpoint")
         return cls(directory, found)
+
+    @classmethod
+    def of(cls, recipe: Recipe, say: Callable[[str], None]) -> Parent | None:
+        """The run that ``init_from`` names; None for no run, or for a recipe that is still to be trained."""
+        return cls.read(recipe.init_from, say) if recipe.init_from and is_run(recipe.init_from) else None
 
     def ancestry(self) -> list[dict[str, Any]]:
         """This run and its ancestors, the nearest first, for the record of a child."""
@@ -120,39 +126,32 @@ def restored_network(recipe: Recipe, checkpoint: Checkpoint, *, vocabulary: int,
     return network
 
 
+def recorded_recipe(directory: RunDirectory, say: Callable[[str], None]) -> Recipe:
+    """The recipe of a run, with the files it names found from where it was started; says which plugins have changed since."""
+    plugins = directory.read_environment().get("plugins", [])
+    try:
+        recipe = Recipe.parse(with_files_found(directory.read_recipe(), directory.begun_in))
+    except ConfigError as error:
+        flags = "".join(f" --plugin {plugin['file']}" for plugin in plugins)
+        hint = f" It was made with{flags}: give them again." if flags else ""
+        raise RunError(f"{directory.recipe_file}: {error}{hint}", reason="recipe-not-readable") from error
+    for name in changed_plugins(plugins):
+        say(f"{name} is not the file that {directory.root} was trained with: its sha256 is another one.")
+    return recipe
+
+
+def network_of_run(directory: RunDirectory, recipe: Recipe, checkpoint: Checkpoint) -> Network:
+    """The unmodified network of a run's checkpoint, in evaluation mode."""
+    vocabulary, outputs = load_tokenizer(directory.tokenizer_file).size, directory.read_environment()["outputs"]
+    return restored_network(recipe, checkpoint, vocabulary=vocabulary, outputs=outputs).eval()
+
+
 def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None = None) -> tuple[Network, str | None]:
     """The network before the first step, fresh or with a parent's weights; and notes about it."""
     if parent is None:
         return build_network(recipe, data), None
     network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
-
-
-def load_snapshot(directory: RunDirectory, network: Network, step: int) -> Network:
-    """Loads the weights of a film step, or of before the first step, into an untrained network of the run.
-
-    Before the first step these are the parent's weights, if there is a parent.
-    """
-    if step in directory.film():
-        load_weights(network, read_snapshot(directory, step), f"step {step}")
-        return network
-    if step:
-        held = sorted({0, *directory.steps(), *directory.film()})
-        raise RunError(f"{directory.root} has nothing of step {step}; it has {', '.join(map(str, held))}, and untrained.")
-    if directory.read_environment().get("ancestry"):
-        parent = parent_at_start(directory)
-        take_weights(network, parent.checkpoint.model, str(parent.directory.root))
-    return network
-
-
-def text_ids(recipe: Recipe, tokenizer: Tokenizer, text: str, record: Mapping[str, Any] | None) -> list[int]:
-    """The ids of a text as the model sees it: with special tokens for a classifier, else as a prompt."""
-    if not text:
-        raise UsageError("The text is empty, so there is nothing to read; give one token at least.")
-    if recipe.objective.judged_on != "labels":
-        return prompt_ids(tokenizer, text)
-    items = part_kind("labels").of_texts(tokenizer, text, record=record)
-    return [int(token) for token in encode_texts(tokenizer, items, 1 << 20).ids[0]]
 
 
 def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
@@ -162,6 +161,13 @@ def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
         counts_V += np.bincount(tokens[at : at + COUNTED_AT_ONCE], minlength=vocabulary)
         release_pages(tokens)
     return counts_V
+
+
+def training_step(recipe: Recipe, network: Network, runtime: Runtime) -> TrainStep:
+    """One training step of a recipe as it is written, with optimizers that have taken none."""
+    training = recipe.training
+    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=training.label_smoothing)
+    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:
@@ -205,23 +211,3 @@ def saved_baselines(
     if arrays is None or set(arrays) != set(kinds):  # the objective does not define how to load its baselines
         return objective.fit_baselines(data())
     return {name: kind.from_arrays(arrays[name]) for name, kind in kinds.items()}
-
-
-def parent_at_start(directory: RunDirectory) -> Parent:
-    """The parent of a run with the weights it started from, even if the parent was trained further."""
-    recorded = directory.read_environment()["ancestry"][0]
-    run, step, weights = Path(recorded["run"]), recorded["step"], recorded.get("weights_sha256")
-    for place in (run, directory.begun_in / run, directory.parent):  # relative to the folder where the run was started
-        parent = RunDirectory(place)
-        if step in parent.steps() and weights in (None, checkpoint_checksums(parent, step)[MODEL]):
-            return Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
-    raise RunError(f"{directory.root} started from step {step} of {run}, and those weights are not there any more.")
-
-
-def parent_network(directory: RunDirectory, num_outputs: int) -> Network | None:
-    """The network that a run started from; None if its head has another size."""
-    parent = parent_at_start(directory)
-    recipe, outputs = Recipe.parse(parent.directory.read_recipe()), parent.directory.read_environment().get("outputs")
-    size = load_tokenizer(parent.directory.tokenizer_file).size
-    network = restored_network(recipe, parent.checkpoint, vocabulary=size, outputs=outputs)
-    return network.eval() if network.dims.num_outputs == num_outputs else None

@@ -1,12 +1,12 @@
-"""The only wiring of a training run: recipe -> data -> network -> trainer -> run, in the order of the arrow."""
+"""``train``: a recipe becomes a finished run. One function tells it from top to bottom; its helpers follow in order."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,51 +23,58 @@ from glassformer.assembly import (
     starting_network,
     tokenizer_for,
     tools_for,
+    training_step,
 )
-from glassformer.checking.fast_paths import require_path_checks
-from glassformer.checking.remembered_checks import check_key
-from glassformer.checking.require_checks import require_checks, taint_of
+from glassformer.checking.gate import require_network, require_step, start_key, step_key, taint_of
 from glassformer.checks.check_report import CheckReport
-from glassformer.data.batches import BatchesByStep
+from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.evaluation.language import evaluating
-from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.config import diff
+from glassformer.foundation.errors import (
+    ConfigError,
+    DiskFull,
+    Diverged,
+    Interrupted,
+    OutOfMemory,
+    RunError,
+    UsageError,
+    did_you_mean,
+)
 from glassformer.foundation.metrics import VALIDATION
-from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.progress import Watcher, usual_watcher
-from glassformer.foundation.registry import unrecorded_parts
-from glassformer.foundation.runtime import Runtime, choose_runtime, environment
+from glassformer.foundation.plugins import changed_plugins, load_plugins
+from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
+from glassformer.foundation.runtime import choose_runtime, environment, is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.generation.texts import generate_texts
-from glassformer.lifecycle import (
-    beginning_of,
-    ending_recorded,
-    folder_of,
-    refuse_nothing_to_resume,
-    rewind,
-    tell_nothing_left,
-    threads_before,
-    timed,
-)
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
 from glassformer.runs.baselines import save_baselines
-from glassformer.runs.checkpoint import Checkpoint, prune, save_checkpoint
-from glassformer.runs.directory import RunDirectory
+from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
+from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
-from glassformer.runs.records import MetricsLog, RecordForwarder
+from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors
-from glassformer.training.fast import begin, form_of
-from glassformer.training.graphed import GraphedStep
-from glassformer.training.loss import TrainingLoss
-from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.signals import StopSignal
-from glassformer.training.step import TrainStep
-from glassformer.training.trainer import Callbacks, Step, Trainer, TrainingState
+from glassformer.training.signals import StopRequested, StopSignal
+from glassformer.training.step_form import fastest_form, form_of
+from glassformer.training.trainer import Callbacks, Trainer, TrainingState
 
-PATHS_DEPEND_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer")
-"""Settings of training with which a compiled or captured step is another one."""
+MAY_CHANGE_ON_RESUME = (
+    "about",
+    "result",
+    "data.path",  # the text itself must be the same: its sha256 is compared
+    "data.validation",
+    "data.test",
+    "training.steps",
+    "training.epochs",
+    "training.log_every",
+    "training.accumulate",
+    "training.out_of_memory",
+    "evaluation.",
+    "checkpoint.",
+)
+"""Keys that may differ when a run goes on: how long, how often it looks and saves, the number of micro-batches."""
 
 
 def train(
@@ -102,316 +109,344 @@ def train(
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
+
+    # The recipe, and the folder that the run goes to.
     load_plugins(plugins)
     folder = RunDirectory(folder_of(source, out, resume=bool(resume), watch=watch))
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
-    if resume is True:
-        refuse_nothing_to_resume(folder)
-    with folder.held(), StopSignal() as stop, ending_recorded(folder, stop), timed(folder, clock):
-        asked = TrainRequest(recipe, folder, plugins, threads, allow_leaks, checked, recheck, planned_flops, clock, watch, stop)
-        work, report = _assembled(asked, beginning_of(folder, recipe, resume=bool(resume), watch=watch))
-        step, report = _checked_step(asked, work, report)
-        rewind(folder, 0 if work.beginning is None else work.beginning.step)
-        _write_down(work, step, report)
-        _remark(work, note, watch)
-        keep = RecordForwarder(work.log.append, bool(report.broken), on_step, on_evaluation, on_save)
-        state = _trainer(work, step, _callbacks(work, keep, samples, stop, clock, watch), stop).run(_state(work.beginning))
-        _finish(work, state, clock)
+    if resume is True and not folder.root.exists():
+        _refuse_to_resume_nothing(folder)
+
+    with folder.held(), StopSignal() as stop, _ending_recorded(folder, stop, clock):
+        # Where the weights come from: the checkpoint of a resumed run, a parent, or the seed.
+        checkpoint = _checkpoint_to_resume(folder, recipe, resume=bool(resume), watch=watch)
+        parent = _parent(recipe, folder, plugins, allow_leaks, threads, watch) if checkpoint is None else None
+        from_seed = checkpoint is None and parent is None
+        recorded = folder.read_environment() if folder.environment_file.exists() else {}  # of a resumed run
+
+        # The machine. Another number of threads gives other bits, so a resumed run takes the number it began with.
+        runtime = choose_runtime(
+            device=recipe.training.device, precision=recipe.training.precision, threads=threads or recorded.get("threads")
+        )
+
+        # The data in tokens, by the run's own tokenizer if it has one. A resumed run refuses another text.
+        def progress(what: str, done: int, total: int | None) -> None:
+            stop.check()
+            if total:
+                watch.progress(what, done, total)
+
+        with stop.at_once(), clock.phase("data"):
+            tokenizer = tokenizer_for(recipe, folder)
+            data = prepare_data(recipe, tokenizer, progress=progress, expect=recorded.get("data"))
+
+        # The network, and the laws that the objective demands, tested on this very network.
+        outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
+        if checkpoint is not None:
+            network = restored_network(recipe, checkpoint, vocabulary=data.tokenizer.size, outputs=outputs)
+        else:
+            network, remark = starting_network(recipe, data, parent)
+            if remark:
+                watch.say(remark)
+        network = network.to(runtime.device)
+        with clock.phase("checks"):
+            key = start_key(recipe, data, runtime) if from_seed and not recheck else None
+            report = checked or require_network(
+                network, laws=laws, runtime=runtime, key=key, allow_leaks=allow_leaks, watch=watch
+            )
+
+        # The step, in the fastest form that this machine and the length of the run (or of its study) allow; also tested.
+        batches = batches_of(recipe, data)
+        steps = number_of_steps(recipe, batches)
+        if checkpoint is not None and checkpoint.step > steps:
+            raise ConfigError(
+                f"{folder.root} has taken {checkpoint.step} steps, more than training.steps={steps}; give that many "
+                "or more, or start a new run.",
+                reason="fewer-steps-than-taken",
+            )
+        plain_step = training_step(recipe, network, runtime)
+        optimizers = plain_step.optimizers
+        if checkpoint is not None:
+            optimizers.load(checkpoint.optimizer)
+        batches_on_device = batches.on(runtime.device)
+
+        def first_batch() -> Batch:
+            return batches_on_device.batch(0)
+
+        with clock.phase("compile"):
+            step = fastest_form(
+                plain_step,
+                steps,
+                first_batch,
+                before=recorded.get("step_form"),
+                planned_flops=planned_flops,
+                watch=watch,
+                clock=clock,
+            )
+        with clock.phase("checks"):
+            key = step_key(recipe, data, step) if from_seed and (checked is not None or not recheck) else None
+            report = require_step(
+                report,
+                step,
+                first_batch,
+                laws=laws,
+                vocabulary=data.tokenizer.size,
+                key=key,
+                allow_leaks=allow_leaks,
+                watch=watch,
+            )
+
+        # Everything fits. What an earlier process did beyond the checkpoint is removed; it is done again.
+        log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
+        last_good = 0 if checkpoint is None else checkpoint.step
+        discard_after(folder, last_good)
+        for file in folder.files_after(last_good):
+            file.unlink()
+        log.cut_after(last_good)
+
+        # What the run is, written before its first step.
+        if not folder.tokenizer_file.exists():
+            data.tokenizer.save(folder.tokenizer_file)
+        if not recorded:
+            facts = {
+                **environment(runtime),
+                "recipe_fingerprint": recipe.fingerprint,
+                "data": data.record,
+                "folder": os.getcwd(),  # what relative paths of the recipe are relative to
+                "weight_decay": optimizers.decay_list(),
+                "metric": metric.to_dict(),
+                "outputs": outputs,
+                "ancestry": [] if parent is None else parent.ancestry(),
+                "step_form": form_of(step)._asdict(),
+                "checks": report.to_dict(),
+                "tainted": taint_of(report),
+                "pretrained": network.pretrained_source(),
+            }
+            folder.write_environment(facts)
+        else:  # a resumed run may choose its best checkpoint by another metric, and its text may have moved
+            places = {**recorded["data"].get("places", {}), **data.record.get("places", {})}
+            renewed = {**recorded, "metric": metric.to_dict(), "data": {**recorded["data"], "places": places}}
+            if renewed != recorded:
+                folder.write_environment(renewed)
+        folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
+        folder.write_state("running", step=0, steps=steps)
+        if note is not None:
+            folder.add_note(note)
+        if checkpoint is not None and checkpoint.step >= steps:
+            watch.say(f"Nothing is left to train: {steps} steps are done. For more, add --set training.steps=N.")
+        for remark in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
+            watch.say(remark)
+
+        # The loop. What it calls: records, checkpoints, evaluations.
+        remarks: list[str] = []
+
+        def record(values: dict[str, Any]) -> None:
+            """Logs a record; after an evaluation, the objective says once what the records give cause to say."""
+            values = {**values, "tainted": True} if report.broken else values
+            log.append(values)
+            listener = on_step if "loss" in values else on_evaluation
+            if listener is not None:
+                listener(dict(values))
+            if any(name.startswith(VALIDATION) for name in values):
+                remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
+                if remark is not None and remark not in remarks:
+                    remarks.append(remark)
+                    watch.say(remark)
+
+        def save(state: TrainingState) -> None:
+            log.sync()
+            tensors = saved_tensors(network)
+            place = save_checkpoint(folder, Checkpoint(state.step, tensors, optimizers.tensors(), state.to_dict()))
+            best = state.best_step if recipe.checkpoint.best else None
+            prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
+            if on_save is not None:
+                on_save(place)
+
+        trainer = Trainer(
+            step,
+            batches_on_device,
+            steps=steps,
+            evaluation=recipe.evaluation,
+            checkpoint=recipe.checkpoint,
+            stop=stop,
+            film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
+            callbacks=Callbacks(
+                evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+                record=record,
+                save=save,
+                evaluated=lambda at: _say_sample(network, data, recipe, samples, watch),
+                recorded=lambda at: next((r for r in log.read() if r["step"] == at and metric.recorded in r), None),
+                film=lambda at: save_snapshot(folder, at, saved_tensors(network)),
+                metric=metric,
+                watch=watch,
+                clock=clock,
+            ),
+        )
+        state = trainer.run(
+            TrainingState() if checkpoint is None else TrainingState.from_dict(checkpoint.step, checkpoint.state)
+        )
+
+        # What a finished run leaves behind.
+        with clock.phase("baselines"):
+            save_baselines(folder, fitted_baselines(recipe.objective, data))
+        folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
     return Run(folder)
 
 
-@dataclass(frozen=True)
-class TrainRequest:
-    """One call of ``train``: the recipe and its folder, what was asked beside it, who watches and what may stop it."""
-
-    recipe: Recipe
-    folder: RunDirectory
-    plugins: Sequence[Path | str]
-    threads: int | None
-    allow_leaks: bool
-    checked: CheckReport | None
-    recheck: bool
-    planned_flops: float
-    clock: Stopwatch
-    watch: Watcher
-    stop: StopSignal
-
-
-@dataclass(frozen=True)
-class _Assembled:
-    """All the parts of a run, before its first step."""
-
-    recipe: Recipe
-    folder: RunDirectory
-    data: PreparedData
-    runtime: Runtime
-    network: Network
-    optimizers: OptimizerSet
-    batches: BatchesByStep
-    beginning: Checkpoint | None
-    """What it goes on from."""
-    parent: Parent | None
-    """The run whose weights it starts with."""
-
-    @property
-    def fresh(self) -> bool:
-        """Its weights are those that the recipe's seed gives, so a check of the recipe's network is one of this network."""
-        return self.beginning is None and self.parent is None
-
-    @property
-    def steps(self) -> int:
-        return number_of_steps(self.recipe, self.batches)
-
-    @cached_property
-    def on_device(self) -> BatchesByStep:
-        """The batches, made where the network is."""
-        return self.batches.on(self.runtime.device)
-
-    @property
-    def log(self) -> MetricsLog:
-        return MetricsLog(self.folder.metrics_file)
-
-
-def _assembled(asked: TrainRequest, beginning: Checkpoint | None) -> tuple[_Assembled, CheckReport]:
-    """Parent, machine, data, network, optimizers and batches; and what the checks found about the network."""
-    recipe, folder, clock, watch = asked.recipe, asked.folder, asked.clock, asked.watch
-    parent = None if beginning is not None else _parent(asked)
-    threads, wanted = asked.threads or threads_before(folder), recipe.training  # after the parent, whose threads may be others
-    runtime = choose_runtime(device=wanted.device, precision=wanted.precision, threads=threads)
-    with asked.stop.at_once(), clock.phase("data"):
-        data = _prepared(recipe, folder, asked.stop, watch)
-    network = _network(recipe, data, beginning, parent, watch).to(runtime.device)
-    remembered = not asked.recheck and beginning is None and parent is None
-    key = recipe_check_key(recipe, data, runtime) if remembered else None
-    with clock.phase("checks"):
-        report = asked.checked or _checked(recipe, network, key, runtime, asked.allow_leaks, watch)
-    optimizers = _optimizers(recipe, network, beginning)
-    batches = batches_of(recipe, data)
-    return _Assembled(recipe, folder, data, runtime, network, optimizers, batches, beginning, parent), report
-
-
-def _checked_step(asked: TrainRequest, work: _Assembled, report: CheckReport) -> tuple[TrainStep | GraphedStep, CheckReport]:
-    """The training step as it will run, and the report on the network with what was found about that step."""
-    _refuse_fewer_steps(work)
-    step = _step(asked, work)
-    with asked.clock.phase("checks"):
-        known = (asked.checked is not None or not asked.recheck) and work.fresh
-        return step, _paths_checked(work, step, report, known, asked.allow_leaks, asked.watch)
-
-
-def _finish(work: _Assembled, state: TrainingState, clock: Stopwatch) -> None:
-    """What a run leaves behind after its last step."""
-    with clock.phase("baselines"):
-        save_baselines(work.folder, fitted_baselines(work.recipe.objective, work.data))
-    work.folder.write_state("finished", step=state.step, steps=work.steps, best_step=state.best_step)
-
-
-def _trainer(work: _Assembled, step: Step, callbacks: Callbacks, stop: StopSignal) -> Trainer:
-    recipe, film = work.recipe, work.recipe.checkpoint.film
-    return Trainer(
-        step,
-        work.on_device,
-        steps=work.steps,
-        training=recipe.training,
-        evaluation=recipe.evaluation,
-        checkpoint=recipe.checkpoint,
-        callbacks=callbacks,
-        stop=stop,
-        film_steps=film_steps(film, work.steps) if film else (),
-    )
-
-
-def _callbacks(
-    work: _Assembled, keep: RecordForwarder, samples: int, stop: StopSignal, clock: Stopwatch, watch: Watcher
-) -> Callbacks:
-    """What the trainer calls: evaluation, records, checkpoints, the film, progress."""
-    recipe, data, network, log, metric = work.recipe, work.data, work.network, work.log, chosen_metric(work.recipe)
-    return Callbacks(
-        evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
-        record=_recorder(keep, log, recipe, work.batches, watch),
-        save=lambda state: keep.saved(_save(work, state)),
-        evaluated=lambda step: _say_sample(network, data, recipe, samples, watch),
-        recorded=lambda step: next((r for r in log.read() if r["step"] == step and metric.recorded in r), None),
-        film=lambda step: save_snapshot(work.folder, step, saved_tensors(network)),
-        metric=metric,
-        watch=watch,
-        clock=clock,
-    )
-
-
-def _step(asked: TrainRequest, work: _Assembled) -> TrainStep | GraphedStep:
-    """The training step, in the fastest form that this machine and the length of the run (or of its study) allow."""
-    training, clock = work.recipe.training, asked.clock
-    loss = TrainingLoss(work.network, work.recipe.objective, work.runtime, smoothing=training.label_smoothing)
-    with clock.phase("compile"):
-        step = TrainStep(loss, work.optimizers, training, work.runtime, work.recipe.seed)
-        begun = work.folder.read_environment().get("step_form") if work.folder.environment_file.exists() else None
-        more: dict[str, Any] = {"watch": asked.watch, "clock": clock, "before": begun, "planned_flops": asked.planned_flops}
-        return begin(step, work.steps, lambda: work.on_device.batch(0), **more)
-
-
-def _refuse_fewer_steps(work: _Assembled) -> None:
-    beginning = work.beginning
-    if beginning is not None and beginning.step > work.steps:
-        raise ConfigError(
-            f"{work.folder.root} has taken {beginning.step} steps, more than training.steps={work.steps}; give that many "
-            "or more, or start a new run."
+def folder_of(source: Source, out: Path | str | None, *, resume: bool, watch: Watcher = SILENT) -> Path:
+    """The run's folder: ``out``, or the run to resume, or runs/NAME, runs/NAME-2, ...: the first unused one, or, to resume,
+    the last used one."""
+    run = _run_of(source)
+    if resume and run is not None:
+        if out is not None and Path(out).resolve() != run.resolve():
+            raise UsageError(
+                f"{source} is the run to continue, and --out names another folder ({out}); drop --out.", reason="out-and-resume"
+            )
+        return run
+    if run is not None and Path(str(source)).is_dir():
+        raise UsageError(
+            f"{source} is the folder of a run. To continue it, add --resume. To train its recipe again: glassformer train "
+            f"{RunDirectory(run).recipe_file} --out NEW.",
+            reason="source-is-a-run",
         )
+    if out is not None:
+        return Path(out)
+    name = (run.resolve() if run is not None else Path(source)).stem if isinstance(source, str | Path) else "run"
+    folder = first = Path("runs") / name
+    numbers = itertools.count(2)
+    while folder.exists():
+        used, folder = folder, Path("runs") / f"{name}-{next(numbers)}"
+    if resume and folder != first:
+        folder = used
+    if folder == first:
+        return folder
+    if resume:
+        watch.say(f"The newest run of this recipe is {folder}.")
+    else:
+        watch.say(f"{first} exists, so this run goes to {folder}. To continue the old one: glassformer train {first} --resume.")
+    return folder
 
 
-def _checked(
-    recipe: Recipe, network: Network, key: str | None, runtime: Runtime, allow_leaks: bool, watch: Watcher
-) -> CheckReport:
-    """The laws that the objective demands, on the very network that is to be trained."""
-    laws = recipe.objective.laws
-    return require_checks(network, laws=laws, allow_leaks=allow_leaks, key=key, runtime=runtime, watch=watch)
+def _run_of(source: Source) -> Path | None:
+    """The run whose folder, or whose own recipe.yaml, ``source`` is."""
+    if not isinstance(source, str | Path):
+        return None
+    place = Path(source)
+    if RunDirectory(place).exists():
+        return place
+    inside = RunDirectory(place.parent)
+    return inside.root if place == inside.recipe_file and inside.exists() and inside.state_file.exists() else None
 
 
-def _paths_checked(
-    work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport, known: bool, allow_leaks: bool, watch: Watcher
-) -> CheckReport:
-    """The report on the model with what was found about its step as it will run. ``known``: take a check that passed before."""
-    recipe, data, training = work.recipe, work.data, work.recipe.training.to_dict()
-    settings = {name: training[name] for name in PATHS_DEPEND_ON} | form_of(step)._asdict()
-    paths = {"training": settings, "objective": recipe.objective.to_dict()}
-    return require_path_checks(
-        report,
-        step,
-        lambda: work.on_device.batch(0),
-        laws=recipe.objective.laws,
-        vocabulary=data.tokenizer.size,
-        allow_leaks=allow_leaks,
-        key=recipe_check_key(recipe, data, step.runtime, paths) if known else None,
-        watch=watch,
+def _refuse_to_resume_nothing(folder: RunDirectory) -> None:
+    """A mistyped folder must not begin a run from zero."""
+    beside = [run.root.name for run in find_runs(folder.root.parent)] if folder.root.parent.is_dir() else []
+    raise RunError(
+        f"{folder.root} does not exist, so there is nothing to resume.{did_you_mean(folder.root.name, beside)} "
+        "Without --resume a new run begins there.",
+        reason="nothing-to-resume",
     )
 
 
-def recipe_check_key(
-    recipe: Recipe, data: PreparedData, runtime: Runtime, paths: Mapping[str, Any] | None = None
-) -> str | None:
-    """The name under which the check of a recipe's network is remembered. None where it must run: with plugins, and where a
-    part is a class of a notebook or script, which may have been edited since without any sum that would tell."""
-    if unrecorded_parts(recipe):
+@contextmanager
+def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch) -> Iterator[None]:
+    """However the run ends, its folder says so, and says where the seconds of this process went once it took a step.
+
+    Only of a run that this process began or resumed: the folder of a refused one stays as it was.
+    """
+
+    def ended(status: str, **facts: Any) -> None:
+        state = folder.read_state()
+        if state.get("status") == "running" and state.get("pid") == os.getpid():
+            with suppress(DiskFull):  # the error that ended the run is raised; a full disk cannot take more
+                folder.write_state(status, step=max(folder.steps(), default=0), **facts)
+
+    try:
+        yield
+    except StopRequested:
+        assert stop.number is not None
+        raise Interrupted("Stopped before the first step; nothing was lost.", signal_number=stop.number) from None
+    except (Interrupted, KeyboardInterrupt):
+        ended("stopped")
+        raise
+    except Diverged as error:
+        ended("diverged", reason=str(error))
+        raise
+    except Exception as error:
+        ended("failed", reason=str(error))
+        if is_out_of_memory(error):
+            raise OutOfMemory(
+                f"Out of memory ({str(error).splitlines()[0]}). Make model.width, model.layers, model.context, "
+                "training.batch_size or evaluation.batch_size smaller; `train --dry-run` shows what a recipe needs.",
+                reason="out-of-memory",
+            ) from error
+        raise
+    finally:
+        timing = clock.to_dict()
+        if {"first step", "steps"} & timing["seconds"].keys():
+            with suppress(DiskFull):
+                folder.add_timing(timing)
+
+
+def _checkpoint_to_resume(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Watcher) -> Checkpoint | None:
+    """The newest whole checkpoint of a run to resume; None at a fresh start. Refuses a used folder and another recipe."""
+    if resume:
+        folder.clear_unfinished()
+    if not resume or not folder.exists():
+        folder.refuse_if_used(resume=resume)
         return None
-    outputs, laws = recipe.objective.outputs(data), recipe.objective.laws
-    return check_key(recipe.model, vocabulary=data.tokenizer.size, outputs=outputs, laws=laws, runtime=runtime, paths=paths)
+    changed = [
+        f"{key}: {before!r} -> {after!r}"
+        for key, (before, after) in diff(Recipe.parse(folder.read_recipe()).to_dict(), recipe.to_dict()).items()
+        if not key.startswith(MAY_CHANGE_ON_RESUME)
+    ]
+    if changed:
+        raise ConfigError(
+            f"{folder.root} cannot go on with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often it "
+            "evaluates and what it keeps may change; start a new run for anything else. To continue it as it was: "
+            f"glassformer train {folder.root} --resume.",
+            reason="another-recipe",
+        )
+    other = changed_plugins(folder.read_environment().get("plugins", []))
+    if other:
+        raise ConfigError(
+            f"{folder.root} was trained with another {' and '.join(other)} (its sha256 is recorded); put the file back as it "
+            "was, or start a new run with --out.",
+            reason="another-plugin",
+        )
+    checkpoint = newest_good(folder, watch.say)
+    if checkpoint is None:
+        watch.say(f"{folder.root} has no whole checkpoint: starting from the first step.")
+    else:
+        watch.say(f"Going on from step {checkpoint.step}.")
+    return checkpoint
 
 
-def _parent(asked: TrainRequest) -> Parent | None:
+def _parent(
+    recipe: Recipe,
+    folder: RunDirectory,
+    plugins: Sequence[Path | str],
+    allow_leaks: bool,
+    threads: int | None,
+    watch: Watcher,
+) -> Parent | None:
     """The run this one starts from. A recipe is trained first, in RUN/parent, and goes on where it was stopped."""
-    recipe, watch = asked.recipe, asked.watch
     if recipe.init_from is None:
         return None
     if is_run(recipe.init_from):
         return Parent.read(recipe.init_from, watch.say)
-    directory = RunDirectory(asked.folder.parent)
-    if not directory.exists() or directory.read_state()["status"] != "finished":
-        watch.say(f"Training the parent first: {recipe.init_from}, in {directory.root}.")
+    parent = RunDirectory(folder.parent)
+    if not parent.exists() or parent.read_state()["status"] != "finished":
+        watch.say(f"Training the parent first: {recipe.init_from}, in {parent.root}.")
         train(
             parent_recipe(recipe),
-            out=directory.root,
+            out=parent.root,
             resume="or begin",
-            plugins=asked.plugins,
-            allow_leaks=asked.allow_leaks,
-            threads=asked.threads,
+            plugins=plugins,
+            allow_leaks=allow_leaks,
+            threads=threads,
             watch=watch,
         )
-    return Parent.read(directory.root, watch.say)
-
-
-def _prepared(recipe: Recipe, folder: RunDirectory, stop: StopSignal, watch: Watcher) -> PreparedData:
-    """The data in tokens, by the run's own tokenizer when it has one (resumed, or started from another run)."""
-
-    def progress(what: str, done: int, total: int | None) -> None:
-        stop.check()
-        if total:
-            watch.progress(what, done, total)
-
-    before = folder.read_environment().get("data") if folder.environment_file.exists() else None  # other text is refused
-    return prepare_data(recipe, tokenizer_for(recipe, folder), progress=progress, expect=before)
-
-
-def _network(
-    recipe: Recipe, data: PreparedData, beginning: Checkpoint | None, parent: Parent | None, watch: Watcher
-) -> Network:
-    """The network a run starts with: of the checkpoint it goes on from, with its parent's weights, or fresh."""
-    if beginning is not None:
-        outputs = recipe.objective.outputs(data)
-        return restored_network(recipe, beginning, vocabulary=data.tokenizer.size, outputs=outputs)
-    network, sentence = starting_network(recipe, data, parent)
-    if sentence:
-        watch.say(sentence)
-    return network
-
-
-def _optimizers(recipe: Recipe, network: Network, beginning: Checkpoint | None) -> OptimizerSet:
-    optimizers = OptimizerSet.of(recipe.training, network)
-    if beginning is not None:
-        optimizers.load(beginning.optimizer)
-    return optimizers
-
-
-def _remark(work: _Assembled, note: str | None, watch: Watcher) -> None:
-    """The user's own note goes into the run; what the machine and the data give cause to say is said."""
-    if note is not None:
-        work.folder.add_note(note)
-    tell_nothing_left(work.beginning, work.steps, watch)
-    for remark in (*work.runtime.notes, *work.data.notes, *getattr(work.batches, "notes", ())):
-        watch.say(remark)
-
-
-def _write_down(work: _Assembled, step: TrainStep | GraphedStep, report: CheckReport) -> None:
-    """What a run is, before its first step."""
-    folder, recipe, data = work.folder, work.recipe, work.data
-    folder.root.mkdir(parents=True, exist_ok=True)
-    if not folder.tokenizer_file.exists():
-        data.tokenizer.save(folder.tokenizer_file)
-    if not folder.environment_file.exists():
-        facts: dict[str, Any] = {
-            "recipe_fingerprint": recipe.fingerprint,
-            "data": data.record,
-            "folder": os.getcwd(),  # what relative paths of the recipe are relative to
-            "weight_decay": work.optimizers.decay_list(),
-        }
-        facts |= {
-            "metric": chosen_metric(recipe).to_dict(),
-            "outputs": recipe.objective.outputs(data),
-            "ancestry": [] if work.parent is None else work.parent.ancestry(),
-            "step_form": form_of(step)._asdict(),
-        }
-        checks = {"checks": report.to_dict(), "tainted": taint_of(report), "pretrained": work.network.pretrained_source()}
-        folder.write_environment({**environment(work.runtime), **facts, **checks})
-    else:
-        _renew_environment(work)
-    folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
-    folder.write_state("running", step=0, steps=work.steps)
-
-
-def _renew_environment(work: _Assembled) -> None:
-    """What may change when a run goes on: the metric that chooses its best checkpoint, and where its text lies."""
-    before, metric = work.folder.read_environment(), chosen_metric(work.recipe).to_dict()
-    data = before.get("data") or {}
-    places = {**data.get("places", {}), **work.data.record.get("places", {})}
-    now = {**before, "metric": metric, "data": {**data, "places": places}}
-    if now != before:
-        work.folder.write_environment(now)
-
-
-def _recorder(
-    keep: RecordForwarder, log: MetricsLog, recipe: Recipe, batches: BatchesByStep, watch: Watcher
-) -> Callable[[dict[str, Any]], None]:
-    """Records go to the log; after an evaluation the objective says, once, what they give cause to say."""
-    said: set[str] = set()
-
-    def record(values: dict[str, Any]) -> None:
-        keep.record(values)
-        if any(name.startswith(VALIDATION) for name in values):
-            remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
-            if remark is not None and remark not in said:
-                said.add(remark)
-                watch.say(remark)
-
-    return record
+    return Parent.read(parent.root, watch.say)
 
 
 def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal) -> dict[str, float]:
@@ -428,7 +463,7 @@ def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: Stop
 
 
 def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:
-    """A few words of the model as it stands, for whoever watches; changes nothing about the training."""
+    """A few words of the model as it stands, printed; changes nothing about the training."""
     if not tokens or "causality" not in recipe.objective.laws:
         return
     training = network.training
@@ -436,16 +471,3 @@ def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: in
         text = generate_texts(network.eval(), data.tokenizer, [""], seed=0, max_new_tokens=tokens, temperature=0.8)[0]
     network.train(training)
     watch.say(f"    {text.prompt}{text.text}".replace("\n", " "))
-
-
-def _save(work: _Assembled, state: TrainingState) -> Path:
-    work.log.sync()
-    tensors, kept = saved_tensors(work.network), work.recipe.checkpoint
-    place = save_checkpoint(work.folder, Checkpoint(state.step, tensors, work.optimizers.tensors(), state.to_dict()))
-    best = {state.best_step} if kept.best and state.best_step is not None else set[int]()
-    prune(work.folder, keep=kept.keep, also=best)
-    return place
-
-
-def _state(beginning: Checkpoint | None) -> TrainingState:
-    return TrainingState() if beginning is None else TrainingState.from_dict(beginning.step, beginning.state)

@@ -51,8 +51,8 @@ class Recipe(Config):
     def _tokenizer_of_the_model(cls, values: Any) -> Any:
         if not isinstance(values, Mapping) or not isinstance(values.get("model"), Mapping | NetworkConfig):
             return values
-        model, given = MODELS.parse(values["model"]), values.get("tokenizer")
-        setting = model.tokenizer_setting(given)
+        model = MODELS.parse(values["model"])
+        setting = model.tokenizer_setting(values.get("tokenizer"))
         return {**values, "model": model} | ({} if setting is None else {"tokenizer": setting})
 
     @model_validator(mode="after")
@@ -64,7 +64,8 @@ class Recipe(Config):
     def _stratifies_labels(self) -> Self:
         if self.data.split.stratify and "labels" not in self.objective.reads:
             raise ConfigError(
-                f"data.split.stratify=true has no effect on objective={self.objective.kind}, which has no labels; leave it out."
+                f"data.split.stratify=true has no effect on objective={self.objective.kind}, which has no labels; drop it.",
+                reason="stratify-without-labels",
             )
         return self
 
@@ -83,37 +84,33 @@ def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, wat
 
     If there are changes, ``about`` lists them and ``result``, which no longer holds, is dropped.
     """
+    changes = changes or {}
     values = recipe_values(source, changes)
     if is_text(source):
-        watch.say(f"{values['about']} {_changed_by_set(changes or {})}The full recipe is kept in the run's recipe.yaml.")
-    return Recipe.parse(_with_tokenizer_of_parent(changed(_described(source, values, changes or {}), changes or {})))
-
-
-def _changed_by_set(changes: Mapping[str, Any]) -> str:
-    return f"Changed: {', '.join(f'{key}={value}' for key, value in changes.items())}. " if changes else ""
-
-
-def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with an ``about`` that lists the changes."""
-    before = {key: value for key, value in changes.items() if key in DESCRIPTIVE or value_at(values, key) == value}
-    new = {key: value for key, value in changes.items() if key not in before}
-    if not new:
-        return values
-    kept = {key: value for key, value in values.items() if key != "result"}
-    if set(new) == {"seed"}:
-        return kept
-    name = f"{Path(source).stem} with " if isinstance(source, str | Path) else ""
-    if not name and str(values.get("about", "")).startswith(CHANGED):
-        name = values["about"].rstrip(".") + ", "
-    told = name or CHANGED
-    return {**kept, "about": told + ", ".join(f"{key}={_in_short(value)}" for key, value in new.items()) + "."}
+        altered = f"{CHANGED}{', '.join(f'{key}={value}' for key, value in changes.items())}. " if changes else ""
+        watch.say(f"{values['about']} {altered}The full recipe is in the run's recipe.yaml.")
+    return Recipe.parse(_with_tokenizer_of_parent(changed(_described(source, values, changes), changes)))
 
 
 CHANGED = "Changed: "
 
 
-def _in_short(value: Any) -> str:
-    return str(value) if len(str(value)) <= 60 else f"{str(value)[:57]}..."
+def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without ``result`` and with an ``about`` that lists what the changes alter."""
+    altered = {key: value for key, value in changes.items() if key not in DESCRIPTIVE and value_at(values, key) != value}
+    if not altered:
+        return values
+    values = {key: value for key, value in values.items() if key != "result"}
+    if set(altered) == {"seed"}:
+        return values
+    if isinstance(source, str | Path):
+        start = f"{Path(source).stem} with "
+    elif str(values.get("about", "")).startswith(CHANGED):
+        start = values["about"].rstrip(".") + ", "
+    else:
+        start = CHANGED
+    short = {key: str(value) if len(str(value)) <= 60 else f"{str(value)[:57]}..." for key, value in altered.items()}
+    return {**values, "about": start + ", ".join(f"{key}={value}" for key, value in short.items()) + "."}
 
 
 def is_run(place: str) -> bool:
@@ -144,48 +141,44 @@ def parent_recipe(recipe: Recipe) -> Recipe:
     model = recipe.model.to_dict()
     if getattr(getattr(recipe.model, "head", None), "pools", False):
         model = {**model, "head": (values.get("model") or {}).get("head", "tied")}
-    return load_recipe({**values, "model": model, "seed": recipe.seed, "data": _data_of_parent(recipe, values)})
-
-
-def _data_of_parent(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
     data = dict(values.get("data") or {})
-    own, theirs = recipe.to_dict()["data"].get("set"), data.get("set")
-    same_kind = isinstance(own, Mapping) and isinstance(theirs, Mapping) and own.get("kind") == theirs.get("kind")
-    return {**data, "set": own} if same_kind else data
+    own, parents = recipe.to_dict()["data"].get("set"), data.get("set")
+    if isinstance(own, Mapping) and isinstance(parents, Mapping) and own.get("kind") == parents.get("kind"):
+        data["set"] = own
+    return load_recipe({**values, "model": model, "seed": recipe.seed, "data": data})
 
 
-def _with_tokenizer_of_parent(values: Mapping[str, Any], before_it: Sequence[Path] = ()) -> dict[str, Any]:
-    """A recipe without a tokenizer gets its parent's; raises if it names another one.
-
-    ``before_it``: the files of the descendants; raises on a cycle.
-    """
+def _with_tokenizer_of_parent(values: Mapping[str, Any], descendants: Sequence[Path] = ()) -> dict[str, Any]:
+    """A recipe without a tokenizer gets its parent's; raises if it names another one, and on a cycle of files."""
     place = values.get("init_from")
     if not isinstance(place, str):
         return dict(values)
-    named = place in built_in_recipes()  # a folder that is no run does not shadow a recipe; ./NAME is the folder
-    if not named and not is_run(place) and (Path(place) / "config.json").is_file():
+    built_in = place in built_in_recipes()  # a folder that is no run does not shadow a recipe; ./NAME is the folder
+    if not built_in and not is_run(place) and (Path(place) / "config.json").is_file():
         raise ConfigError(
             f"init_from={place} is the folder of a Hugging Face model. Make it a run first "
-            f"(glassformer import {place} --out RUN), then give init_from=RUN."
+            f"(glassformer import {place} --out RUN), then give init_from=RUN.",
+            reason="init-from-huggingface",
         )
     if is_run(place):
-        before = RunDirectory(Path(place)).read_recipe()
+        parent = RunDirectory(Path(place)).read_recipe()
     else:
-        way = [*before_it, recipe_file(place).resolve()]
-        if way[-1] in before_it:
-            names = " -> ".join(file.name for file in way)
+        files = [*descendants, recipe_file(place).resolve()]
+        if files[-1] in descendants:
+            names = " -> ".join(file.name for file in files)
             raise ConfigError(
-                f"init_from={place} leads back to itself: {names}. Name a run, or a recipe without such a circle."
+                f"init_from={place} leads back to itself: {names}. Name a run, or a recipe without such a circle.",
+                reason="init-from-cycle",
             )
-        before = _with_tokenizer_of_parent(recipe_values(place), way)
-    theirs = before.get("tokenizer", "char")
-    own = values.get("tokenizer")
-    if own is not None and TOKENIZERS.parse(own) != TOKENIZERS.parse(theirs):
+        parent = _with_tokenizer_of_parent(recipe_values(place), files)
+    tokenizer, own = parent.get("tokenizer", "char"), values.get("tokenizer")
+    if own is not None and TOKENIZERS.parse(own) != TOKENIZERS.parse(tokenizer):
         raise ConfigError(
-            f"tokenizer={own!r} is not that of init_from={place} ({theirs!r}): ids would mean other texts to its weights. "
-            "Leave tokenizer out to take the parent's."
+            f"tokenizer={own!r} is not that of init_from={place} ({tokenizer!r}): ids would mean other texts to its weights. "
+            "Leave tokenizer out to take the parent's.",
+            reason="tokenizer-not-the-parents",
         )
-    return {**values, "tokenizer": theirs}
+    return {**values, "tokenizer": tokenizer}
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,12 +208,14 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
         with file.open("rb") as stream:  # bounded, in case the file is not a recipe
             text = stream.read(MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text ({error}).") from error
+        raise ConfigError(f"{file} is not UTF-8 text ({error}).", reason="recipe-not-utf8") from error
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read ({error.strerror}).") from error
+        raise ConfigError(f"{file} cannot be read ({error.strerror}).", reason="recipe-not-readable") from error
     values = parse_yaml(text, str(file))
     if not isinstance(values, dict):
-        raise ConfigError(f"{file} is not a recipe: it must be a mapping with data, model, training and so on.")
+        raise ConfigError(
+            f"{file} is not a recipe: it must be a mapping with data, model, training and so on.", reason="not-a-recipe"
+        )
     values.pop("schema", None)  # a run's own recipe.yaml is a recipe too
     return with_files_found(values, file.parent)
 
@@ -228,21 +223,17 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
 def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Resolves paths that exist relative to ``folder`` and not to the working directory: data files, and an encoder's folder
     with its tokenizer."""
-    named = {"data": ("path", "validation", "test"), "model": ("folder",), "tokenizer": ("file",)}
     found = dict(values)
-    for section, keys in named.items():
-        given = values.get(section)
-        if isinstance(given, Mapping):
-            moved = {key: str(folder / given[key]) for key in keys if _lies_in(folder, given.get(key))}
-            found[section] = {**given, **moved} if moved else given
+    for section, keys in {"data": ("path", "validation", "test"), "model": ("folder",), "tokenizer": ("file",)}.items():
+        if not isinstance(settings := values.get(section), Mapping):
+            continue
+        for key in keys:
+            name = settings.get(key)
+            if not isinstance(name, str) or name in ("", "-") or Path(name).expanduser().exists():
+                continue
+            if (folder / name).exists():
+                found[section] = {**found[section], key: str(folder / name)}
     return found
-
-
-def _lies_in(folder: Path, name: Any) -> bool:
-    """Whether this path exists relative to ``folder`` and not to the working directory."""
-    if not isinstance(name, str) or name in ("", "-"):
-        return False
-    return not Path(name).expanduser().exists() and (folder / name).exists()
 
 
 def recipe_file(source: str | Path) -> Path:
@@ -259,12 +250,18 @@ def recipe_file(source: str | Path) -> Path:
     if file.is_dir():
         raise ConfigError(
             f"{source} is a folder, not a recipe. To train on the texts in it: glassformer train docstrings-char --set "
-            f"data.path={source}."
+            f"data.path={source}.",
+            reason="recipe-is-a-folder",
         )
     if file.suffix.lower() in (".yaml", ".yml", *ENDINGS) or "/" in name:
         if file.stem in built_in:
-            raise ConfigError(f"There is no file {source}. Did you mean the built-in recipe {file.stem!r}?")
-        raise ConfigError(f"There is no file {source}; check the path (`glassformer recipes` lists the built-in recipes).")
+            raise ConfigError(
+                f"There is no file {source}. Did you mean the built-in recipe {file.stem!r}?", reason="no-such-recipe-file"
+            )
+        raise ConfigError(
+            f"There is no file {source}; check the path (`glassformer recipes` lists the built-in recipes).",
+            reason="no-such-recipe-file",
+        )
     raise UnknownName(f"There is no file and no built-in recipe {name!r}.", name, built_in, whole=True)
 
 

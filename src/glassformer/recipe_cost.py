@@ -11,16 +11,14 @@ from typing import Any
 
 import torch
 
-from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data
+from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data, training_step
 from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
-from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
-from glassformer.training.step import TrainStep
 
 TIMED_STEPS = 3
 MOST_BYTES_TIMED, MOST_FLOPS_TIMED = 4 << 30, 3e11
@@ -66,7 +64,7 @@ class Plan:
     def facts(self) -> list[tuple[str, str]]:
         """The figures of one step and of the whole run, for people."""
         tokens = self.steps * self.step_tokens
-        return [
+        facts = [
             ("steps", f"{self.steps:,}"),
             ("tokens per step", f"{self.step_tokens:,}"),
             ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
@@ -77,24 +75,15 @@ class Plan:
             ("optimizer state", in_megabytes(self.optimizer_bytes)),
             ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
             ("memory in all", in_megabytes(self.total_bytes)),
-            *self._facts_of_time(),
-            *self._facts_of_parent(),
         ]
-
-    def _facts_of_time(self) -> list[tuple[str, str]]:
-        if self.seconds is None or self.step_seconds is None:
-            return []
-        told = "at least " if self.at_least else "about "
-        how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
-        return [("time", f"{told}{duration(self.seconds)} ({1000 * self.step_seconds:,.0f} ms a step; {how})")]
-
-    def _facts_of_parent(self) -> list[tuple[str, str]]:
-        if self.parent is None:
-            return []
-        return [
-            ("trained before it", f"{self.recipe.init_from}: {self.parent.steps:,} steps"),
-            ("FLOPs of both runs", f"{self.flops:,}"),
-        ]
+        if self.seconds is not None and self.step_seconds is not None:
+            about = "at least" if self.at_least else "about"
+            how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
+            facts.append(("time", f"{about} {duration(self.seconds)} ({1000 * self.step_seconds:,.0f} ms a step; {how})"))
+        if self.parent is not None:
+            facts.append(("trained before it", f"{self.recipe.init_from}: {self.parent.steps:,} steps"))
+            facts.append(("FLOPs of both runs", f"{self.flops:,}"))
+        return facts
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -147,15 +136,12 @@ def with_time(plan: Plan, data: PreparedData) -> Plan:
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
     if plan.total_bytes > MOST_BYTES_TIMED or flops > MOST_FLOPS_TIMED:
         return replace(plan, step_seconds=flops / matmul_rate(runtime.device), at_least=True)
-    network = build_network(recipe, data).to(runtime.device)
-    optimizers = OptimizerSet.of(recipe.training, network)
-    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=recipe.training.label_smoothing)
-    step = TrainStep(loss, optimizers, recipe.training, runtime, recipe.seed)
+    step = training_step(recipe, build_network(recipe, data).to(runtime.device), runtime)
     batches, taken = batches_of(recipe, data), list[float]()
     for number in range(TIMED_STEPS + 1):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         float(step(batches.batch(number).to(runtime.device), number, 1.0).loss)
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.perf_counter() - start)
     return replace(plan, step_seconds=statistics.median(taken[1:]))  # the first one warms up
 
 
@@ -164,36 +150,28 @@ def matmul_rate(device: torch.device, size: int = 1024) -> float:
     a, b = torch.ones(size, size, device=device), torch.ones(size, size, device=device)
     best = 0.0
     for _ in range(5):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         float((a @ b)[0, 0])
-        best = max(best, 2 * size**3 / (time.perf_counter() - begun))
+        best = max(best, 2 * size**3 / (time.perf_counter() - start))
     return best
 
 
 def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
-    """The same, for data that are ready."""
+    """The cost of a recipe whose data are ready, and of a parent that is trained first."""
     outputs = recipe.objective.outputs(data)
     model = recipe.model.shapes(data.tokenizer.size, outputs=outputs)
-    optimizers = OptimizerSet.of(recipe.training, model)
     micro_batch = recipe.training.batch_size // recipe.training.accumulate
+    parent = None
+    if recipe.init_from is not None and not is_run(recipe.init_from):
+        trained_first = parent_recipe(recipe)
+        parent = plan_with(trained_first, prepare_data(trained_first))
     return Plan(
         recipe=recipe,
         cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=micro_batch),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
         optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
-        train_tokens=_train_tokens(data),
+        train_tokens=data.part("text").split("train").num_tokens if "text" in data.parts else 0,
         vocabulary=data.tokenizer.size,
-        decay=optimizers.decay_list(),
-        parent=None if recipe.init_from is None or is_run(recipe.init_from) else plan_of_parent(recipe),
+        decay=OptimizerSet.of(recipe.training, model).decay_list(),
+        parent=parent,
     )
-
-
-def plan_of_parent(recipe: Recipe) -> Plan:
-    """The cost of the recipe that is trained first."""
-    parent = parent_recipe(recipe)
-    return plan_with(parent, prepare_data(parent))
-
-
-def _train_tokens(data: PreparedData) -> int:
-    """Tokens of the training text; 0 where the objective reads none."""
-    return data.part("text").split("train").num_tokens if "text" in data.parts else 0

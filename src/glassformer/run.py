@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from glassformer import assembly
-from glassformer.checking.remembered_checks import trained_key
-from glassformer.checking.require_checks import require_checks, taint_of
+from glassformer.checking.gate import check_key, require_generation, require_network, taint_of
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, part_kind
+from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
@@ -25,23 +25,25 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
 from glassformer.evaluation.statistics import TwoCheckpoints, paired
 from glassformer.evaluation.tools import Baseline
-from glassformer.foundation.errors import ConfigError, GlassformerError, RunError, UsageError
-from glassformer.foundation.plugins import changed_plugins, load_plugins
+from glassformer.foundation.errors import GlassformerError, RunError, UsageError
+from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import choose_device
-from glassformer.generation.texts import Sample, generate_texts
-from glassformer.kept_generator import KeptGenerator
+from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
+from glassformer.generation.texts import Sample, generate_texts, prompt_ids
 from glassformer.lens.look import Look
+from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.objectives.evaluator import Evaluator
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
-from glassformer.recipe import Recipe, with_files_found
-from glassformer.runs.checkpoint import Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
+from glassformer.recipe import Recipe
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
+from glassformer.runs.weights import load_weights, take_weights
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -65,7 +67,7 @@ class Run:
         self._said: set[str] = set()
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
-        self._generator = KeptGenerator(directory)
+        self._generator: tuple[int, str, Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -73,16 +75,7 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
-        recorded = self.directory.read_environment().get("plugins", [])
-        try:
-            recipe = Recipe.parse(with_files_found(self.directory.read_recipe(), self.directory.begun_in))
-        except ConfigError as error:
-            plugins = "".join(f" --plugin {plugin['file']}" for plugin in recorded)
-            hint = f" It was made with{plugins}: give them again." if plugins else ""
-            raise RunError(f"{self.directory.recipe_file}: {error}{hint}") from error
-        for name in changed_plugins(recorded):
-            self._say_once(f"{name} is not the file that {self.folder} was trained with: its sha256 is another one.")
-        return recipe
+        return assembly.recorded_recipe(self.directory, self._say_once)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -119,10 +112,13 @@ class Run:
         """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
         if which == "last":
             return last_checkpoint(self.directory, self._say_once)
-        return load_for_inference(self.directory.checkpoint(self._step_of(which)), self._say_once)
+        return load_for_inference(self.directory.checkpoint(step_named(self.directory, which, self._say_once)), self._say_once)
 
-    def _step_of(self, which: str | int) -> int:
-        """The step for ``best`` or a number."""
+    def _step_of(self, which: str | int) -> int | None:
+        """The step of ``last`` (None without a checkpoint; where that is damaged, ``checkpoint`` reads another), ``best``, or
+        a number."""
+        if which == "last":
+            return max(self.directory.steps(), default=None)
         return step_named(self.directory, which, self._say_once)
 
     def _say_once(self, sentence: str) -> None:
@@ -132,9 +128,8 @@ class Run:
 
     def model_at(self, which: str | int = "last") -> Any:
         """The model of a checkpoint; cached."""
-        newest = self.directory.steps()[-1:]
-        step = newest[0] if which == "last" and newest else None if which == "last" else self._step_of(which)
-        if step is None or step not in self._models:
+        step = self._step_of(which)
+        if step not in self._models:
             checkpoint = self.checkpoint(which)
             step = checkpoint.step
             self._models.setdefault(step, self._fresh_model(checkpoint))
@@ -142,17 +137,13 @@ class Run:
 
     def _fresh_model(self, checkpoint: Checkpoint) -> Network:
         """An unmodified network of a checkpoint."""
-        network = assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=self._outputs())
-        return network.eval()
+        outputs = self.directory.read_environment()["outputs"]
+        return assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
-
-    def _outputs(self) -> int | None:
-        known = self.directory.read_environment()
-        return known["outputs"] if "outputs" in known else self.recipe.objective.outputs(self.data)
 
     def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
@@ -169,7 +160,8 @@ class Run:
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
-        network = self.recipe.model.build(self.tokenizer.size, outputs=self._outputs(), seed=self.recipe.seed)
+        outputs = self.directory.read_environment()["outputs"]
+        network = self.recipe.model.build(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
             network = assembly.build_network(self.recipe, self.data)
         return network.eval()
@@ -193,7 +185,10 @@ class Run:
         ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture.
         """
         if data is not None and split is not None:
-            raise UsageError(f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.")
+            raise UsageError(
+                f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.",
+                reason="split-and-data",
+            )
         split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
             kind = part_kind(self.recipe.objective.judged_on)
@@ -218,10 +213,10 @@ class Run:
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """The last checkpoint's metrics on ``split``, computed once and saved in the run with the sums by unit."""
-        kept = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
-        kept = kept or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # where the newest is damaged
-        if kept is not None:
-            return kept
+        saved = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
+        saved = saved or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # if the newest is damaged
+        if saved is not None:
+            return saved
         result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
         return save_evaluation(self.directory, split, result)
 
@@ -256,11 +251,11 @@ class Run:
         """Like ``evaluate``, for single texts, each without the context of the others."""
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
         kind = part_kind(self.recipe.objective.judged_on)
-        given = [texts] if isinstance(texts, str) else list(texts)
-        items = {text: kind.of_texts(self.tokenizer, text, record=self._data_record) for text in given}
+        names = [texts] if isinstance(texts, str) else list(texts)
+        items = [kind.of_texts(self.tokenizer, text, record=self._data_record) for text in names]
         if predictions is not None:
-            evaluator.write_predictions(Path(predictions), *(items[text] for text in given))
-        return [evaluator.measure(text, items[text], notes=tuple(self._said), watch=watch) for text in given]
+            evaluator.write_predictions(Path(predictions), *items)
+        return [evaluator.measure(name, one, notes=tuple(self._said), watch=watch) for name, one in zip(names, items)]
 
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
         """The loss in nats of every token of ``text`` but the first, float64."""
@@ -287,37 +282,63 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
-        """The evaluator of a checkpoint's model, which must pass the checks first; cached, since both take time."""
-        newest = self.directory.steps()[-1:]
-        known = next(iter(self._evaluators), None)
-        if model is None and checkpoint == "last" and known is not None and newest == [known[0]] and known[1] == allow_leaks:
-            return self._evaluators[known]
+        """The evaluator of a checkpoint's model, which must pass the checks first; the last one is cached: both take time."""
+        if model is None and (step := self._step_of(checkpoint)) is not None and (step, allow_leaks) in self._evaluators:
+            return self._evaluators[step, allow_leaks]
         found = self.checkpoint(checkpoint)
-        if model is None and (found.step, allow_leaks) in self._evaluators:
+        if model is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
             return self._evaluators[found.step, allow_leaks]
         network = self._fresh_model(found) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        weights = None if self._recheck or model is not None else str(checkpoint_checksums(self.directory, found.step))
-        key = None if weights is None else trained_key(self.recipe.model, network, weights, laws=objective.laws)
-        report = checked or require_checks(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
+        key = None
+        if not self._recheck and model is None:
+            dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
+            runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
+            key = check_key(
+                self.recipe.model,
+                objective.laws,
+                runtime,
+                vocabulary=dims.vocabulary,
+                outputs=dims.num_outputs,
+                trained=weights,
+            )
+        report = checked or require_network(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
-            self._row_for("untrained model", self.untrained, device),
+            self._other_row("untrained model", self.untrained, device),
             self.baselines(),
             assembly.tools_for(self.recipe, self.tokenizer),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._row_for("parent", self._parent, device),
+            parent=self._other_row("parent", self._parent_network, device),
         )
         if model is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
 
-    def _parent(self) -> Any:
-        return assembly.parent_network(self.directory, self.untrained().dims.num_outputs) if self.ancestry else None
+    def _parent(self) -> assembly.Parent:
+        """The run that this one started from, with the weights it started from, even if that run was trained further."""
+        recorded = self.ancestry[0]
+        run, step = Path(recorded["run"]), recorded["step"]
+        for place in (run, self.directory.begun_in / run, self.directory.parent):  # relative to where the run was started
+            parent = RunDirectory(place)
+            if step in parent.steps() and recorded["weights_sha256"] == checkpoint_checksums(parent, step)[MODEL]:
+                return assembly.Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
+        raise RunError(
+            f"{self.folder} started from step {step} of {run}, and those weights are not there any more.", reason="parent-gone"
+        )
 
-    def _row_for(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
+    def _parent_network(self) -> Network | None:
+        """The network that this run started from; None without a parent, or if the parent's head has another size."""
+        if not self.ancestry:
+            return None
+        parent = self._parent()
+        recipe = Recipe.parse(parent.directory.read_recipe())
+        network = assembly.network_of_run(parent.directory, recipe, parent.checkpoint)
+        return network if network.dims.num_outputs == self.untrained().dims.num_outputs else None
+
+    def _other_row(self, what: str, network: Callable[[], Any], device: torch.device) -> Any:
         """A network for another row of the table; None (and reported) if its weights or data are missing."""
         try:
             found = network()
@@ -348,12 +369,17 @@ class Run:
         probably not in the training data.
         """
         if abstain and abstain_below is not None:
-            raise UsageError("--abstain and --abstain-below are two rules for saying nothing; give one of them.")
+            raise UsageError(
+                "--abstain and --abstain-below are two rules for saying nothing; give one of them.", reason="two-rules"
+            )
         rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
-            raise UsageError(f"ask takes a text, a list of texts, or what Run.questions(FILE) reads, and not {questions!r}.")
+            raise UsageError(
+                f"ask takes a text, a list of texts, or what Run.questions(FILE) reads, and not {questions!r}.",
+                reason="not-a-question",
+            )
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
@@ -364,9 +390,12 @@ class Run:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
         self.recipe.objective.require_answers()
         if self.recipe.objective.asked != "questions":
-            raise UsageError("--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.")
-        kept = self.evaluation().details if checkpoint == "last" else {}
-        return require_rule(rule_of(kept) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
+            raise UsageError(
+                "--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.",
+                reason="abstain-needs-answers",
+            )
+        saved = self.evaluation().details if checkpoint == "last" else {}
+        return require_rule(rule_of(saved) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
 
     def questions(self, file: Path | str) -> Any:
         """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
@@ -402,10 +431,8 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
-        sizes: dict[str, Any] = {"config": self.recipe.model, "vocabulary": self.tokenizer.size}
-        network = self._generator.model(checkpoint, precision, self.checkpoint, self._fresh_model, **sizes, watch=watch)
         return generate_texts(
-            network,
+            self._generating_model(checkpoint, precision, watch),
             self.tokenizer,
             [prompts] if isinstance(prompts, str) else list(prompts),
             max_new_tokens=max_new_tokens,
@@ -421,23 +448,58 @@ class Run:
             say=watch.say,
         )
 
+    def _generating_model(self, which: str | int, precision: str, watch: Watcher) -> Network:
+        """The model of a checkpoint, ready to generate on its device in ``precision``; in bf16 its scores are checked first.
+
+        The last one is cached: decoders and captured graphs are attached to it, so the next text begins at once.
+        """
+        device, precision = generation_precision(precision, watch.say)
+        if self._generator is not None and self._generator[:2] == (self._step_of(which), precision):
+            return self._generator[2]
+        checkpoint = self.checkpoint(which)
+        if self._generator is not None and self._generator[:2] == (checkpoint.step, precision):  # the newest is damaged
+            return self._generator[2]
+        read_triton_ahead(device, precision)
+        model = self._fresh_model(checkpoint).to(device)
+        if precision == "bf16":
+            weights = str(checkpoint_checksums(self.directory, checkpoint.step))
+            require_generation(model, self.recipe.model, weights, vocabulary=self.tokenizer.size, watch=watch)
+            model = model.to(torch.bfloat16)
+        self._generator = (checkpoint.step, precision, model)
+        return model
+
     def look(
         self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
-        network = self.network_at(checkpoint) if model is None else model
-        ids, record = assembly.text_ids(self.recipe, self.tokenizer, text, self._data_record), self._data_record or {}
-        labels, name = list(map(str, record.get("labels", {}).values())), checkpoint if model is None else "altered"
-        return Look(network, self.tokenizer, ids, hide=hide, name=str(name), labels=labels)
+        network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
+        if not text:
+            raise UsageError("The text is empty, so there is nothing to read; give one token at least.", reason="empty-text")
+        if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
+            items = part_kind("labels").of_texts(self.tokenizer, text, record=self._data_record)
+            ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
+        else:
+            ids = prompt_ids(self.tokenizer, text)
+        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
-        if which != "untrained" and (not str(which).isdigit() or int(which) in self.directory.steps()):
+        if which == "untrained":
+            return self.untrained()
+        if not str(which).isdigit() or int(which) in self.directory.steps():
             return self._fresh_model(self.checkpoint(which))
-        return (
-            self.untrained() if which == "untrained" else assembly.load_snapshot(self.directory, self.untrained(), int(which))
-        )
+        step, film, network = int(which), self.directory.film(), self.untrained()
+        if step in film:
+            load_weights(network, read_snapshot(self.directory, step), f"step {step}")
+        elif step:
+            steps = ", ".join(map(str, sorted({0, *self.directory.steps(), *film})))
+            raise RunError(f"{self.folder} has nothing of step {step}; it has {steps}, and untrained.", reason="no-such-step")
+        elif self.ancestry:
+            parent = self._parent()
+            take_weights(network, parent.checkpoint.model, str(parent.directory.root))
+        return network
 
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""

@@ -87,7 +87,12 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
     cost = recipe.model.cost(run.tokenizer.size, outputs=recipe.objective.outputs(run.data), batch=piece)
     sections: list[Block] = [Paragraph(recipe.about)] if recipe.about else []
     sections += [Paragraph(f"Note: {note}") for note in run.directory.notes()]
-    sections += _result(run, evaluation)
+    if evaluation is None:
+        sections.append(Paragraph("There is no validation text, so nothing was measured."))
+    else:
+        table = Table(evaluation.header(), evaluation.cells(), caption=evaluation.about(), tainted=evaluation.tainted)
+        sections += [Heading("What it reached"), table]
+        sections += [Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes)]
     sections += _curves(run, evaluation, metric)
     sections += _cost(run, cost)
     sections += sample_blocks(run)
@@ -98,16 +103,6 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
         sections=sections,
         tainted=run.tainted,
     )
-
-
-def _result(run: Run, evaluation: Evaluation | None) -> list[Block]:
-    if evaluation is None:
-        return [Paragraph("There is no validation text, so nothing was measured.")]
-    return [
-        Heading("What it reached"),
-        Table(evaluation.header(), evaluation.cells(), caption=evaluation.about(), tainted=evaluation.tainted),
-        *(Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes)),
-    ]
 
 
 def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Block]:
@@ -130,7 +125,15 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         alt = f"Training and validation {name} against steps."
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
     if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
-        blocks += _perplexity(run, records, evaluation)
+        # the curves of the loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap
+        points = [_points(records, key) for key in ("loss", VALIDATION + "loss")]
+        with np.errstate(over="ignore"):
+            train, validation = (None if one is None else Points(one.steps, np.exp(one.values)) for one in points)
+        if train is not None or validation is not None:
+            levels = _levels(evaluation, "perplexity")
+            picture = learning_curves([Curve("", train, validation)], baselines=levels, unit="perplexity by token", log=True)
+            caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the trivial baselines."
+            blocks.append(FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted))
     for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     if evaluation is not None and evaluation.positions is not None:
@@ -139,24 +142,6 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         caption = "Loss by position in the window: what more context is worth."
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     return blocks
-
-
-def _perplexity(run: Run, records: list[dict[str, Any]], evaluation: Evaluation | None) -> list[Block]:
-    """The curves of the loss once more as perplexity, e to the loss, on a logarithmic axis."""
-    train, validation = (_exp(_points(records, key)) for key in ("loss", VALIDATION + "loss"))
-    if train is None and validation is None:
-        return []
-    picture = learning_curves(
-        [Curve("", train, validation)], baselines=_levels(evaluation, "perplexity"), unit="perplexity by token", log=True
-    )
-    caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the trivial baselines."
-    return [FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted)]
-
-
-def _exp(points: Points | None) -> Points | None:
-    """A loss beyond all numbers becomes infinite, which the picture shows as a gap."""
-    with np.errstate(over="ignore"):
-        return None if points is None else Points(points.steps, np.exp(points.values))
 
 
 def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:
@@ -216,13 +201,10 @@ def sample_blocks(run: Run) -> list[Block]:
     return [] if found is None else [Heading("What it writes"), Listing(found[0], caption=found[1])]
 
 
-def _plugins(environment: dict[str, Any]) -> str:
-    return "".join(f" --plugin {shlex.quote(one['file'])}" for one in environment.get("plugins", []))
-
-
 def _again(run: Run) -> list[Block]:
     environment = run.directory.read_environment()
     keys = ("glassformer", "python", "torch", "device_name", "precision", "threads", "platform")
+    plugins = "".join(f" --plugin {shlex.quote(one['file'])}" for one in environment.get("plugins", []))
     data = environment.get("data", {})
     facts = {key: environment.get(key) for key in keys}
     facts |= {"data": data.get("source"), "sha256 of the data": data.get("sha256")}
@@ -230,7 +212,7 @@ def _again(run: Run) -> list[Block]:
     facts["test split opened"] = f"{len(openings)} times" if openings else "never"
     return [
         Heading("How to run it again"),
-        Listing(f"glassformer train {shlex.quote(str(run.directory.recipe_file))}{_plugins(environment)} --out NEW"),
+        Listing(f"glassformer train {shlex.quote(str(run.directory.recipe_file))}{plugins} --out NEW"),
         KeyValues(facts, caption="The same build, device and number of threads give the same bits."),
         Fold("The recipe, resolved", [Listing(dump_yaml(run.recipe.to_dict()))]),
     ]

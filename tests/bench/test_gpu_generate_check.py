@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.benchmark.peers import Sizes
+from glassformer.benchmark.speed import Sizes
 
 SIZES = Sizes(width=12, layers=2, heads=3, context=16, vocabulary=11)
 

@@ -1,15 +1,9 @@
-"""Tables of benchmark documents, and that reading them loads no torch."""
+"""Headings and rows of benchmark documents."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from glassformer.benchmark.table import heading, rows_of, shown
 
-from glassformer.benchmark.table import heading, markdown, rows_of, shown
-
-SOURCE = Path(__file__).parents[2] / "src"
 FIGURE = {"value": 2.0, "low": 1.0, "high": 3.0, "n": 3}
 SIZES = {"width": 384, "layers": 6, "heads": 5, "context": 256, "vocabulary": 65, "dropout": 0.0}
 MACHINE = {"date": "2026-11-15", "device": "a machine", "threads": 2, "precision": "float32", "torch": "2.13.0"}
@@ -34,19 +28,20 @@ def test_figures_are_shown_with_three_digits():
 
 
 def test_the_table_of_generation():
-    assert markdown(GENERATE) == (
+    assert heading(GENERATE) == (
         "2026-11-15, a machine, 2 threads, float32, torch 2.13.0 (matrix products 200 GFLOP/s, memory 15 GB/s): "
-        "6 layers, 5 heads, width 384, context 256; writing 9 tokens after prompts of 8, 7 at once.\n\n"
-        "| program | tokens/s | we are times as fast |\n"
-        "| --- | --- | --- |\n"
-        "| ours | 2 (1 to 3) |  |\n"
-        "| theirs | 2 (1 to 3) | 12.3 (0.0123 to 123,457) |\n"
+        "6 layers, 5 heads, width 384, context 256; writing 9 tokens after prompts of 8, 7 at once."
+    )
+    assert rows_of(GENERATE) == (
+        ["program", "tokens/s", "we are times as fast"],
+        [["ours", "2 (1 to 3)", ""], ["theirs", "2 (1 to 3)", "12.3 (0.0123 to 123,457)"]],
     )
 
 
 def test_the_table_of_training_has_shares():
     assert "training steps of 4 x 256 tokens, dropout 0.0." in heading(TRAIN)
-    assert "| ours | 2 (1 to 3) |  | 2 (1 to 3) |\n" in markdown(TRAIN)
+    assert rows_of(TRAIN)[1][0] == ["ours", "2 (1 to 3)", "", "2 (1 to 3)"]
+    assert rows_of({**TRAIN, "peak_bytes": {"ours": 3 << 29}})[1][0][-1] == "1.50 GiB"
 
 
 def test_the_table_of_attention():
@@ -61,43 +56,14 @@ def test_the_table_of_attention():
             {**mixer, "flops": [0, 0], "time": grown, "memory": grown},
         ],
     }
-    assert markdown(attention) == (
+    assert heading(attention) == (
         "2026-11-15, a machine, 2 threads, float32, torch 2.13.0: width 12, 3 heads; one forward and backward pass of a mixer "
-        "alone, one row, the best of 5 passes.\n\n"
-        "| mixer | time at 1,024 | memory at 1,024 | time grows as n^ | memory n^ | formula n^ |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-        "| dot | 250.00 ms | 1.5 MiB | 1.88 ± 0.01 | 1.88 | 1.88 ± 0.01 |\n"
-        "| dot | 250.00 ms | 1.5 MiB | 1.88 ± 0.01 | 1.88 ± 0.01 | - |\n"
+        "alone, one row, the best of 5 passes."
     )
-
-
-def test_saved_documents_are_printed_without_torch(tmp_path):
-    file = tmp_path / "saved.json"
-    file.write_text(json.dumps(TRAIN), encoding="utf-8")
-    program = (
-        "import runpy, sys; sys.argv = ['table', sys.argv[1]]; "
-        "runpy.run_module('glassformer.benchmark.table', run_name='__main__'); assert 'torch' not in sys.modules"
+    assert rows_of(attention) == (
+        ["mixer", "time at 1,024", "memory at 1,024", "time grows as n^", "memory n^", "formula n^"],
+        [
+            ["dot", "250.00 ms", "1.5 MiB", "1.88 ± 0.01", "1.88", "1.88 ± 0.01"],
+            ["dot", "250.00 ms", "1.5 MiB", "1.88 ± 0.01", "1.88 ± 0.01", "-"],
+        ],
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(file)],
-        env={"PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == markdown(TRAIN) + "\n"
-
-
-def test_first_jobs_have_columns_of_their_own():
-    figure = {"value": 10.0, "low": 8.0, "high": 12.0, "n": 2}
-    compared = {"tokens_per_second": {"glassformer": figure, "nanoGPT": figure}, "times_as_fast_as": {"nanoGPT": figure}}
-    first = {
-        "tokens_per_second": {"glassformer": figure | {"value": 9.0}, "nanoGPT": figure},
-        "times_as_fast_as": {"nanoGPT": figure},
-    }
-    columns, rows = rows_of({"benchmark": "generate", **compared, "first_job": first})
-    assert columns[3:] == ["first job of a process, tokens/s", "we are times as fast"]
-    assert rows[0] == ["glassformer", "10 (8 to 12)", "", "9 (8 to 12)", ""]
-    assert rows[1] == ["nanoGPT", *["10 (8 to 12)"] * 4]
-    assert rows_of({"benchmark": "generate", **compared})[0] == columns[:3]

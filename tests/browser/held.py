@@ -44,7 +44,7 @@ class Held:
         route, given = self.waiting.pop(0)
         with self.page.expect_event("requestfinished", lambda request: request == route.request):
             route.fulfill(**(other or given))
-        raise_or_warn(self.page)
+        settle(self.page)
 
 
 def until(page: Any, reached: Callable[[], Any]) -> None:

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 import torch
 from tests.graphs import stand_in
+from tests.refusals import refused
 from tests.training.conftest import CONTEXT, VOCABULARY, SomeBatches, make_step  # noqa: F401
 from torch import Tensor
 
-from glassformer.checking import fast_paths as check_fast_paths
-from glassformer.checking.fast_paths import check_generation, check_paths, require_generation_check, require_path_checks
+from glassformer.checking import gate
+from glassformer.checking.fast_paths import check_generation, check_step
+from glassformer.checking.gate import require_generation, require_step
 from glassformer.checks.check_report import CheckReport, Finding
 from glassformer.experiment import train
 from glassformer.foundation.errors import CheckFailed
@@ -26,10 +28,10 @@ from glassformer.foundation.runtime import bf16_works
 from glassformer.generation.batch import BatchDecoder
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
-from glassformer.training import graphed
-from glassformer.training.fast import compile_loss
-from glassformer.training.graphed import GraphedStep
+from glassformer.training import cuda_graph
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import StepOutcome, TrainStep
+from glassformer.training.step_form import compile_loss
 
 CAUSAL = frozenset({"causality"})
 Loss = Callable[[dict[str, Tensor], Tensor | None], Tensor]
@@ -87,7 +89,7 @@ def test_a_fault_of_the_compiled_loss_is_told_by_its_law(make_step, monkeypatch,
     )
     weights = {key: tensor.clone() for key, tensor in step.loss_module.state_dict().items()}
     state = torch.get_rng_state()
-    report = check_paths(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
+    report = check_step(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
     assert report.broken == broken, str(report)
     assert set(report.judged) == {"causality", "batch", "labels", "path"}
     assert all(torch.equal(tensor, weights[key]) for key, tensor in step.loss_module.state_dict().items())
@@ -101,7 +103,7 @@ def test_a_plain_step_costs_nothing(make_step) -> None:  # noqa: F811
         raise AssertionError("no batch is needed")
 
     report = CheckReport("a model", tested={"batch": "tried"})
-    assert require_path_checks(report, make_step(), never, laws=CAUSAL, vocabulary=VOCABULARY) is report
+    assert require_step(report, make_step(), never, laws=CAUSAL, vocabulary=VOCABULARY) is report
 
 
 def recorded_step(
@@ -120,7 +122,7 @@ def recorded_step(
             for place, value in zip(outcome, step.update(first if stale else copy)):
                 place.copy_(value)
 
-        return graphed._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
+        return cuda_graph._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
 
     monkeypatch.setattr(captured, "_capture", capture)
     return captured
@@ -130,7 +132,7 @@ def recorded_step(
 def test_a_recorded_step_is_held_to_the_uncaptured(make_step, monkeypatch, stale: bool, dropout: float) -> None:  # noqa: F811
     step = recorded_step(make_step, monkeypatch, stale=stale, dropout=dropout)
     weights = {key: tensor.clone() for key, tensor in step.uncaptured.loss_module.state_dict().items()}
-    report = check_paths(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
+    report = check_step(step, SomeBatches().batch(0), laws=CAUSAL, vocabulary=VOCABULARY)
     assert report.broken == ({"path"} if stale else set()), str(report)
     if stale:
         assert report.findings[0].where == "the captured step"
@@ -145,7 +147,7 @@ def test_a_step_that_is_not_captured_after_all_has_no_checks_to_tell_of(make_ste
     report, watch = CheckReport("a model", tested={"batch": "tried"}), SimpleNamespace(say=said.append)
     refused, batches = GraphedStep(step), SomeBatches()
     for _ in range(2):
-        found = require_path_checks(
+        found = require_step(
             report,
             refused,
             lambda: batches.batch(0),
@@ -183,15 +185,15 @@ def test_generation_in_bf16_is_checked_before_its_first_text_and_remembered(monk
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
     broken = CheckReport("generation", findings=(Finding("path", "generation in bf16", 0, 0, 0.5, {}),))
     asked: list[CheckReport] = [CheckReport("generation", tested={"path": "tried"}), broken]
-    monkeypatch.setattr(check_fast_paths, "check_generation", lambda network, **_: asked.pop(0))
+    monkeypatch.setattr(gate, "check_generation", lambda network, **_: asked.pop(0))
     model = ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": CONTEXT})
     for _ in range(2):
-        require_generation_check(a_model(), model, "these weights", vocabulary=VOCABULARY)
+        require_generation(a_model(), model, "these weights", vocabulary=VOCABULARY)
     assert asked == [broken]
     for _ in range(2):
         asked[:] = [broken]
-        with pytest.raises(CheckFailed, match="float32") as stopped:
-            require_generation_check(a_model(), model, "other weights", vocabulary=VOCABULARY)
+        with refused(CheckFailed, "generation-differs", "float32") as stopped:
+            require_generation(a_model(), model, "other weights", vocabulary=VOCABULARY)
         assert stopped.value.only_differs
 
 
@@ -207,9 +209,7 @@ def test_what_passed_is_remembered_under_its_key(make_step, monkeypatch, tmp_pat
     plain, said = CheckReport("a model", tested={"batch": "tried"}), []
     watch: Any = SimpleNamespace(say=said.append)
     for _ in range(2):
-        report = require_path_checks(
-            plain, step, lambda: asked.batch(0), laws=CAUSAL, vocabulary=VOCABULARY, key="k", watch=watch
-        )
+        report = require_step(plain, step, lambda: asked.batch(0), laws=CAUSAL, vocabulary=VOCABULARY, key="k", watch=watch)
         assert report.subject == "a model"
         assert set(report.judged) == {"causality", "batch", "labels", "path"}
         assert report.tested["batch"].startswith("tried; the compiled loss")
@@ -227,7 +227,7 @@ def leaking(monkeypatch: pytest.MonkeyPatch, unchecked: None) -> None:
 
 @pytest.mark.usefixtures("leaking")
 def test_a_run_whose_compiled_loss_leaks_has_no_record(tiny, tmp_path) -> None:
-    with pytest.raises(CheckFailed, match="It enters at the compiled loss"):
+    with refused(CheckFailed, "leak", "the compiled loss"):
         train(tiny, set={"training.compile": True}, out=tmp_path / "run")
     assert not list(tmp_path.glob("run/metrics.jsonl"))
     run = train(tiny, set={"training.compile": True}, out=tmp_path / "other", allow_leaks=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from tests.refusals import refused
 from typer.testing import CliRunner
 
 from glassformer.cli.byhand import command
@@ -77,24 +78,27 @@ def test_writes_the_picture_and_keeps_standard_output_clean(tmp_path: Path, name
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "sentence"),
+    ("words", "error", "reason"),
     [
-        (["selct", "1"], ConfigError, "Did you mean 'select'"),
-        (["select", "1"], ConfigError, "keys is missing"),
-        (["select", "1", "--keys", "1,2;3"], ConfigError, "rows have 2, 1 numbers"),
-        (["select", "1", "--keys", "nan;1"], ConfigError, "nan in row 1"),
-        (["average", "--keys", "1;2"], ConfigError, "names no key"),
-        (["select", "1", "--keys", "1;2", "--bound", "0"], ConfigError, "bound=0"),
-        (["select", "1", "--keys", "no.npy"], DataError, "does not exist"),
-        (["select", "1", "--keys", "1;2", "--out", "a.pdf"], UsageError, ".svg, .png, .html"),
-        (["select", "1", "--keys", "1;2", "--set", "n=3"], ConfigError, "belong to an exploration"),
-        (["copying", "--set", "n"], ConfigError, "not of the form key=value"),
+        (["selct", "1"], ConfigError, "unknown-name"),
+        (["select", "1"], ConfigError, "no-keys"),
+        (["select", "1", "--keys", "1,2;3"], ConfigError, "ragged-rows"),
+        (["select", "1", "--keys", "nan;1"], ConfigError, "not-finite"),
+        (["average", "--keys", "1;2"], ConfigError, "no-key-named"),
+        (["select", "1", "--keys", "1;2", "--bound", "0"], ConfigError, "bad-length"),
+        (["select", "1", "--keys", "no.npy"], DataError, "missing-file"),
+        (["select", "1", "--keys", "1;2", "--out", "a.pdf"], UsageError, "bad-picture-name"),
+        (["select", "1", "--keys", "1;2", "--set", "n=3"], ConfigError, "settings-with-goal"),
     ],
 )
-def test_mistakes_get_a_sentence(words, error, sentence):
-    with pytest.raises(error) as caught:
+def test_mistakes_get_a_sentence(words, error, reason):
+    with refused(error, reason):
         _run(*words)
-    assert sentence in str(caught.value)
+
+
+def test_a_setting_needs_a_value():
+    with pytest.raises(ConfigError, match="key=value"):
+        _run("copying", "--set", "n")
 
 
 def test_help_does_not_load_torch():

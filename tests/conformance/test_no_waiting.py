@@ -18,10 +18,9 @@ from glassformer.foundation.runtime import Runtime
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.pretrained.tuning.base import TUNINGS
 from glassformer.recipe import Recipe
-from glassformer.training.graphed import GraphedStep
-from glassformer.training.loss import TrainingLoss
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.step import TrainStep
+from glassformer.training.step import TrainingLoss, TrainStep
 
 TRAINING = {"steps": 6, "batch_size": 6, "accumulate": 2, "clip": 1.0}
 ENCODERS = ("bert", "roberta")

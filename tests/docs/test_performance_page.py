@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from glassformer.benchmark.table import markdown
+from tests.bench_scripts import load_script
 
 DOCS = Path(__file__).parents[2] / "docs"
 MEASURED = sorted((DOCS / "measurements").glob("bench-*.json"))
@@ -15,7 +15,8 @@ PAGE = (DOCS / "performance.md").read_text(encoding="utf-8")
 
 def test_every_table_is_a_measurement():
     assert MEASURED
+    markdown = load_script("beside").markdown
     tables = [markdown(json.loads(file.read_text(encoding="utf-8"))) for file in MEASURED]
     for file, table in zip(MEASURED, tables):
-        assert table in PAGE, f"docs/performance.md does not show {file.name}; python -m glassformer.benchmark.table prints it"
+        assert table in PAGE, f"docs/performance.md does not show {file.name}; python bench/beside.py table prints it"
     assert len(re.findall(r"^\| (?:program|mixer|command) \|", PAGE, re.MULTILINE)) == len(tables)

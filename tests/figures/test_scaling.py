@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import pytest
 
 from glassformer.figures.encode import inline_svg
-from glassformer.figures.scaling import ScalingPanel, scaling
+from glassformer.figures.scaling import scaling
 
 
-def panel(title: str, power: float, *, flops: bool = True) -> ScalingPanel:
-    lengths = np.array([64, 128, 256])
-    return ScalingPanel(title, "a note", lengths, 1e-6 * lengths**power, 4.0 * lengths, lengths**2.0 * flops)
+def panel(title: str, power: float, *, flops: bool = True) -> dict[str, Any]:
+    lengths = [64, 128, 256]
+    figures = {"seconds": [1e-6 * n**power for n in lengths], "bytes": [4 * n for n in lengths]}
+    grown = {kind: {"exponent": power} for kind in ("time", "memory", "formula")}
+    return {"mixer": title, "lengths": lengths, **figures, "flops": [n**2 * flops for n in lengths], **grown}
 
 
 def test_lines_are_shares_of_their_last_value() -> None:

@@ -22,6 +22,6 @@ def test_another_line_is_another_sum(tmp_path) -> None:
         return answer.stdout.strip()
 
     assert sum_of_the_copy() == code_sha256()
-    with (tmp_path / "glassformer" / "require_checks.py").open("a", encoding="utf-8") as stream:
+    with (tmp_path / "glassformer" / "checking" / "gate.py").open("a", encoding="utf-8") as stream:
         stream.write("# another line\n")
     assert sum_of_the_copy() != code_sha256()

@@ -14,9 +14,8 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
-from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.step import TrainStep
+from glassformer.training.step import TrainingLoss, TrainStep
 
 VOCABULARY, CONTEXT = 11, 7
 

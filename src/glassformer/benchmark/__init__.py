@@ -1,1 +1,1 @@
-"""Benchmarks: speed on this machine as ratios within one run, against other programs and against the machine itself."""
+"""Benchmarks: speed on this machine as ratios within one run, and against the machine's own rates."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.benchmark.machine import describe
+from glassformer.benchmark.measure import describe, synchronize
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_runtime
@@ -29,92 +30,23 @@ from glassformer.model.slots import MIXERS, MixerConfig, Positions
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
 
 
-@dataclass(frozen=True)
-class Growth:
-    """``exponent`` of the power of the length that fits the figures, with its standard error from ``n`` lengths."""
+def growth(lengths: Sequence[int], figures: Sequence[float]) -> dict[str, Any]:
+    """The exponent of the power of the length that fits the figures, with its standard error, over ``n`` lengths.
 
-    exponent: float
-    error: float | None
-    n: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"exponent": self.exponent, "error": self.error, "n": self.n}
-
-
-@dataclass(frozen=True)
-class MixerCost:
-    """One mixer: seconds, bytes and FLOPs (forward and backward) at each length."""
-
-    name: str
-    lengths: tuple[int, ...]
-    seconds: tuple[float, ...]
-    bytes: tuple[int, ...]
-    flops: tuple[int, ...]
-
-    @property
-    def time_growth(self) -> Growth:
-        return growth(self.lengths, self.seconds)
-
-    @property
-    def memory_growth(self) -> Growth:
-        return growth(self.lengths, self.bytes)
-
-    @property
-    def formula_growth(self) -> Growth:
-        return growth(self.lengths, self.flops)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "mixer": self.name,
-            "lengths": list(self.lengths),
-            "seconds": list(self.seconds),
-            "bytes": list(self.bytes),
-            "flops": list(self.flops),
-            "time": self.time_growth.to_dict(),
-            "memory": self.memory_growth.to_dict(),
-            "formula": self.formula_growth.to_dict(),
-        }
-
-
-def growth(lengths: Sequence[int], figures: Sequence[float]) -> Growth:
-    """The slope of log figure over log length in the longer half of the lengths, where fixed costs no longer show."""
-    keep = max(3, (len(lengths) + 1) // 2)
-    pairs = [(length, figure) for length, figure in zip(lengths, figures) if figure > 0][-keep:]
+    It is the slope of log figure over log length in the longer half of the lengths, where fixed costs no longer show.
+    """
+    longest = max(3, (len(lengths) + 1) // 2)
+    pairs = [(length, figure) for length, figure in zip(lengths, figures) if figure > 0][-longest:]
     if len(pairs) < 2:
-        return Growth(0.0, None, len(pairs))
+        return {"exponent": 0.0, "error": None, "n": len(pairs)}
     x, y = np.log(np.array(pairs, dtype=np.float64)).T
-    slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
-    if len(pairs) < 3:
-        return Growth(slope, None, len(pairs))
-    rest = y - y.mean() - slope * (x - x.mean())
-    error = float(np.sqrt((rest**2).sum() / (len(pairs) - 2) / ((x - x.mean()) ** 2).sum()))
-    return Growth(slope, error, len(pairs))
+    x, y = x - x.mean(), y - y.mean()
+    slope = float((x * y).sum() / (x**2).sum())
+    error = float(np.sqrt(((y - slope * x) ** 2).sum() / (len(pairs) - 2) / (x**2).sum())) if len(pairs) > 2 else None
+    return {"exponent": slope, "error": error, "n": len(pairs)}
 
 
-def measure_mixers(
-    *,
-    names: Sequence[str] | None = None,
-    lengths: Sequence[int] = LENGTHS,
-    width: int = 128,
-    heads: int = 4,
-    repeats: int = 5,
-    device: torch.device | None = None,
-    watch: Watcher = SILENT,
-) -> list[MixerCost]:
-    """Every mixer with every example of its settings, or only those named."""
-    if width % heads or min(lengths, default=0) < 1 or list(lengths) != sorted(set(lengths)):
-        raise UsageError(f"lengths must rise from 1 or more and heads={heads} must divide width={width}; got {list(lengths)}.")
-    configs = [config for name in names or MIXERS.names() for config in _examples(name)]
-    found = []
-    for number, (name, config) in enumerate(configs, start=1):
-        points = [_point(config, length, width, heads, repeats, device or torch.device("cpu")) for length in lengths]
-        seconds, memory, flops = zip(*points)
-        found.append(MixerCost(name, tuple(lengths), seconds, memory, flops))
-        watch.progress("mixers", number, len(configs), {"last": name})
-    return found
-
-
-def bench_attention(
+def benchmark_attention(
     *,
     names: Sequence[str] | None = None,
     lengths: Sequence[int] = LENGTHS,
@@ -123,38 +55,58 @@ def bench_attention(
     repeats: int = 5,
     device: str = "cpu",
     watch: Watcher = SILENT,
-) -> tuple[dict[str, Any], list[MixerCost]]:
-    """The document of ``glassformer bench attention`` (the machine, the settings, every mixer), and the costs in it."""
+) -> dict[str, Any]:
+    """The document of ``glassformer bench attention``: every mixer, or those named, with the examples of its settings.
+
+    Examples that the number of heads excludes are left out, and ``skipped`` has a sentence for each. Each mixer has its
+    seconds, bytes and FLOPs (forward and backward) at each length, and the growth of each.
+    """
+    if width % heads or min(lengths, default=0) < 1 or list(lengths) != sorted(set(lengths)):
+        raise UsageError(
+            f"lengths must rise from 1 or more and heads={heads} must divide width={width}; got {list(lengths)}.",
+            reason="bad-lengths-or-heads",
+        )
     runtime = choose_runtime(device=device, precision="float32")
-    costs = measure_mixers(
-        names=names, lengths=lengths, width=width, heads=heads, repeats=repeats, device=runtime.device, watch=watch
-    )
-    settings = {"width": width, "heads": heads, "repeats": repeats, "lengths": list(lengths)}
-    mixers = [cost.to_dict() for cost in costs]
-    return {"benchmark": "attention", "machine": describe(runtime), "settings": settings, "mixers": mixers}, costs
+    dims = Dims(width=width, heads=heads, layers=1, context=max(lengths), vocabulary=2)
+    every = [example for name in names or MIXERS.names() for example in _examples(name)]
+    reasons = {label: config.incompatibility(dims) for label, config in every}
+    fitting = [(label, config) for label, config in every if reasons[label] is None]
+    mixers = []
+    for number, (label, config) in enumerate(fitting, start=1):
+        points = [_point(config, replace(dims, context=length), repeats, runtime.device) for length in lengths]
+        seconds, sizes, flops = (list(column) for column in zip(*points))
+        mixer: dict[str, Any] = {"mixer": label, "lengths": list(lengths), "seconds": seconds, "bytes": sizes, "flops": flops}
+        for kind, figures in (("time", seconds), ("memory", sizes), ("formula", flops)):
+            mixer[kind] = growth(lengths, figures)
+        mixers.append(mixer)
+        watch.progress("mixers", number, len(fitting), {"last": label})
+    return {
+        "benchmark": "attention",
+        "machine": describe(runtime),
+        "settings": {"width": width, "heads": heads, "repeats": repeats, "lengths": list(lengths)},
+        "mixers": mixers,
+        "skipped": [f"{label} is left out: {reason}" for label, reason in reasons.items() if reason is not None],
+    }
 
 
 def _examples(name: str) -> list[tuple[str, MixerConfig]]:
-    cls = MIXERS.get(name)
-    labels = [",".join(f"{key}={str(value).lower()}" for key, value in settings.items()) for settings in cls.examples]
-    return [
-        (f"{name}({label})" if label else name, cls.parse(settings, at="model.mixer"))
-        for label, settings in zip(labels, cls.examples)
-    ]
+    """Each example of a mixer's settings with a label such as ``grouped(fused=false)``."""
+    cls, found = MIXERS.get(name), []
+    for settings in cls.examples:
+        label = ",".join(f"{key}={str(value).lower()}" for key, value in settings.items())
+        found.append((f"{name}({label})" if label else name, cls.parse(settings, at="model.mixer")))
+    return found
 
 
-def _point(
-    config: MixerConfig, length: int, width: int, heads: int, repeats: int, device: torch.device
-) -> tuple[float, int, int]:
-    """Seconds, bytes and FLOPs of one forward and backward pass."""
-    dims = Dims(width=width, heads=heads, layers=1, context=length, vocabulary=2)
-    mixer = config.build(dims)
+def _point(config: MixerConfig, dims: Dims, repeats: int, device: torch.device) -> tuple[float, int, int]:
+    """Seconds (the best of several passes), bytes and FLOPs of one forward and backward pass over the whole context."""
+    length, mixer = dims.context, config.build(dims)
     generator = torch.Generator().manual_seed(0)
     for tensor in (*mixer.parameters(), *mixer.buffers()):
         if tensor.is_floating_point():
             torch.nn.init.normal_(tensor, std=0.02, generator=generator)
     mixer = mixer.to(device).train()
-    x_BTD = torch.randn(1, length, width, generator=generator).to(device).requires_grad_()
+    x_BTD = torch.randn(1, length, dims.width, generator=generator).to(device).requires_grad_()
     attention_context, positions = AttentionContext(causal=True), Positions()
 
     def step() -> None:
@@ -162,26 +114,15 @@ def _point(
         x_BTD.grad = None
         mixer(x_BTD, attention_context, positions, None).sum().backward()
 
-    flops = config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
-    return _seconds(step, repeats, device), _bytes(step, device), flops
-
-
-def _seconds(step: Callable[[], None], repeats: int, device: torch.device) -> float:
-    """The best of several passes, after one that is not counted."""
-    step()
-    times = []
+    step()  # not counted: loads kernels
+    synchronize(device)
+    begun = [time.perf_counter()]
     for _ in range(repeats):
-        _wait(device)
-        begun = time.perf_counter()
         step()
-        _wait(device)
-        times.append(time.perf_counter() - begun)
-    return min(times)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+        synchronize(device)
+        begun.append(time.perf_counter())
+    seconds = min(after - before for before, after in pairwise(begun))
+    return seconds, _bytes(step, device), config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
 
 
 def _bytes(step: Callable[[], None], device: torch.device) -> int:

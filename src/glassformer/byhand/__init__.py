@@ -9,11 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from glassformer.byhand.answer import solve as solve
     from glassformer.byhand.explorations.base import explore as explore
-    from glassformer.byhand.solving.replace import replace_key as replace_key
-    from glassformer.byhand.solving.solver import solve as solve
+    from glassformer.byhand.replacement import replace_key as replace_key
 
-_HOMES = {"solve": "solving.solver", "replace_key": "solving.replace", "explore": "explorations.base"}
+_HOMES = {"solve": "answer", "replace_key": "replacement", "explore": "explorations.base"}
 __all__ = ["explore", "replace_key", "solve"]
 
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from pydantic import Field
 
-from glassformer.byhand.explorations.base import all_explorations, explore
-from glassformer.byhand.numbers import as_matrix, as_vector
-from glassformer.byhand.problem import GOALS
+from glassformer.byhand.answer import solve
+from glassformer.byhand.explorations.base import all_explorations, explore, find
+from glassformer.byhand.problem import GOALS, as_matrix, as_vector, worked_keys
+from glassformer.byhand.replacement import replace_key
 from glassformer.byhand.result import Result
-from glassformer.byhand.solving.replace import replace_key
-from glassformer.byhand.solving.solver import solve
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.yaml_text import parse_yaml
@@ -50,12 +49,14 @@ def read_request(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError("does not exist.", file=path) from None
+        raise DataError("does not exist.", file=path, reason="missing-file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as text ({error}).", file=path) from error
+        raise DataError(f"cannot be read as text ({error}).", file=path, reason="not-text") from error
     values = parse_yaml(text, str(path))
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{path} must hold keys and values, for example 'goal: select 1' and 'keys: worked'.")
+        raise ConfigError(
+            f"{path} must hold keys and values, for example 'goal: select 1' and 'keys: worked'.", reason="not-a-mapping"
+        )
     return dict(values)
 
 
@@ -66,34 +67,44 @@ def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
         beside = [key for key in values if key not in ("explore", "settings") and values[key] is not None]
         if beside:
             raise ConfigError(
-                f"{beside[0]} belongs to a goal, and {request.explore!r} is an exploration; its settings go to --set."
+                f"{beside[0]} belongs to a goal, and {request.explore!r} is an exploration; its settings go to --set.",
+                reason="goal-with-exploration",
             )
         return explore(request.explore, **request.settings)
     if request.settings:
-        raise ConfigError("settings (--set) belong to an exploration; a goal takes keys, values, bound, scale and so on.")
+        raise ConfigError(
+            "settings (--set) belong to an exploration; a goal takes keys, values, bound, scale and so on.",
+            reason="settings-with-goal",
+        )
     if request.goal is None:
-        raise ConfigError(f"goal is missing; use one of: {', '.join(GOALS)}.")
+        raise ConfigError(f"goal is missing; use one of: {', '.join(GOALS)}.", reason="no-goal")
     if request.keys is None:
-        raise ConfigError("keys is missing; give rows such as '1,0;0,1', a .npy or .csv file, or the word 'worked'.")
+        raise ConfigError(
+            "keys is missing; give rows such as '1,0;0,1', a .npy or .csv file, or the word 'worked'.", reason="no-keys"
+        )
     return _solved(request, folder)
 
 
 def _solved(request: Request, folder: Path | None) -> Result:
     keys = request.keys if request.keys == "worked" else as_matrix("keys", request.keys, folder=folder)
-    given: dict[str, Any] = {
-        "values": None if request.values is None else as_matrix("values", request.values, folder=folder),
-        "bound": 10.0 if request.bound is None else request.bound,
-        "scale": 1.0 if request.scale is None else request.scale,
-    }
+    values = None if request.values is None else as_matrix("values", request.values, folder=folder)
+    bound = 10.0 if request.bound is None else request.bound
+    scale = 1.0 if request.scale is None else request.scale
     if request.replace is None:
         for name in ("query", "length"):
             if getattr(request, name) is not None:
-                raise ConfigError(f"{name} is given, but no key to replace; add 'replace' with the number of a key.")
-        return solve(keys, request.goal, logits=request.logits, **given)
+                raise ConfigError(
+                    f"{name} is given, but no key to replace; add 'replace' with the number of a key.", reason="no-replace"
+                )
+        return solve(keys, request.goal, values=values, bound=bound, scale=scale, logits=request.logits)
     if request.logits is not None:
-        raise ConfigError("logits is given with replace; least squares has no part in replacing a key.")
+        raise ConfigError(
+            "logits is given with replace; least squares has no part in replacing a key.", reason="logits-with-replace"
+        )
     query = None if request.query is None else as_vector("query", request.query, folder=folder)
-    return replace_key(keys, request.goal, request.replace, query=query, length=request.length, **given)
+    return replace_key(
+        keys, request.goal, request.replace, query=query, length=request.length, values=values, bound=bound, scale=scale
+    )
 
 
 def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
@@ -101,7 +112,9 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
     first = words[0]
     if first.lower().endswith((".yaml", ".yml")):
         if len(words) > 1:
-            raise ConfigError(f"{words[1]!r} after the file {first}: a file holds the whole problem.")
+            raise ConfigError(
+                f"{words[1]!r} after the file {first}: a file holds the whole problem.", reason="words-after-file"
+            )
         return read_request(Path(first)), Path(first).parent
     if first.lower() in GOALS:
         return {"goal": " ".join(words)}, None
@@ -110,7 +123,8 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
         raise UnknownName("byhand", first, [*GOALS, *names])
     if len(words) > 1:
         raise ConfigError(
-            f"{words[1]!r} after {first!r}: settings of an exploration are given by --set, for example --set n=8."
+            f"{words[1]!r} after {first!r}: settings of an exploration are given by --set, for example --set n=8.",
+            reason="words-after-exploration",
         )
     return {"explore": first}, None
 
@@ -120,6 +134,28 @@ def catalogue() -> dict[str, Any]:
     return {
         "goals": [{"name": name, "about": ABOUT_GOALS[name]} for name in GOALS],
         "explorations": [
-            {"name": entry.name, "question": entry.question, "settings": entry.settings()} for entry in all_explorations()
+            {"name": entry.name, "question": entry.question, "settings": entry.settings} for entry in all_explorations()
         ],
     }
+
+
+def task_of(request: Mapping[str, Any]) -> str:
+    """The task alone, as a teacher hands it out: what is given and what is to find, and nothing of the answer."""
+    if request.get("explore") is not None:
+        name = request["explore"]
+        entry = find(name)
+        settings = {**entry.settings, **(request.get("settings") or {})}
+        given = ", ".join(f"{key} = {value}" for key, value in settings.items())
+        return f"Exercise ({name}). {entry.question}\nGiven: {given}.\nSay what you expect before you compute, and why."
+    keys = request["keys"]
+    rows = worked_keys() if keys == "worked" else as_matrix("keys", keys)
+    table = "\n".join(
+        f"  key {number} = ({', '.join(f'{x:g}' for x in row)})" for number, row in enumerate(rows.tolist(), start=1)
+    )
+    bound = request.get("bound") or 10
+    asked = f"replace key {request['replace']} so that" if request.get("replace") is not None else "find a query q with which"
+    return (
+        f"Exercise. Attention over these keys, weights = softmax(q . k):\n{table}\n"
+        f"With |q| at most {bound}, {asked} attention does this: {request['goal']}.\n"
+        "If no query can do it exactly, say why, and how near one can come."
+    )

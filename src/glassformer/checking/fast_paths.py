@@ -1,36 +1,29 @@
-"""What really runs -> the laws on it: the compiled loss, the captured step, generation in bf16; remembered.
+"""The laws on what really runs: the compiled loss, the captured step, generation in bf16.
 
 The checks of ``checks/`` see the model as it is written. What is compiled or captured as a CUDA graph is other code, so it is
-tried too, with the run's own compilation and batch, before the first record; generation in bf16 before its first text. A plain
-step has nothing else that runs, and costs nothing here.
+tested too, with the run's own compilation and batch, before the first record; generation in bf16 before its first text.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from glassformer.checking.remembered_checks import cache_check, cached_check, generation_key
-from glassformer.checking.require_checks import raise_or_warn
 from glassformer.checks.check_report import CheckReport
 from glassformer.checks.law_results import short_error
 from glassformer.checks.passes import relative, same_generators
 from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
 from glassformer.checks.state import Snapshot
 from glassformer.data.batches import Batch
-from glassformer.foundation.errors import CheckFailed, GlassformerError
-from glassformer.foundation.progress import SILENT, Watcher
-from glassformer.foundation.runtime import Runtime
+from glassformer.foundation.errors import GlassformerError
 from glassformer.generation.scores import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network, NetworkConfig
 from glassformer.model.transformer import Transformer
-from glassformer.training.graphed import GraphedStep, uncaptured
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
 
 PROMPTS = 4
@@ -41,48 +34,19 @@ MOST_ROUNDING = 0.1
 """Beyond this share of the largest score no rounding explains a difference."""
 
 
-def require_path_checks(
-    report: CheckReport,
-    step: TrainStep | GraphedStep,
-    batch: Callable[[], Batch],
-    *,
-    laws: frozenset[str],
-    vocabulary: int,
-    allow_leaks: bool = False,
-    key: str | None = None,
-    watch: Watcher = SILENT,
-) -> CheckReport:
-    """The report on the model, joined with what was found about the step as it will run; broken laws raise ``CheckFailed``.
-
-    ``batch`` gives one of the run. ``key``: as for the checks of the model.
-    """
-    if not has_fast_paths(step):
-        return report
-    if key is not None and (known := cached_check(key)) is not None:
-        watch.say(f"Checks of the fast paths passed before: {known.notes[-1]} --recheck runs them again.")
-        return report.joined(known)
-    found = check_paths(step, batch(), laws=laws, vocabulary=vocabulary)
-    if not found.judged:  # the step runs as it is, after all
-        return report
-    if key is not None:
-        cache_check(key, found)
-    raise_or_warn(found, "Checks of the fast paths", allow_leaks, watch)
-    return report.joined(found)
-
-
 def has_fast_paths(step: TrainStep | GraphedStep) -> bool:
     """Whether anything but the model as it is written will run."""
-    return uncaptured(step).compiled or isinstance(step, GraphedStep)
+    return step.uncaptured.compiled or isinstance(step, GraphedStep)
 
 
-def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
+def check_step(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> CheckReport:
     """Every fast path of the run; network, optimizer and generators are afterwards as they were."""
-    network: Any = uncaptured(step).loss_module.network
+    network: Any = step.uncaptured.loss_module.network
     snapshot, training = Snapshot(network), network.training
     reports: list[CheckReport] = []
     with same_generators(step.runtime.device):
         try:
-            if uncaptured(step).compiled:
+            if step.uncaptured.compiled:
                 reports += check_compiled(step, batch, laws=laws, vocabulary=vocabulary)
             if isinstance(step, GraphedStep):
                 reports += check_captured(step, batch)
@@ -94,7 +58,7 @@ def check_paths(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[
 
 def check_compiled(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozenset[str], vocabulary: int) -> list[CheckReport]:
     """The laws on the compiled loss; then the compiled step against the plain one."""
-    batch, compiled = _as_the_step_reads(step, batch), uncaptured(step)
+    batch, compiled = _as_the_step_reads(step, batch), step.uncaptured
     piece = batch.split(batch.rows // step.accumulate)[0]
     compiled.loss_module.train()
     laws_on_the_loss = check_loss(
@@ -128,8 +92,8 @@ def _as_the_step_reads(step: TrainStep | GraphedStep, batch: Batch) -> Batch:
 
 
 def _without_targets(batch: Batch) -> Batch:
-    asked = ("targets", "labels")
-    return Batch(**{name: torch.full_like(t, IGNORED) if name in asked else t for name, t in batch.tensors.items()})
+    targets = ("targets", "labels")
+    return Batch(**{name: torch.full_like(t, IGNORED) if name in targets else t for name, t in batch.tensors.items()})
 
 
 def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: str) -> CheckReport:
@@ -147,10 +111,10 @@ def _same(plain: TrainStep, fast: TrainStep | GraphedStep, batch: Batch, name: s
     report = check_same(lambda: measured(plain), lambda: measured(fast), precision=precision, name=name)
     if not report.broken or not _draws(plain, batch):
         return report
-    expected, given = measured(plain, SEEDS), measured(fast, SEEDS)
+    expected, measured_fast = measured(plain, SEEDS), measured(fast, SEEDS)
     return check_same(
         lambda: {key: values.mean() for key, values in expected.items()},
-        lambda: {key: values.mean() for key, values in given.items()},
+        lambda: {key: values.mean() for key, values in measured_fast.items()},
         spread={key: SPREADS * float(values.std()) for key, values in expected.items()},
         precision=precision,
         name=name,
@@ -164,28 +128,6 @@ def _draws(step: TrainStep, batch: Batch) -> bool:
         torch.manual_seed(seed)
         losses.append(float(step.loss_module(batch.tensors, dropout_seed).detach()))
     return losses[0] != losses[1]
-
-
-def require_generation_check(
-    network: Network, model: NetworkConfig, weights: str, *, vocabulary: int, watch: Watcher = SILENT
-) -> None:
-    """Refuses to generate in bf16 where its scores are not those of the definition. ``weights``: what they are known by."""
-    if not isinstance(network, Transformer) or not network.dims.causal:
-        return
-    device = next(network.parameters()).device
-    runtime = Runtime(device, "bf16", torch.get_num_threads())
-    key = generation_key(model, weights, vocabulary=vocabulary, runtime=runtime)
-    if key is not None and cached_check(key) is not None:
-        return
-    with same_generators(device):
-        found = check_generation(network, vocabulary=vocabulary)
-    if key is not None:
-        cache_check(key, found)
-    if found.broken:
-        remedy = "Generate with --precision float32, which is the reference implementation."
-        raise CheckFailed(f"{found.findings[0].sentence} {remedy}", only_differs=found.only_differs)
-    if not found.passed:
-        watch.say(f"Checks of generation in bf16: {found.doubts}")
 
 
 def check_generation(network: Transformer, *, vocabulary: int, dtype: torch.dtype = torch.bfloat16) -> CheckReport:

@@ -11,17 +11,17 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.assembly import Parent, prepare_data, starting_network
+from glassformer.assembly import Parent, network_of_run, prepare_data, recorded_recipe, starting_network
 from glassformer.checks.check import Target, check_model
 from glassformer.checks.check_report import CheckReport
 from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
-from glassformer.checks.zoo.build import tiny_model
+from glassformer.checks.tiny_model import tiny_model
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
-from glassformer.recipe import Recipe, is_run, load_recipe
-from glassformer.run import load
+from glassformer.recipe import Recipe, load_recipe
+from glassformer.runs.checkpoint import last_checkpoint
 from glassformer.runs.directory import RunDirectory
 
 
@@ -46,12 +46,13 @@ def check(
     """
     load_plugins(plugins)
     if class_name is None:
-        model, runtime, laws = resolve(target, set or {}, watch)
+        model, runtime, laws = _resolve(target, set or {}, watch)
     else:
         model, runtime, laws = _of_class(target, class_name), None, frozenset()
     if causal is False and "causality" in laws:
         raise UsageError(
-            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is."
+            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is.",
+            reason="encoder-must-be-causal",
         )
     return check_model(
         model,
@@ -65,19 +66,24 @@ def check(
     )
 
 
-def resolve(
+def _resolve(
     target: Target | Recipe | Mapping[str, Any] | None, changes: Mapping[str, Any], watch: Watcher = SILENT
 ) -> tuple[Target, Runtime | None, frozenset[str]]:
-    """What the words name, what it is trained in, and which laws its objective demands."""
+    """The model that ``target`` names, the runtime it is trained in, and the laws its objective demands."""
     if target is None:
-        raise UsageError("There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.")
+        raise UsageError(
+            "There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.",
+            reason="nothing-to-check",
+        )
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
         return callable_in_file(target), None, frozenset()
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
-        run = load(target, watch=watch)
-        return run.model, _runtime(run.recipe), run.recipe.objective.laws
+        directory = RunDirectory(Path(target))
+        recipe = recorded_recipe(directory, watch.say)
+        network = network_of_run(directory, recipe, last_checkpoint(directory, watch.say))
+        return network, _runtime(recipe), recipe.objective.laws
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         _refuse_changes(str(target), changes)
         return Path(target), None, frozenset()
@@ -85,13 +91,14 @@ def resolve(
         _refuse_changes(target, changes)
         # A run that is not there, and no name on the hub, which would be asked for half a minute.
         if "/" in target and (Path(target).parent.is_dir() or target.startswith("runs/")):
-            raise DataError("it does not exist. `glassformer runs` lists the runs of a folder.", file=target)
+            raise DataError(
+                "it does not exist. `glassformer runs` lists the runs of a folder.", file=target, reason="no-such-run"
+            )
         return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
         runtime, laws = _runtime(recipe), recipe.objective.laws
-        parent = Parent.read(recipe.init_from, watch.say) if recipe.init_from and is_run(recipe.init_from) else None
-        network, _ = starting_network(recipe, prepare_data(recipe), parent)
+        network, _ = starting_network(recipe, prepare_data(recipe), Parent.of(recipe, watch.say))
         return network.to(runtime.device), runtime, laws
     return target, None, frozenset()
 
@@ -104,12 +111,18 @@ def _of_class(target: Any, class_name: str) -> nn.Module:
         return load_folder(Path(target), class_name)
     if isinstance(target, str) and HUB_NAME.fullmatch(target):
         return load_hub(target, class_name)
-    raise UsageError(f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.")
+    raise UsageError(
+        f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.",
+        reason="class-without-model",
+    )
 
 
 def _refuse_changes(target: str, changes: Mapping[str, Any]) -> None:
     if changes:
-        raise UsageError(f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.")
+        raise UsageError(
+            f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.",
+            reason="set-without-recipe",
+        )
 
 
 def _runtime(recipe: Recipe) -> Runtime:
@@ -121,7 +134,7 @@ def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
     file, _, name = target.rpartition(":")
     path = Path(file)
     if not path.is_file():
-        raise UsageError(f"{target}: {file} is not a file; give file.py:callable.")
+        raise UsageError(f"{target}: {file} is not a file; give file.py:callable.", reason="no-such-file")
     spec = importlib.util.spec_from_file_location(f"glassformer_checked_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -136,12 +149,18 @@ def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
     except AttributeError as error:
         public = ", ".join(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         raise UsageError(
-            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}."
+            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}.",
+            reason="no-such-callable",
         ) from error
     except Exception as error:
-        raise UsageError(f"{target}: running {file} failed with {type(error).__name__}: {error}.") from error
+        raise UsageError(
+            f"{target}: running {file} failed with {type(error).__name__}: {error}.", reason="file-failed"
+        ) from error
     if not callable(made):
-        raise UsageError(f"{target}: {name} is {type(made).__name__}; give a function from token ids to scores, or a module.")
+        raise UsageError(
+            f"{target}: {name} is {type(made).__name__}; give a function from token ids to scores, or a module.",
+            reason="not-callable",
+        )
     return made
 
 

@@ -54,24 +54,29 @@ def verify_resume(
     recipe = load_recipe(source, set or {})
     steps, every = recipe.training.steps, recipe.checkpoint.every
     if steps is not None and steps <= kills:
-        raise UsageError(_too_many(kills, steps, f"of training.steps={steps}", f"set training.steps={kills + 1} or more"))
+        raise UsageError(
+            _too_many(kills, steps, f"of training.steps={steps}", f"set training.steps={kills + 1} or more"),
+            reason="too-many-kills",
+        )
     if steps is not None and every is not None and every >= steps - 1:
-        raise UsageError(_too_seldom(every, f"of training.steps={steps}"))
+        raise UsageError(_too_seldom(every, f"of training.steps={steps}"), reason="saves-too-seldom")
     with tempfile.TemporaryDirectory(dir=folder, prefix="verify-resume-") as place:
         file = Path(place) / "recipe.yaml"
         file.write_text(dump_yaml(recipe.to_dict()), encoding="utf-8")
         whole = RunDirectory(Path(place) / "unbroken")
-        begun = time.monotonic()
+        start = time.monotonic()
         _train(file, whole, plugins)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         last = whole.steps()[-1]
         expected = checkpoint_checksums(whole, last)
         watch.say(f"Unbroken run: {last} steps in {seconds:.1f} s.")
         if last <= kills:  # the text or the patience ended it, which no recipe says beforehand
-            raise GlassformerError(_too_many(kills, last, f"that ended at step {last}", "make the run longer"))
+            raise GlassformerError(
+                _too_many(kills, last, f"that ended at step {last}", "make the run longer"), reason="too-many-kills"
+            )
         first_saved = every or max(1, whole.read_state()["steps"] // 10)  # as planned: patience may have ended it before
         if first_saved >= last - 1:
-            raise GlassformerError(_too_seldom(first_saved, f"that ended at step {last}"))
+            raise GlassformerError(_too_seldom(first_saved, f"that ended at step {last}"), reason="saves-too-seldom")
         chance = random.Random(seed)
         broken = []
         for number in range(1, times + 1):
@@ -81,12 +86,13 @@ def verify_resume(
                 moments.append(_kill_at(file, run, plugins, step=target))
                 resumed_from.append(max(run.steps(), default=0))
             if not any(resumed_from):
-                raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"))
+                raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"), reason="saves-too-seldom")
             _train(file, run, plugins)
-            sums = checkpoint_checksums(run, run.steps()[-1])
+            checksums = checkpoint_checksums(run, run.steps()[-1])
+            same = checksums == expected
             facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from}
-            broken.append({**facts, "sha256": sums, "same": sums == expected})
-            verdict = "same bits" if sums == expected else "OTHER BITS"
+            broken.append({**facts, "sha256": checksums, "same": same})
+            verdict = "same bits" if same else "OTHER BITS"
             watch.say(f"Run {number}: killed at steps {moments}, resumed from steps {resumed_from}, {verdict}.")
             watch.progress("verifying", number, times)
     return ResumeProof(all(run["same"] for run in broken), expected, broken)
@@ -122,7 +128,9 @@ def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> li
 def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> None:
     done = subprocess.run(_command(file, run, plugins), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise GlassformerError(f"The run to be verified failed with exit code {done.returncode}: {done.stderr.strip()}")
+        raise GlassformerError(
+            f"The run to be verified failed with exit code {done.returncode}: {done.stderr.strip()}", reason="run-failed"
+        )
 
 
 def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, step: int) -> int:
@@ -138,7 +146,8 @@ def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, st
     if code != -signal.SIGKILL:
         raise GlassformerError(
             f"The run ended (exit code {code}) before it could be killed at step {step}, so nothing was verified; "
-            "verify a longer one, e.g. --set training.steps=1000."
+            "verify a longer one, e.g. --set training.steps=1000.",
+            reason="ended-before-kill",
         )
     return _reached(run)
 

@@ -1,4 +1,7 @@
-"""``glassformer bench``: speed on this machine, as ratios with their spread over repeats."""
+"""``glassformer bench``: speed on this machine, as ratios with their spread over repeats.
+
+Beside other programs (nanoGPT, transformers) it is measured by bench/beside.py of the repository.
+"""
 
 from __future__ import annotations
 
@@ -7,190 +10,134 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.bench_attention import bench_attention
-from glassformer.cli.console import print_json, print_table, say, watching
-from glassformer.cli.options import Json
+from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.options import Json, Plugin
+from glassformer.foundation.errors import UsageError
 
 app = typer.Typer(help="Measure speed, cost and scaling on this machine.", no_args_is_help=True, rich_markup_mode=None)
-app.command("attention")(bench_attention)
 
 Width = Annotated[int, typer.Option("--width", min=1)]
 Layers = Annotated[int, typer.Option("--layers", min=1)]
 Heads = Annotated[int, typer.Option("--heads", min=1)]
 Context = Annotated[int, typer.Option("--context", min=1)]
 Vocabulary = Annotated[int, typer.Option("--vocabulary", min=2)]
-Bias = Annotated[bool, typer.Option(help="Biases in linear maps and norms (transformers' class always has them).")]
+Dropout = Annotated[float, typer.Option("--dropout", min=0.0)]
+Bias = Annotated[bool, typer.Option(help="Biases in linear maps and norms.")]
+Rows = Annotated[int, typer.Option("--rows", min=1, help="Batch size.")]
+Prompt = Annotated[int, typer.Option("--prompt", min=1, help="Tokens of each prompt.")]
+New = Annotated[int, typer.Option("--new", min=1, help="Tokens generated after each prompt.")]
+CacheOnly = Annotated[bool, typer.Option("--cache-only", help="Skip generation without a KV cache.")]
+Batch = Annotated[int, typer.Option("--batch", min=1)]
+Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps of each program in each round.")]
+BesideCPU = Annotated[bool, typer.Option("--beside-cpu", help="Measure the same steps on the CPU too.")]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Repeats: every program runs once per round.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option("--precision")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default: torch's choice.")]
-Transformers = Annotated[bool, typer.Option(help="Measure transformers' GPT-2 class too, where it is installed.")]
-NanoGPT = Annotated[
-    Path | None, typer.Option("--nanogpt", metavar="DIR", help="Measure the nanoGPT in this folder too (runs its code).")
-]
+
+
+@app.command("train")
+def train(
+    width: Width = 384,
+    layers: Layers = 6,
+    heads: Heads = 6,
+    context: Context = 256,
+    vocabulary: Vocabulary = 65,
+    dropout: Dropout = 0.0,
+    bias: Bias = True,
+    batch: Batch = 8,
+    steps: Steps = 5,
+    rounds: Rounds = 3,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    threads: Threads = None,
+    beside_cpu: BesideCPU = False,
+    json: Json = False,
+) -> None:
+    """Measure training steps. In tokens per second and as a share of this machine's rate of matrix products."""
+    from glassformer.benchmark.speed import Sizes, TrainingJob, benchmark_training
+    from glassformer.foundation.runtime import choose_runtime
+
+    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, dropout=dropout, bias=bias)
+    job = TrainingJob(sizes, choose_runtime(device=device, precision=precision, threads=threads), batch, steps)
+    with watching() as watch:
+        document = benchmark_training(job, rounds=rounds, beside_cpu=beside_cpu, watch=watch)
+    _print(document, as_json=json)
 
 
 @app.command("generate")
-def bench_generate(
+def generate(
     width: Width = 384,
     layers: Layers = 6,
     heads: Heads = 6,
     context: Context = 1024,
     vocabulary: Vocabulary = 65,
     bias: Bias = True,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Batch size.")] = 1,
-    prompt: Annotated[int, typer.Option("--prompt", min=1, help="Tokens of each prompt.")] = 256,
-    new: Annotated[int, typer.Option("--new", min=1, help="Tokens generated after each prompt.")] = 256,
+    rows: Rows = 1,
+    prompt: Prompt = 256,
+    new: New = 256,
     rounds: Rounds = 3,
     device: Device = "auto",
     precision: Precision = "auto",
     threads: Threads = None,
-    cache_only: Annotated[bool, typer.Option("--cache-only", help="Skip generation without a KV cache.")] = False,
-    first_job: Annotated[
-        bool, typer.Option("--first-job", help="Also measure a cold start: the first generation of a new process.")
-    ] = False,
-    transformers: Transformers = True,
-    nanogpt: NanoGPT = None,
+    cache_only: CacheOnly = False,
     json: Json = False,
 ) -> None:
-    """Measure generation with and without a KV cache. Beside other programs with the same model size."""
-    from glassformer.benchmark.generate import benchmark_generation
-    from glassformer.benchmark.generators import Job
-    from glassformer.benchmark.peers import Sizes
+    """Measure generation with and without a KV cache."""
+    from glassformer.benchmark.speed import GenerationJob, Sizes, benchmark_generation
     from glassformer.foundation.runtime import choose_runtime
 
-    runtime = choose_runtime(device=device, precision=precision, threads=threads)
     sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, bias=bias)
+    job = GenerationJob(sizes, choose_runtime(device=device, precision=precision, threads=threads), rows, prompt, new)
     with watching() as watch:
-        document = benchmark_generation(
-            Job(sizes, rows, prompt, new, nanogpt),
-            runtime,
-            rounds=rounds,
-            without_cache=not cache_only,
-            transformers=transformers,
-            first_job=first_job,
-            watch=watch,
+        document = benchmark_generation(job, rounds=rounds, without_cache=not cache_only, watch=watch)
+    _print(document, as_json=json)
+
+
+@app.command("attention")
+def attention(
+    mixer: Annotated[
+        list[str] | None, typer.Option("--mixer", metavar="NAME", help="Measure this mixer only. Repeatable.")
+    ] = None,
+    lengths: Annotated[
+        str, typer.Option("--lengths", metavar="N,N,...", help="Sequence lengths, in rising order.")
+    ] = "64,128,256,512,1024,2048",
+    width: Width = 128,
+    heads: Heads = 4,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Passes per length; the fastest counts.")] = 5,
+    device: Device = "cpu",
+    figure: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Plot to this file (.svg or .png).")] = None,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Measure time and memory of every mixer. At several lengths, with the growth exponent and the theory."""
+    from glassformer.benchmark.attention import benchmark_attention
+    from glassformer.foundation.plugins import load_plugins
+
+    try:
+        numbers = [int(part) for part in lengths.split(",")]
+    except ValueError:
+        raise UsageError(f"--lengths {lengths!r} must be whole numbers with commas between, such as 64,128,256.") from None
+    load_plugins(plugin or ())
+    with watching() as watch:
+        document = benchmark_attention(
+            names=mixer, lengths=numbers, width=width, heads=heads, repeats=repeats, device=device, watch=watch
         )
+    if figure is not None:
+        from glassformer.figures.encode import save_figure
+        from glassformer.figures.scaling import scaling
+
+        machine = document["machine"]["device"]
+        title = f"Forward and backward pass of one mixer, width {width}, {heads} heads, {machine}"
+        save_figure(scaling(document["mixers"], title=title), figure)
+        say(f"Drawn: {figure}")
     _print(document, as_json=json)
-
-
-@app.command("train")
-def bench_train(
-    width: Width = 384,
-    layers: Layers = 6,
-    heads: Heads = 6,
-    context: Context = 256,
-    vocabulary: Vocabulary = 65,
-    dropout: Annotated[float, typer.Option("--dropout", min=0.0)] = 0.0,
-    bias: Bias = True,
-    batch: Annotated[int, typer.Option("--batch", min=1)] = 8,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of each program in each round.")] = 5,
-    rounds: Rounds = 3,
-    device: Device = "auto",
-    precision: Precision = "auto",
-    threads: Threads = None,
-    transformers: Transformers = True,
-    nanogpt: NanoGPT = None,
-    beside_cpu: Annotated[bool, typer.Option("--beside-cpu", help="Measure the same steps on the CPU too.")] = False,
-    json: Json = False,
-) -> None:
-    """Measure training steps. Beside other programs with the same model size and plain matrix products."""
-    from glassformer.benchmark.peers import Sizes
-    from glassformer.benchmark.train import benchmark_training
-    from glassformer.foundation.runtime import choose_runtime
-
-    runtime = choose_runtime(device=device, precision=precision, threads=threads)
-    sizes = Sizes(width=width, layers=layers, heads=heads, context=context, vocabulary=vocabulary, dropout=dropout, bias=bias)
-    with watching() as watch:
-        document = benchmark_training(
-            sizes,
-            runtime,
-            batch=batch,
-            steps=steps,
-            rounds=rounds,
-            transformers=transformers,
-            nanogpt=nanogpt,
-            beside_cpu=beside_cpu,
-            watch=watch,
+    if not json and document["mixers"]:
+        out().print(
+            f"Exponents are fitted over the {document['mixers'][0]['time']['n']} longest lengths, with standard errors. The "
+            "formula counts the FLOPs of the reference implementation: a fast path may do less.",
+            markup=False,
         )
-    _print(document, as_json=json)
-
-
-OfRecipe = Annotated[
-    str | None, typer.Option("--recipe", metavar="NAME", help="Train this recipe as it stands, instead of a tiny one.")
-]
-Changes = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the recipe. Repeatable.")
-]
-NanoGPTConfig = Annotated[
-    str,
-    typer.Option("--nanogpt-config", metavar="FILE", help="With --recipe: nanoGPT's config file to train with."),
-]
-NanoGPTSteps = Annotated[
-    int | None, typer.Option("--nanogpt-steps", min=1, help="Steps for nanoGPT; default: the same as here.")
-]
-SHAKESPEARE, VARIED = "config/train_shakespeare_char.py", "model.positions=sinusoidal"
-
-
-@app.command("start")
-def bench_start(
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of the run.")] = 20,
-    recipe: OfRecipe = None,
-    set_: Changes = None,
-    rounds: Rounds = 2,
-    nanogpt: NanoGPT = None,
-    nanogpt_config: NanoGPTConfig = SHAKESPEARE,
-    nanogpt_steps: NanoGPTSteps = None,
-    json: Json = False,
-) -> None:
-    """Measure a whole `glassformer train`. From command to end, as a multiple of `python -c "import torch"`."""
-    from glassformer.benchmark.start import Peer, Work, benchmark_start
-
-    peer = None if nanogpt is None else Peer(nanogpt, nanogpt_config, nanogpt_steps, _texts_of)
-    with watching() as watch:
-        document = benchmark_start(Work(steps, recipe, tuple(set_ or ())), rounds=rounds, peer=peer, watch=watch)
-    _print(document, as_json=json)
-
-
-@app.command("study")
-def bench_study(
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Steps of each run.")] = 100,
-    recipe: OfRecipe = None,
-    set_: Changes = None,
-    vary: Annotated[str, typer.Option("--vary", metavar="KEY=VALUE", help="The variant to compare with.")] = VARIED,
-    seeds: Annotated[int, typer.Option("--seeds", min=2, help="Runs of each of the two variants.")] = 4,
-    rounds: Rounds = 2,
-    nanogpt: NanoGPT = None,
-    nanogpt_config: NanoGPTConfig = SHAKESPEARE,
-    nanogpt_steps: NanoGPTSteps = None,
-    json: Json = False,
-) -> None:
-    """Measure a small study from command to verdict. With an empty cache, beside the same runs one by one."""
-    from glassformer.benchmark.start import Peer, Work, benchmark_study
-
-    work, peer = (
-        Work(steps, recipe, tuple(set_ or ())),
-        Peer(nanogpt, nanogpt_config, nanogpt_steps, _texts_of) if nanogpt else None,
-    )
-    with watching() as watch:
-        document = benchmark_study(work, vary=vary, seeds=seeds, rounds=rounds, peer=peer, watch=watch)
-    _print(document, as_json=json)
-
-
-def _texts_of(recipe: str, changes: tuple[str, ...]) -> tuple[bytes, bytes, int]:
-    """The training and the validation text of a recipe as its tokenizer cuts them, in 16 bits, and the number of tokens."""
-    import numpy as np
-
-    from glassformer.assembly import prepare_data
-    from glassformer.foundation.config import parse_assignment
-    from glassformer.foundation.errors import UsageError
-    from glassformer.recipe import load_recipe
-
-    data = prepare_data(load_recipe(recipe, dict(parse_assignment(change) for change in changes)))
-    if data.tokenizer.size > 1 << 16:
-        raise UsageError(f"nanoGPT keeps tokens in 16 bits; {recipe} has {data.tokenizer.size:,} of them.")
-    training, validation = (np.asarray(data.split(name).tokens).astype(np.uint16).tobytes() for name in ("train", "validation"))
-    return training, validation, data.tokenizer.size
 
 
 def _print(document: dict[str, Any], *, as_json: bool) -> None:
@@ -200,7 +147,8 @@ def _print(document: dict[str, Any], *, as_json: bool) -> None:
         say(sentence)
     if as_json:
         print_json(document)
-        return
-    say(heading(document))
-    columns, rows = rows_of(document)
-    print_table("median (lowest to highest round)", columns, rows)
+    elif document["benchmark"] == "attention":
+        print_table(heading(document), *rows_of(document))
+    else:
+        say(heading(document))
+        print_table("median (lowest to highest round)", *rows_of(document))

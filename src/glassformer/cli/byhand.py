@@ -46,13 +46,13 @@ def command(
     seed: Annotated[int | None, typer.Option("--seed", help="The seed of an exploration.")] = None,
     out_: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
     exercise: Annotated[
-        bool, typer.Option("--exercise", help="Print the task alone; the solution goes to --out (solution.html unless told).")
+        bool, typer.Option("--exercise", help="Print the task alone; the solution goes to --out (default: solution.html).")
     ] = False,
     json: Json = False,
 ) -> None:
     """Solve small attention problems by hand. Find the query that reaches a goal with given keys, or prove that none does."""
     if out_ is not None and out_.suffix.lower() not in ENDINGS:
-        raise UsageError(f"--out {out_}: the file must end in {', '.join(ENDINGS)}.")
+        raise UsageError(f"--out {out_}: the file must end in {', '.join(ENDINGS)}.", reason="bad-picture-name")
     from glassformer.byhand.request import answer, catalogue, request_from_words
 
     if not problem:
@@ -67,7 +67,7 @@ def command(
         request["settings"] = {**(request.get("settings") or {}), **settings}
     result = answer(request, folder=folder)
     if exercise:
-        from glassformer.byhand.exercise import task_of
+        from glassformer.byhand.request import task_of
 
         task, place = task_of(request), out_ or Path("solution.html")
         print_json({"task": task, "solution": str(place)}) if json else out().print(task, markup=False)

@@ -13,7 +13,6 @@ from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Se
 from glassformer.foundation.plugins import plugin_flags
 
 if TYPE_CHECKING:
-    from glassformer.recipe_cost import Plan
     from glassformer.run import Run
 
 
@@ -73,8 +72,11 @@ def command(
             clock=clock,
             watch=watch,
         )
-    if timing:
-        _print_timing(run.directory.timings()[-1])
+    if timing:  # on standard error: it is no part of the result
+        spent = run.directory.timings()[-1]
+        for name, seconds in spent["seconds"].items():
+            say(f"{name:<12} {seconds:8.2f} s  {spent['cpu'][name]:8.2f} s of CPU time")
+        say(f"{'all':<12} {spent['whole']['seconds']:8.2f} s  {spent['whole']['cpu']:8.2f} s of CPU time")
     print_json(run.summary()) if json else _print_result(run)
 
 
@@ -93,18 +95,10 @@ def _print_result(run: Run) -> None:
 
 def _way_to_talk(run: Any, words: str) -> str:
     """The verb by which this run says something: an answer or a label, a text, or what it is inside."""
-    asked = {"labels": "TEXT", "questions": "QUESTION"}[run.recipe.objective.asked]
+    argument = {"labels": "TEXT", "questions": "QUESTION"}[run.recipe.objective.asked]
     if run.recipe.objective.answers_questions:
-        return f"ask {words} {asked}"
+        return f"ask {words} {argument}"
     return f"generate {words}" if run.recipe.model.causal else f"look {words} TEXT"
-
-
-def _print_timing(timing: dict[str, Any]) -> None:
-    """On standard error: it is no part of the result."""
-    for name, seconds in timing["seconds"].items():
-        say(f"{name:<12} {seconds:8.2f} s  {timing['cpu'][name]:8.2f} s of CPU time")
-    whole = timing["whole"]
-    say(f"{'all':<12} {whole['seconds']:8.2f} s  {whole['cpu']:8.2f} s of CPU time")
 
 
 def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins: list[Path], json: bool) -> None:
@@ -115,14 +109,12 @@ def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins:
         if is_run(recipe):
             say(f"{recipe} is the folder of a run: this is the cost of its recipe.")
         plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
-    print_json(plan.to_dict()) if json else _print_plan(plan)
-
-
-def _print_plan(plan: Plan) -> None:
+    if json:
+        print_json(plan.to_dict())
+        return
     rows = [[part.name, str(part.copies), f"{part.parameters:,}", f"{part.forward_flops:,}"] for part in plan.cost.parts]
     rows.append(["all", "", f"{plan.cost.parameters:,}", f"{plan.cost.forward_flops:,}"])
     print_table("Cost by part", ["part", "copies", "parameters", "FLOPs forward, one step"], rows)
-    facts = [[name, value] for name, value in plan.facts()]
-    print_table("The run", ["", ""], facts)
+    print_table("The run", ["", ""], [[name, value] for name, value in plan.facts()])
     decays, others = len(plan.decay["decays"]), len(plan.decay["does not decay"])
     out().print(f"Weight decay acts on {decays} of {decays + others} tensors; --json names them.", markup=False)

@@ -6,8 +6,8 @@ Slopes can then be compared by eye: equal growth is an equal slope. Takes number
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,55 +19,45 @@ from glassformer.figures.style import PALETTE, SOFT, styled
 COLUMNS = 4
 
 
-@dataclass(frozen=True)
-class ScalingPanel:
-    """One part: its figures at each length, and what to write above and below them."""
-
-    title: str
-    note: str
-    lengths: np.ndarray
-    seconds: np.ndarray
-    bytes: np.ndarray
-    flops: np.ndarray
-
-
-def scaling(panels: Sequence[ScalingPanel], *, title: str = "") -> Figure:
-    """Small multiples on logarithmic axes, the same limits in all."""
-    rows = max(1, math.ceil(len(panels) / COLUMNS))
+def scaling(mixers: Sequence[Mapping[str, Any]], *, title: str = "") -> Figure:
+    """Small multiples on logarithmic axes, the same limits in all. ``mixers``: those of the document of ``bench attention``."""
+    rows = max(1, math.ceil(len(mixers) / COLUMNS))
     with styled():
-        figure = Figure(figsize=(3.1 * min(COLUMNS, max(1, len(panels))), 2.7 * rows + 0.6), layout="constrained")
-        lowest = min((_lowest(panel) for panel in panels), default=1e-3)
-        for place, panel in enumerate(panels):
-            axes = figure.add_subplot(rows, min(COLUMNS, len(panels)), place + 1)
-            _panel(axes, panel, lowest=lowest, first=place == 0)
+        figure = Figure(figsize=(3.1 * min(COLUMNS, max(1, len(mixers))), 2.7 * rows + 0.6), layout="constrained")
+        lowest = min((_lowest(mixer) for mixer in mixers), default=1e-3)
+        for place, mixer in enumerate(mixers):
+            axes = figure.add_subplot(rows, min(COLUMNS, len(mixers)), place + 1)
+            _panel(axes, mixer, lowest=lowest, first=place == 0)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
         return figure
 
 
-def _lowest(panel: ScalingPanel) -> float:
-    shares = [_share(figures) for figures in (panel.seconds, panel.bytes, panel.flops)]
+def _lowest(mixer: Mapping[str, Any]) -> float:
+    shares = [_share(figures) for figures in (mixer["seconds"], mixer["bytes"], mixer["flops"])]
     return float(min((share[share > 0].min() for share in shares if (share > 0).any()), default=1e-3))
 
 
-def _share(figures: np.ndarray) -> np.ndarray:
+def _share(figures: Sequence[float]) -> np.ndarray:
     """Each figure as a share of the last; zeros where there is nothing to compare with."""
-    figures = np.asarray(figures, dtype=np.float64)
-    return figures / figures[-1] if figures[-1] > 0 else np.zeros_like(figures)
+    values = np.asarray(figures, dtype=np.float64)
+    return values / values[-1] if values[-1] > 0 else np.zeros_like(values)
 
 
-def _panel(axes: Axes, panel: ScalingPanel, *, lowest: float, first: bool) -> None:
-    formula = _share(panel.flops)
+def _panel(axes: Axes, mixer: Mapping[str, Any], *, lowest: float, first: bool) -> None:
+    formula = _share(mixer["flops"])
     if formula.any():
-        axes.plot(panel.lengths, formula, color=SOFT, linewidth=1.2, linestyle="--", label="formula (FLOPs)")
+        axes.plot(mixer["lengths"], formula, color=SOFT, linewidth=1.2, linestyle="--", label="formula (FLOPs)")
     for label, figures, colour, marker in (
-        ("time", panel.seconds, PALETTE[0], "o"),
-        ("memory", panel.bytes, PALETTE[1], "s"),
+        ("time", mixer["seconds"], PALETTE[0], "o"),
+        ("memory", mixer["bytes"], PALETTE[1], "s"),
     ):
-        axes.plot(panel.lengths, _share(figures), color=colour, marker=marker, markersize=3.5, label=label)
+        axes.plot(mixer["lengths"], _share(figures), color=colour, marker=marker, markersize=3.5, label=label)
     axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, 1.6))
-    axes.set_title(panel.title, fontsize=9)
-    axes.set_xlabel(f"length\n{panel.note}", fontsize=8)
-    axes.set_xticks(panel.lengths, [f"{length:,}" for length in panel.lengths], fontsize=7, rotation=45)
+    axes.set_title(mixer["mixer"], fontsize=9)
+    exponents = [f"time n^{mixer['time']['exponent']:.1f}", f"memory n^{mixer['memory']['exponent']:.1f}"]
+    exponents += [f"formula n^{mixer['formula']['exponent']:.1f}"] if any(mixer["flops"]) else []
+    axes.set_xlabel(f"length\n{', '.join(exponents)}", fontsize=8)
+    axes.set_xticks(mixer["lengths"], [f"{length:,}" for length in mixer["lengths"]], fontsize=7, rotation=45)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())

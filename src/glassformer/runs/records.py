@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -77,29 +76,6 @@ class MetricsLog:
     def _records(self) -> Iterator[dict[str, Any]]:
         for record in read_json_lines(self.file):
             yield {OLD_KEYS.get(key, key): _readable(value) for key, value in record.items()}
-
-
-@final
-@dataclass(frozen=True)
-class RecordForwarder:
-    """A log that also calls ``on_step`` with records of steps and ``on_evaluation`` with those of evaluations."""
-
-    append: Callable[[Mapping[str, Any]], None]
-    tainted: bool = False
-    on_step: Callable[[dict[str, Any]], None] | None = None
-    on_evaluation: Callable[[dict[str, Any]], None] | None = None
-    on_save: Callable[[Path], None] | None = None
-
-    def record(self, record: Mapping[str, Any]) -> None:
-        kept = {**record, **({"tainted": True} if self.tainted else {})}
-        self.append(kept)
-        told = self.on_step if "loss" in record else self.on_evaluation
-        if told is not None:
-            told(dict(kept))
-
-    def saved(self, checkpoint: Path) -> None:
-        if self.on_save is not None:
-            self.on_save(checkpoint)
 
 
 def _record(line: bytes) -> dict[str, Any]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Self, final
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.training.config import TrainingConfig
-from glassformer.training.optimizer import FunctionalOptimizer, Optimizer
-from glassformer.training.slots import OptimizerConfig
+from glassformer.training.slots import FunctionalOptimizer, OptimizerConfig
 
 FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
-"""Optimizers of torch whose memory begins with zeros."""
+"""Optimizers of torch whose memory begins with zeros (NAdam, ASGD and Rprop begin with other numbers); ours all do."""
 
 
 @final
@@ -25,7 +23,9 @@ class OptimizerSet:
     def __init__(self, config: OptimizerConfig, model: nn.Module, *, lr: float, weight_decay: float) -> None:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
-            raise UsageError("There is nothing to train: no weight of the model wants a gradient (requires_grad).")
+            raise UsageError(
+                "There is nothing to train: no weight of the model wants a gradient (requires_grad).", reason="nothing-to-train"
+            )
         self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
@@ -48,14 +48,25 @@ class OptimizerSet:
     def capturable(self) -> bool:
         """Whether a step can be captured as a CUDA graph: every optimizer counts its steps on the device, and what it remembers
         begins with zeros (a capture tries some steps and puts that back)."""
-        return all("capturable" in optimizer.defaults and _begins_with_zeros(optimizer) for optimizer in self.optimizers)
+        return all(
+            "capturable" in optimizer.defaults
+            and (
+                isinstance(optimizer, FunctionalOptimizer)
+                or (type(optimizer).__module__.startswith("torch.optim.") and type(optimizer).__name__ in FROM_ZERO)
+            )
+            for optimizer in self.optimizers
+        )
 
     def make_capturable(self) -> Callable[[], None]:
         """Moves what changes between steps (the rate, the count) onto the device, where a captured step reads it.
 
         Gives what undoes it: a rate in float32 is rounded, so a step that is not captured after all has other bits with it.
         """
-        before = [_Before.of(optimizer) for optimizer in self.optimizers]
+        groups_before = [
+            [{key: value for key, value in group.items() if key in ("lr", "capturable")} for group in optimizer.param_groups]
+            for optimizer in self.optimizers
+        ]
+        state_before = [{weight: dict(memory) for weight, memory in one.state.items()} for one in self.optimizers]
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["capturable"] = True
@@ -65,8 +76,11 @@ class OptimizerSet:
                     state["step"] = state["step"].to(parameter.device)
 
         def undo() -> None:
-            for one in before:
-                one.restore()
+            for optimizer, groups, state in zip(self.optimizers, groups_before, state_before):
+                for group, settings in zip(optimizer.param_groups, groups):
+                    group.update(settings)
+                optimizer.state.clear()
+                optimizer.state.update(state)
 
         return undo
 
@@ -80,13 +94,13 @@ class OptimizerSet:
 
     def tensors(self) -> dict[str, Tensor]:
         """What the optimizers remember, as ``parameter/key`` -> tensor."""
-        kept: dict[str, Tensor] = {}
+        found: dict[str, Tensor] = {}
         for optimizer in self.optimizers:
             for parameter, state in optimizer.state.items():
                 for key, value in state.items():
                     if isinstance(value, Tensor):
-                        kept[f"{self._names[parameter]}/{key}"] = value
-        return kept
+                        found[f"{self._names[parameter]}/{key}"] = value
+        return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Puts back what ``tensors`` gave, on each parameter's device (step counts stay where torch keeps them)."""
@@ -102,7 +116,9 @@ class OptimizerSet:
             parameter_name, _, key = name.rpartition("/")
             parameter = self.parameters.get(parameter_name)
             if parameter is None:
-                raise DamagedCheckpoint(f"The optimizer state names {parameter_name!r}, which this model does not have.")
+                raise DamagedCheckpoint(
+                    f"The optimizer state names {parameter_name!r}, which this model does not have.", reason="unknown-parameter"
+                )
             optimizer = owner[parameter]
             on_device = key != "step" or any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
             optimizer.state[parameter][key] = tensor.to(parameter.device if on_device else "cpu").clone()
@@ -115,36 +131,6 @@ class OptimizerSet:
                 names = lists["decays" if group.get("weight_decay", 0) else "does not decay"]
                 names.extend(self._names[parameter] for parameter in group["params"])
         return lists
-
-
-@dataclass(frozen=True)
-class _Before:
-    """An optimizer as it is where nothing is captured: rates that are numbers, and what it remembers."""
-
-    optimizer: Optimizer
-    groups: list[dict[str, Any]]
-    state: dict[Tensor, dict[str, Any]]
-
-    @classmethod
-    def of(cls, optimizer: Optimizer) -> _Before:
-        kept = {"lr", "capturable"}
-        groups = [{key: value for key, value in group.items() if key in kept} for group in optimizer.param_groups]
-        return cls(optimizer, groups, {weight: dict(memory) for weight, memory in optimizer.state.items()})
-
-    def restore(self) -> None:
-        for group, before in zip(self.optimizer.param_groups, self.groups):
-            group.update(before)
-        self.optimizer.state.clear()
-        for weight, memory in self.state.items():
-            self.optimizer.state[weight] = dict(memory)
-
-
-def _begins_with_zeros(optimizer: Optimizer) -> bool:
-    """Ours do; of torch's those that are known to (NAdam, ASGD and Rprop begin with other numbers)."""
-    kind = type(optimizer)
-    return isinstance(optimizer, FunctionalOptimizer) or (
-        kind.__module__.startswith("torch.optim.") and kind.__name__ in FROM_ZERO
-    )
 
 
 def optimizer_bytes(config: OptimizerConfig, model: nn.Module) -> int:

@@ -66,6 +66,6 @@ class StopSignal:
         return self.number is not None
 
     def check(self) -> None:
-        """Raises ``StopRequested`` once a stop was asked for."""
+        """Raises ``StopRequested`` if a stop was requested."""
         if self.requested:
             raise StopRequested

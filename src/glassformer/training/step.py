@@ -8,17 +8,43 @@ rounding. With dropout each micro-batch draws masks of its own, and the gradient
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import NamedTuple, Protocol, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime, seed_torch
 from glassformer.foundation.seeds import derive_seed
+from glassformer.model.network import Network
 from glassformer.training.config import TrainingConfig
-from glassformer.training.loss import TrainingLoss
 from glassformer.training.optimizer_set import OptimizerSet
+
+
+class LossFunction(Protocol):
+    """What a training step needs of an objective."""
+
+    def count(self, batch: Batch) -> Tensor: ...
+
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor: ...
+
+
+@final
+class TrainingLoss(nn.Module):
+    """A network and its objective as one module, which is compiled, captured and trained: ``forward`` gives the summed loss of
+    a micro-batch in the runtime's precision."""
+
+    def __init__(self, network: Network, objective: LossFunction, runtime: Runtime, *, smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.network, self.objective, self.runtime, self.smoothing = network, objective, runtime, smoothing
+
+    def forward(self, tensors: dict[str, Tensor], dropout_seed: Tensor | None = None) -> Tensor:
+        with self.runtime.autocast():
+            return self.objective.loss(self.network, Batch(**tensors), dropout_seed=dropout_seed, smoothing=self.smoothing)
+
+    def count(self, batch: Batch) -> Tensor:
+        """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by."""
+        return self.objective.count(batch).clamp(min=1)
 
 
 class StepOutcome(NamedTuple):
@@ -42,6 +68,11 @@ class TrainStep:
         """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
 
+    @property
+    def uncaptured(self) -> TrainStep:
+        """This step, which no CUDA graph replays; a ``GraphedStep`` gives the step that was captured."""
+        return self
+
     def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome:
         """Takes step ``step`` with the learning rate times ``lr_multiplier``."""
         self.prepare(step, lr_multiplier)
@@ -55,8 +86,9 @@ class TrainStep:
 
     def update(self, batch: Batch) -> StepOutcome:
         """Gradients, clipping, new weights: the same operations at every step."""
-        loss = self._backward(batch, self.loss_module.count(batch))
-        grad_norm = self._clip()
+        loss, grad_norm = self._backward(batch), self._norm()
+        if self.config.clip is not None:
+            torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, grad_norm)
         self.optimizers.step()
         self.optimizers.zero_grad()
         return StepOutcome(loss, grad_norm)
@@ -65,29 +97,21 @@ class TrainStep:
         """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
         self.prepare(step, 0.0)
         self.optimizers.zero_grad()
-        loss = self._backward(batch, self.loss_module.count(batch))
-        norm = self._norm()
+        outcome = StepOutcome(self._backward(batch), self._norm())
         self.optimizers.zero_grad()
-        return StepOutcome(loss, norm)
+        return outcome
 
-    def _backward(self, batch: Batch, targets: Tensor) -> Tensor:
-        """Gradients of the mean loss over the whole batch, one micro-batch after another; gives that loss."""
+    def _backward(self, batch: Batch) -> Tensor:
+        """Gradients of the mean loss over the whole batch, one micro-batch after another; returns that loss."""
+        targets = self.loss_module.count(batch)
         total = torch.zeros((), device=targets.device)
         for micro_batch in batch.split(batch.rows // self.accumulate):
-            loss = self.compute_loss(micro_batch.tensors, self._dropout_seed()) / targets
+            # the seed of its dropout masks in a compiled step, drawn from what ``prepare`` seeded
+            dropout_seed = torch.randint(1 << 31, (), device=self.runtime.device) if self.compiled else None
+            loss = self.compute_loss(micro_batch.tensors, dropout_seed) / targets
             loss.backward()
             total = total + loss.detach()
         return total
-
-    def _dropout_seed(self) -> Tensor | None:
-        """The seed of this micro-batch's dropout masks in a compiled step, drawn from what ``prepare`` seeded."""
-        return torch.randint(1 << 31, (), device=self.runtime.device) if self.compiled else None
-
-    def _clip(self) -> Tensor:
-        norm = self._norm()
-        if self.config.clip is not None:
-            torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, norm)
-        return norm
 
     def _norm(self) -> Tensor:
         parameters = self.optimizers.parameters.values()

@@ -10,36 +10,20 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import torch
 
-from glassformer.data.batches import Batch
+from glassformer.data.batches import BatchesByStep
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
 from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher, duration
-from glassformer.foundation.runtime import Runtime, is_out_of_memory
+from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
-from glassformer.training.config import CheckpointConfig, EvaluationConfig, TrainingConfig
-from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.config import CheckpointConfig, EvaluationConfig
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome, TrainStep
-
-
-class BatchSource(Protocol):
-    """Anything that gives the batch of a step."""
-
-    def batch(self, step: int) -> Batch: ...
-
-
-class Step(Protocol):
-    """One training step, in whatever form."""
-
-    runtime: Runtime
-    optimizers: OptimizerSet
-    accumulate: int
-
-    def __call__(self, batch: Batch, step: int, lr_multiplier: float) -> StepOutcome: ...
 
 
 @dataclass
@@ -64,10 +48,8 @@ class TrainingState:
 
     @classmethod
     def from_dict(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
-        """What ``to_dict`` gave, at ``step``; keys that are no part of it are passed over."""
-        if "best_loss" in values:  # checkpoints of versions that knew no other metric
-            values = {"best_value": values["best_loss"], **values}
-        return cls(step, **{key: values[key] for key in cls().to_dict() if key in values})
+        """The inverse of ``to_dict``; ignores other keys of a checkpoint."""
+        return cls(step, **{key: values[key] for key in cls().to_dict()})
 
 
 @dataclass(frozen=True)
@@ -79,7 +61,7 @@ class Callbacks:
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
     evaluated: Callable[[int], None] = lambda step: None
-    """Called after an evaluation was said."""
+    """Called after the figures of an evaluation were printed."""
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
     film: Callable[[int], None] = lambda step: None
@@ -88,7 +70,7 @@ class Callbacks:
     """The metric whose validation value chooses the best checkpoint."""
     watch: Watcher = field(default=SILENT)
     clock: Stopwatch = field(default_factory=Stopwatch)
-    """Told what the seconds are spent on."""
+    """Counts what the seconds are spent on."""
 
 
 @final
@@ -97,11 +79,10 @@ class Trainer:
 
     def __init__(
         self,
-        step: Step,
-        batches: BatchSource,
+        step: TrainStep | GraphedStep,
+        batches: BatchesByStep,
         *,
         steps: int,
-        training: TrainingConfig,
         evaluation: EvaluationConfig,
         checkpoint: CheckpointConfig,
         callbacks: Callbacks,
@@ -110,31 +91,26 @@ class Trainer:
     ) -> None:
         self.film_steps = frozenset(film_steps)
         self.step, self.batches, self.steps, self.callbacks, self.stop = step, batches, steps, callbacks, stop
-        self.training, self.evaluation, self.checkpoint = training, evaluation, checkpoint
+        self.training, self.evaluation, self.checkpoint = step.uncaptured.config, evaluation, checkpoint
         self.evaluate_every = evaluation.every or max(1, steps // 10)
         self.save_every = checkpoint.every or max(1, steps // 10)
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
-        self.fetch_every = training.log_every if step.runtime.device.type == "cuda" else 1
+        self.fetch_every = self.training.log_every if step.runtime.device.type == "cuda" else 1
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
-        self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, 0.0
-        self._saved = False
+        self._seconds_before, self._tokens, self._taken = 0.0, 0, 0
+        self._saved = False  # whether there is a checkpoint
 
     def run(self, state: TrainingState) -> TrainingState:
         """Goes on from ``state`` to the last step, or to an early stop. Raises ``Interrupted`` or ``Diverged``."""
-        self._started, self._counted, self._taken, self._seconds_before = time.perf_counter(), 0, 0, state.seconds
-        self._saved = state.step > 0  # whether there is a checkpoint
-        if state.best_by not in (None, self.callbacks.metric.name):
-            state.best_step, state.best_value, state.best_by, state.stale = (
-                None,
-                None,
-                None,
-                0,
-            )  # values of two metrics do not compare
+        self._started, self._seconds_before, self._saved = time.perf_counter(), state.seconds, state.step > 0
+        if state.best_by not in (None, self.callbacks.metric.name):  # values of two metrics do not compare
+            state.best_step = state.best_value = state.best_by = None
+            state.stale = 0
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
-            self._stop_if_asked(state)
-        self._keep_for_film(state.step)
+            self._raise_if_stopped(state)
+        self._save_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
             with self.callbacks.clock.phase(self._phase):
                 outcome, lr_multiplier = self._take_step(state.step)
@@ -144,23 +120,23 @@ class Trainer:
             if state.step % self.fetch_every == 0 or state.step == self.steps:
                 with self.callbacks.clock.phase(self._phase):  # on a GPU, here it waits for the steps
                     self._fetch()
-            self._keep_for_film(state.step)
+            self._save_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
             if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
                 self._save(state)
-            self._stop_if_asked(state)
+            self._raise_if_stopped(state)
         return state
 
-    def _keep_for_film(self, step: int) -> None:
+    def _save_for_film(self, step: int) -> None:
         if step in self.film_steps:
-            self._fetch()  # a loss that is not finite ends the run here, before its weights are kept
+            self._fetch()  # a loss that is not finite ends the run here, before its weights are saved
             self.callbacks.film(step)
 
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
         lr_multiplier = self.training.schedule.lr_multiplier(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
-        self._counted += batch.numel
+        self._tokens += batch.numel
         self._taken += 1
         while True:
             try:
@@ -168,10 +144,10 @@ class Trainer:
             except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                self._make_smaller(error)
+                self._cut_micro_batches(error)
 
-    def _make_smaller(self, error: BaseException) -> None:
-        """Halves the micro-batch where that was asked for and is possible; otherwise says what to change."""
+    def _cut_micro_batches(self, error: BaseException) -> None:
+        """Makes micro-batches smaller if the recipe says so and that is possible; otherwise raises with what to change."""
         batch_size, micro_batches = self.training.batch_size, self.step.accumulate
         rows = batch_size // micro_batches
         more = next((n for n in range(2 * micro_batches, batch_size + 1) if batch_size % n == 0), None)
@@ -182,7 +158,8 @@ class Trainer:
             )
             raise OutOfMemory(
                 f"Out of memory with {rows} rows at once on {self.step.runtime.device}. {cut if more else 'Make'} "
-                "training.batch_size, model.context or model.width smaller."
+                "training.batch_size, model.context or model.width smaller.",
+                reason="out-of-memory",
             ) from error
         self.step.optimizers.zero_grad()
         self.step.accumulate = more
@@ -202,14 +179,17 @@ class Trainer:
                 self._pending = []
                 raise self._diverged(step, f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {grad_norm}")
         if self._pending:
-            self._show(*self._pending[-1][:2])
+            step, outcome, _ = self._pending[-1]
+            facts = {"loss": float(outcome.loss), "tokens/s": self._tokens_per_second()}
+            self.callbacks.watch.progress("training", step, self.steps, facts)
         self._pending = []
 
     def _diverged(self, step: int, what: str) -> Diverged:
-        kept = "The last good checkpoint is kept" if self._saved else "There is no checkpoint yet"
+        saved = "The last good checkpoint is kept" if self._saved else "There is no checkpoint yet"
         return Diverged(
-            f"Diverged at step {step}: the {what}. {kept}; "
-            f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip."
+            f"Diverged at step {step}: the {what}. {saved}; "
+            f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip.",
+            reason="diverged",
         )
 
     def _save(self, state: TrainingState) -> None:
@@ -226,16 +206,14 @@ class Trainer:
     def _seconds(self) -> float:
         return self._seconds_before + time.perf_counter() - self._started
 
-    def _show(self, step: int, outcome: StepOutcome) -> None:
-        rate = self._counted / max(1e-9, time.perf_counter() - self._started)
-        facts = {"loss": float(outcome.loss), "tokens/s": rate}
-        self.callbacks.watch.progress("training", step, self.steps, facts)
+    def _tokens_per_second(self) -> float:
+        return self._tokens / max(1e-9, time.perf_counter() - self._started)
 
     def _evaluation_due(self, step: int) -> bool:
         return self.callbacks.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _evaluate(self, state: TrainingState) -> bool:
-        """Records the validation figures; True when they are the best so far. Left unfinished when a stop is asked for."""
+        """Records the validation figures; True when they are the best so far. Left unfinished when a stop is requested."""
         assert self.callbacks.evaluate is not None
         self._fetch()
         figures = self.callbacks.recorded(state.step)
@@ -245,9 +223,9 @@ class Trainer:
                     figures = self.callbacks.evaluate()
             except StopRequested:
                 return False
-            rate = self._counted / max(1e-9, time.perf_counter() - self._started)
-            self.callbacks.record({"step": state.step, **figures, "seconds": self._seconds(), "tokens_per_second": rate})
-            self._tell(state.step, figures)
+            seconds, rate = self._seconds(), self._tokens_per_second()
+            self.callbacks.record({"step": state.step, **figures, "seconds": seconds, "tokens_per_second": rate})
+            self._say_figures(state.step, figures)
             self.callbacks.evaluated(state.step)
         metric = self.callbacks.metric
         value = figures[metric.recorded]
@@ -261,12 +239,11 @@ class Trainer:
             state.stale += 1
         return improved
 
-    def _tell(self, step: int, figures: Mapping[str, float]) -> None:
+    def _say_figures(self, step: int, figures: Mapping[str, float]) -> None:
         """``step 500 of 5,000: validation loss 2.1034; 3 min left``: what a log is read for."""
         named = {name.removeprefix(VALIDATION): value for name, value in figures.items()}
-        shown = ", ".join(
-            f"{name} {value:.4f}" for name, value in named.items() if name != COLLAPSED_TO
-        )  # a class, not a figure
+        named.pop(COLLAPSED_TO, None)  # a class, not a figure
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in named.items())
         left = (time.perf_counter() - self._started) / max(1, self._taken) * (self.steps - step)
         rest = f"; {duration(left)} left" if step < self.steps and self._taken else ""
         self.callbacks.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
@@ -274,7 +251,7 @@ class Trainer:
     def _out_of_patience(self, state: TrainingState) -> bool:
         return self.evaluation.patience is not None and state.stale >= self.evaluation.patience
 
-    def _stop_if_asked(self, state: TrainingState) -> None:
+    def _raise_if_stopped(self, state: TrainingState) -> None:
         if self.stop.number is not None:
             raise Interrupted(
                 f"Stopped by a signal after step {state.step}, which is saved; go on with --resume.",

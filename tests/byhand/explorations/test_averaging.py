@@ -5,8 +5,8 @@ import pytest
 
 from glassformer.byhand.explorations.averaging import averaging, directions
 from glassformer.byhand.explorations.base import orthonormal_rows
-from glassformer.byhand.solving.margin import widest_margin
-from glassformer.byhand.weights import weights_of
+from glassformer.byhand.optimum import widest_margin
+from glassformer.byhand.softmax import weights_of
 
 
 def leak_formula(n, lead):

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from glassformer.byhand.explorations.base import orthonormal_rows
 from glassformer.byhand.explorations.outer_products import NEAREST_MIXTURE, inputs, matrices, measure, outer_products
-from glassformer.byhand.weights import output_of
+from glassformer.byhand.softmax import output_of
 
 
 @pytest.fixture

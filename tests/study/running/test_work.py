@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from glassformer import experiment
-from glassformer.checking.require_checks import raise_or_warn
+from glassformer.checking import gate
+from glassformer.checking.gate import raise_or_warn
 from glassformer.checks.check_report import CheckReport, Finding
 from glassformer.experiment import train
 from glassformer.foundation.files import read_json
@@ -65,8 +66,8 @@ def test_inspecting_tells_cost_and_checks(recipe):
 
 def test_a_process_of_its_own_takes_a_check_that_passed_before(recipe, monkeypatch, tmp_path):
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
-    checked, check = [], work.check_model
-    monkeypatch.setattr(work, "check_model", lambda *given, **more: checked.append(1) or check(*given, **more))
+    checked, check = [], gate.check_model
+    monkeypatch.setattr(gate, "check_model", lambda *given, **more: checked.append(1) or check(*given, **more))
     values = {"cwd": os.getcwd(), "plugins": [], "recipe": load_recipe(recipe).to_dict()}
     first, second = (perform(Task("inspect", "base", values), own_process=True) for _ in range(2))
     assert len(checked) == 1
@@ -209,7 +210,7 @@ def test_a_leak_of_the_step_is_told_from_one_of_the_trained_model(recipe, tmp_pa
         return report.joined(broken)
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "require_path_checks", path_checks)
+        patch.setattr(experiment, "require_step", path_checks)
         answer = perform(trial(recipe, tmp_path / "study", check=passed))
         assert (answer["status"], answer["before_training"], answer["only_differs"]) == ("leak", True, law == "path")
         allowed = perform(trial(recipe, tmp_path / "study", check=passed, allow_leaks=True))

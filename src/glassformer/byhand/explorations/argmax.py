@@ -6,20 +6,16 @@ Beside it softmax at several temperatures and the straight-through estimator: ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.byhand.explorations.base import Exploration, exploration, within
-from glassformer.byhand.numbers import Array
-from glassformer.byhand.wording import number, vector
+from glassformer.byhand.explorations.base import Findings, exploration, within
+from glassformer.byhand.problem import Array
+from glassformer.byhand.result import number, vector
 from glassformer.foundation.errors import UnknownName
 from glassformer.model.attention import attention_pattern, attention_scores
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The worked example: scores 3, 1, 1, -3; output (3, 2, -4)
 WORKED_KEYS = ((0, 1, 2), (1, 1, 2), (-1, 1, -2), (0, -1, -2))
@@ -106,7 +102,7 @@ def example_tensors(example: str, n: int, d: int, seed: int) -> tuple[Tensor, Te
 @exploration("argmax", "Why can argmax attention not be trained?")
 def argmax(
     *, example: str = "worked", wanted: int = 3, n: int = 6, d: int = 4, steps: int = 60, lr: float = 0.05, seed: int = 0
-) -> Exploration:
+) -> Findings:
     """The worked example (or, with example=random, n keys in d dimensions); the query shall learn to return one value."""
     within("n", n, 2, 512)
     within("d", d, 1, 512)
@@ -123,17 +119,6 @@ def argmax(
     losses = {name: descend(pattern, query, keys, values, target, steps, lr) for name, pattern in KINDS.items()}
     moved = largest_change(query.clone(), keys.clone(), values)
 
-    def draw() -> Figure:
-        from glassformer.figures.byhand_explorations import argmax_figure
-
-        return argmax_figure(
-            gradients=table,
-            temperatures=temperatures,
-            gradient_by_temperature=np.array(sweep),
-            distance_by_temperature=np.array(away),
-            losses={name: np.array(row) for name, row in losses.items()},
-        )
-
     numbers = {
         "scores": scores.tolist(),
         "output": hard.tolist(),
@@ -145,16 +130,15 @@ def argmax(
         "distance_to_argmax_by_temperature": away,
         "losses": losses,
     }
-    settings = {
-        "example": example,
-        "wanted": wanted,
-        "n": len(keys),
-        "d": keys.shape[1],
-        "steps": steps,
-        "lr": lr,
-        "seed": seed,
+    picture = {
+        "gradients": table,
+        "temperatures": temperatures,
+        "gradient_by_temperature": np.array(sweep),
+        "distance_by_temperature": np.array(away),
+        "losses": losses,
     }
-    return Exploration("argmax", settings, numbers, _paragraph(scores.numpy(), hard.numpy(), wanted, table, losses), draw)
+    paragraph = _paragraph(scores.numpy(), hard.numpy(), wanted, table, losses)
+    return Findings(numbers, paragraph, picture, settings={"n": len(keys), "d": keys.shape[1]})
 
 
 def _paragraph(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.byhand.explorations.base import Exploration, exploration, orthonormal_rows, within
-from glassformer.byhand.numbers import Array
-from glassformer.byhand.weights import output_of, weights_of
-from glassformer.byhand.wording import number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from glassformer.byhand.explorations.base import Findings, exploration, orthonormal_rows, within
+from glassformer.byhand.problem import Array
+from glassformer.byhand.result import number
+from glassformer.byhand.softmax import output_of, weights_of
 
 NAMES = ("k_a + k_b", "k_a + k_b - others", "widest lead")
 
@@ -26,7 +22,7 @@ def directions(keys: Array) -> dict[str, Array]:
 
 
 @exploration("averaging", "How does attention average two of n values?")
-def averaging(*, n: int = 12, d: int = 16, beta: float = 8.0, seed: int = 0) -> Exploration:
+def averaging(*, n: int = 12, d: int = 16, beta: float = 8.0, seed: int = 0) -> Findings:
     """n orthonormal keys; what the two constructions leak, against beta, against n, and at equal length of the query."""
     within("d", d, 3, 512)
     within("n", n, 3, d, "more than d keys cannot all be at right angles")
@@ -49,19 +45,6 @@ def averaging(*, n: int = 12, d: int = 16, beta: float = 8.0, seed: int = 0) -> 
     middle = beta / 2
     against_n = {name: [_leak(middle * directions(keys[:m])[name], keys[:m]) for m in sizes] for name in NAMES[:2]}
 
-    def draw() -> Figure:
-        from glassformer.figures.byhand_explorations import averaging_figure
-
-        return averaging_figure(
-            betas=betas,
-            errors=errors,
-            sizes=np.array(sizes, dtype=float),
-            leaks_by_size={name: np.array(row) for name, row in against_n.items()},
-            middle=middle,
-            lengths=lengths,
-            leaks_by_length=at_length,
-        )
-
     numbers = {
         "beta": betas.tolist(),
         "error": {name: row.tolist() for name, row in errors.items()},
@@ -77,7 +60,16 @@ def averaging(*, n: int = 12, d: int = 16, beta: float = 8.0, seed: int = 0) -> 
             "widest lead": math.sqrt(0.5 + 1 / (n - 2)),
         },
     }
-    return Exploration("averaging", {"n": n, "d": d, "beta": beta, "seed": seed}, numbers, _paragraph(n, beta, errors), draw)
+    picture = {
+        "betas": betas,
+        "errors": errors,
+        "sizes": np.array(sizes, dtype=float),
+        "leaks_by_size": against_n,
+        "middle": middle,
+        "lengths": lengths,
+        "leaks_by_length": at_length,
+    }
+    return Findings(numbers, _paragraph(n, beta, errors), picture)
 
 
 def _leak(queries: Array, keys: Array) -> Array:

@@ -9,48 +9,48 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ParamSpec, final
 
 import numpy as np
 
-from glassformer.byhand.numbers import Array
+from glassformer.byhand.problem import Array
 from glassformer.byhand.result import Result
 from glassformer.foundation.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-F = TypeVar("F", bound=Callable[..., "Exploration"])
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A registered exploration: its name, the question it asks, the function."""
+class Findings:
+    """What the function of an exploration returns.
 
-    name: str
-    question: str
-    function: Callable[..., Exploration]
+    ``numbers`` are plain values; ``picture`` the arguments of its figure, ``NAME_figure`` of figures/byhand.py; ``settings``
+    those that differ from the ones it was called with.
+    """
 
-    def settings(self) -> dict[str, Any]:
-        """The names of the settings with their defaults."""
-        return {name: parameter.default for name, parameter in inspect.signature(self.function).parameters.items()}
+    numbers: dict[str, Any]
+    paragraph: str
+    picture: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @final
 @dataclass(frozen=True)
 class Exploration(Result):
-    """What an exploration gives. ``numbers`` are plain values; ``draw`` makes the picture when it is wanted."""
+    """Findings with their name and settings."""
 
     name: str
+    question: str
     settings: dict[str, Any]
-    numbers: dict[str, Any]
-    paragraph: str
-    draw: Callable[[], Figure]
+    findings: Findings
 
     @property
-    def question(self) -> str:
-        return find(self.name).question
+    def numbers(self) -> dict[str, Any]:
+        return self.findings.numbers
 
     @property
     def title(self) -> str:
@@ -58,7 +58,7 @@ class Exploration(Result):
 
     @property
     def text(self) -> str:
-        return self.paragraph
+        return self.findings.paragraph
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -66,22 +66,41 @@ class Exploration(Result):
             "question": self.question,
             "settings": dict(self.settings),
             "numbers": self.numbers,
-            "text": self.paragraph,
+            "text": self.text,
         }
 
     def figure(self) -> Figure:
-        return self.draw()
+        from glassformer.figures import byhand
+
+        draw: Callable[..., Figure] = getattr(byhand, f"{self.name.replace('-', '_')}_figure")
+        return draw(**self.findings.picture)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered exploration: its name, the question it asks, the function, its settings with their defaults."""
+
+    name: str
+    question: str
+    function: Callable[..., Exploration]
+    settings: dict[str, Any]
 
 
 _known: dict[str, Entry] = {}
 
 
-def exploration(name: str, question: str) -> Callable[[F], F]:
+def exploration(name: str, question: str) -> Callable[[Callable[P, Findings]], Callable[P, Exploration]]:
     """Decorator: the function answers to ``name``. Its settings are keyword arguments with defaults."""
 
-    def register(function: F) -> F:
-        _known[name] = Entry(name, question, function)
-        return function
+    def register(function: Callable[P, Findings]) -> Callable[P, Exploration]:
+        defaults = {key: parameter.default for key, parameter in inspect.signature(function).parameters.items()}
+
+        def run(*args: P.args, **settings: P.kwargs) -> Exploration:
+            findings = function(*args, **settings)
+            return Exploration(name, question, {**defaults, **settings, **findings.settings}, findings)
+
+        _known[name] = Entry(name, question, run, defaults)
+        return run
 
     return register
 
@@ -104,7 +123,7 @@ def find(name: str) -> Entry:
 def explore(name: str, **settings: Any) -> Exploration:
     """Runs one exploration; settings not given have their defaults."""
     entry = find(name)
-    known = entry.settings()
+    known = entry.settings
     for setting, value in settings.items():
         if setting not in known:
             raise UnknownName(f"exploration {name!r}: settings", setting, known)
@@ -123,13 +142,15 @@ def _fitting(where: str, value: Any, default: Any) -> Any:
         if float(value) == int(value):
             return int(value)
     kind = {str: "a word", int: "a whole number"}.get(type(default), "a number")
-    raise ConfigError(f"{where}={value!r} is not {kind}; the default is {default!r}.")
+    raise ConfigError(f"{where}={value!r} is not {kind}; the default is {default!r}.", reason="wrong-type")
 
 
 def within(name: str, value: float, low: float, high: float, why: str = "") -> None:
     """Refuses a setting outside its range, with the range."""
     if not low <= value <= high:
-        raise ConfigError(f"{name}={value:g} must be between {low:g} and {high:g}{'; ' + why if why else ''}.")
+        raise ConfigError(
+            f"{name}={value:g} must be between {low:g} and {high:g}{'; ' + why if why else ''}.", reason="out-of-range"
+        )
 
 
 def orthonormal_rows(rng: np.random.Generator, n: int, d: int) -> Array:

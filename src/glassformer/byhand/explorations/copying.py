@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.byhand.explorations.base import Exploration, exploration, unit_rows, within
-from glassformer.byhand.solving.margin import widest_margin
-from glassformer.byhand.weights import output_of, weights_of
-from glassformer.byhand.wording import number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from glassformer.byhand.explorations.base import Findings, exploration, unit_rows, within
+from glassformer.byhand.optimum import widest_margin
+from glassformer.byhand.result import number
+from glassformer.byhand.softmax import output_of, weights_of
 
 
 @exploration("copying", "When does attention copy one value?")
-def copying(*, n: int = 8, d: int = 16, beta: float = 20.0, seed: int = 0) -> Exploration:
+def copying(*, n: int = 8, d: int = 16, beta: float = 20.0, seed: int = 0) -> Findings:
     """n random keys of length 1 and values; q = beta k_1, and the direction with the widest lead beside it."""
     within("n", n, 2, 512)
     within("d", d, 2, 512, "in one dimension there is no random direction")
@@ -34,13 +30,6 @@ def copying(*, n: int = 8, d: int = 16, beta: float = 20.0, seed: int = 0) -> Ex
     reach = float(np.linalg.norm(values - values[0], axis=1).max())
     promise = (n - 1) * np.exp(-betas * lead) / (1 + (n - 1) * np.exp(-betas * lead)) * reach
     needed = math.log(99 * (n - 1)) / lead
-
-    def draw() -> Figure:
-        from glassformer.figures.byhand_explorations import copying_figure
-
-        return copying_figure(
-            betas=betas, errors={"q = beta k_1": error, "widest lead": best_error}, promise=promise, weights=weights
-        )
 
     numbers = {
         "lead": lead,
@@ -61,4 +50,5 @@ def copying(*, n: int = 8, d: int = 16, beta: float = 20.0, seed: int = 0) -> Ex
         f"({number(margin.low)}) leaves {number(float(best_error[-1]))}. If no direction lets key 1 lead, no beta helps: ask "
         "`select 1`."
     )
-    return Exploration("copying", {"n": n, "d": d, "beta": beta, "seed": seed}, numbers, paragraph, draw)
+    errors = {"q = beta k_1": error, "widest lead": best_error}
+    return Findings(numbers, paragraph, {"betas": betas, "errors": errors, "promise": promise, "weights": weights})

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from glassformer.byhand.explorations.base import Exploration, exploration, orthonormal_rows, within
-from glassformer.byhand.numbers import Array
-from glassformer.byhand.weights import output_of, weights_of
-from glassformer.byhand.wording import number, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from glassformer.byhand.explorations.base import Findings, exploration, orthonormal_rows, within
+from glassformer.byhand.problem import Array
+from glassformer.byhand.result import number, percent
+from glassformer.byhand.softmax import output_of, weights_of
 
 CASES = ("one head, isotropic noise", "one head, length of k_a varies", "two heads, length of k_a varies")
 
@@ -37,7 +32,7 @@ def spread_of(weight_a: Array, distance: Array) -> dict[str, float]:
 
 
 @exploration("heads", "Why two heads, when one can average?")
-def heads(*, n: int = 8, d: int = 12, alpha: float = 1e-5, beta: float = 20.0, draws: int = 4000, seed: int = 0) -> Exploration:
+def heads(*, n: int = 8, d: int = 12, alpha: float = 1e-5, beta: float = 20.0, draws: int = 4000, seed: int = 0) -> Findings:
     """Keys around orthonormal means; one head with q = beta (mu_a + mu_b), two with q1 = beta mu_a and q2 = beta mu_b."""
     within("d", d, 3, 256)
     within("n", n, 3, d, "the mean keys are orthonormal")
@@ -51,7 +46,7 @@ def heads(*, n: int = 8, d: int = 12, alpha: float = 1e-5, beta: float = 20.0, d
     long_a = draw_keys(rng, means, alpha, draws, long_a=True)
     one, two = beta * (means[0] + means[1])[None], beta * means[:2]
     weights: dict[str, Array] = {}
-    numbers: dict[str, object] = {}
+    numbers: dict[str, dict[str, float]] = {}
     for case, keys, queries in zip(CASES, (quiet, long_a, long_a), (one, one, two)):
         many = np.broadcast_to(queries, (draws, *queries.shape))
         row = weights_of(many, keys).mean(axis=1)  # the heads' outputs are averaged, so their weights are
@@ -59,20 +54,11 @@ def heads(*, n: int = 8, d: int = 12, alpha: float = 1e-5, beta: float = 20.0, d
         weights[case] = row[:, 0]
         numbers[case] = spread_of(row[:, 0], np.linalg.norm(outputs - target, axis=1))
 
-    def draw() -> Figure:
-        from glassformer.figures.byhand_explorations import heads_figure
-
-        return heads_figure(weights=weights, sample=40)
-
-    settings = {"n": n, "d": d, "alpha": alpha, "beta": beta, "draws": draws, "seed": seed}
-    return Exploration("heads", settings, numbers, _paragraph(beta, alpha, draws, numbers), draw)
+    return Findings(numbers, _paragraph(beta, alpha, draws, numbers), {"weights": weights, "sample": 40})
 
 
-def _paragraph(beta: float, alpha: float, draws: int, numbers: dict[str, object]) -> str:
+def _paragraph(beta: float, alpha: float, draws: int, numbers: dict[str, dict[str, float]]) -> str:
     quiet, one, two = (numbers[case] for case in CASES)
-    assert isinstance(quiet, dict)
-    assert isinstance(one, dict)
-    assert isinstance(two, dict)
     calm = "one head averages" if quiet["sd_weight_a"] < 0.1 else "the noise alone makes one head swing"
     return (
         f"{draws} draws of the keys, beta = {number(beta)}. With isotropic noise (alpha = {number(alpha)}) {calm}: the weight "

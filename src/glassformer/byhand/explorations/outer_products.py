@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.byhand.explorations.base import Exploration, exploration, orthonormal_rows, within
-from glassformer.byhand.numbers import Array
-from glassformer.byhand.weights import output_of, weights_of
-from glassformer.byhand.wording import number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from glassformer.byhand.explorations.base import Findings, exploration, orthonormal_rows, within
+from glassformer.byhand.problem import Array
+from glassformer.byhand.result import number
+from glassformer.byhand.softmax import output_of, weights_of
 
 NEAREST_MIXTURE = math.sqrt(0.4)
 """How near any mixture of x1, x2, x3 comes to u_b, in units of beta: the minimum of 2 (1-s)^2 + s^2 / 2, at s = 4/5."""
@@ -37,7 +33,7 @@ def matrices(u: Array, beta: float) -> tuple[Array, Array, Array]:
 
 
 @exploration("outer-products", "What do keys, queries and values from outer products add?")
-def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Exploration:
+def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Findings:
     """Three inputs made of four orthogonal vectors of length beta, attended to without and with projections."""
     within("d", d, 4, 512, "four vectors at right angles need four dimensions")
     within("beta", beta, 0.1, 6, "scores grow with the sixth power of beta")
@@ -46,17 +42,6 @@ def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Explorati
     betas = np.linspace(0.1, max(beta, 2.0), 39)
     rows = [measure(basis, b).distances for b in betas.tolist()]
     curves = {name: np.array([row[name] for row in rows]) for name in at.distances}
-
-    def draw() -> Figure:
-        from glassformer.figures.byhand_explorations import outer_products_figure
-
-        return outer_products_figure(
-            patterns={"x as key, query, value": at.plain_pattern, "with Q, K, V": at.pattern},
-            betas=betas,
-            distances=curves,
-            nearest=NEAREST_MIXTURE,
-            chosen=beta,
-        )
 
     numbers = {
         "pattern_without": at.plain_pattern.tolist(),
@@ -76,7 +61,14 @@ def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Explorati
         f"{number(beta**6)}, so c2 goes to u_b (off by {number(far['c2 - u_b, with'])} beta) and c1 to u_b - u_c (off by "
         f"{number(far['c1 - (u_b - u_c), with'])} beta). The third query is 0, so c3 is the mean of the values."
     )
-    return Exploration("outer-products", {"d": d, "beta": beta, "seed": seed}, numbers, paragraph, draw)
+    picture = {
+        "patterns": {"x as key, query, value": at.plain_pattern, "with Q, K, V": at.pattern},
+        "betas": betas,
+        "distances": curves,
+        "nearest": NEAREST_MIXTURE,
+        "chosen": beta,
+    }
+    return Findings(numbers, paragraph, picture)
 
 
 @dataclass(frozen=True)

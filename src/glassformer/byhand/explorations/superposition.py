@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from glassformer.byhand.explorations.base import Exploration, exploration, orthonormal_rows, within
-from glassformer.byhand.numbers import Array
-from glassformer.byhand.weights import output_of
-from glassformer.byhand.wording import number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from glassformer.byhand.explorations.base import Findings, exploration, orthonormal_rows, within
+from glassformer.byhand.problem import Array
+from glassformer.byhand.result import number
+from glassformer.byhand.softmax import output_of
 
 NAMES = ("2 A A^T", "oblique")
 SMALLEST_ANGLE = 5.0  # degrees; at 0 the subspaces are one and nothing can be told apart
@@ -40,7 +35,7 @@ def oblique_extractor(a: Array, b: Array) -> Array:
 @exploration("superposition", "Can one value be taken out of an average?")
 def superposition(
     *, d: int = 16, m: int = 4, n: int = 6, beta: float = 30.0, noise: float = 0.05, draws: int = 200, seed: int = 0
-) -> Exploration:
+) -> Findings:
     """Attention averages v_a (in span A) and v_b (in span B); both extractors are tried at angles from 90 degrees down."""
     within("d", d, 2, 512)
     within("m", m, 1, d // 2, "two subspaces at right angles need 2 m <= d")
@@ -61,16 +56,6 @@ def superposition(
             noisy[name].append(float(np.linalg.norm(shaken @ extractor.T - wanted, axis=1).mean()))
     formula = np.cos(np.radians(angles))
 
-    def draw() -> Figure:
-        from glassformer.figures.byhand_explorations import superposition_figure
-
-        errors = {"without noise": clean, f"with noise {number(noise)}": noisy}
-        return superposition_figure(
-            angles=angles,
-            errors={title: {name: np.array(row) for name, row in rows.items()} for title, rows in errors.items()},
-            formula=formula,
-        )
-
     numbers = {"angle": angles.tolist(), "error": clean, "error_with_noise": noisy, "formula": formula.tolist()}
     paragraph = (
         f"Attention with q = {number(beta)} (k_a + k_b) returns nearly (v_a + v_b) / 2; both values have length 1 and live in "
@@ -82,8 +67,8 @@ def superposition(
         f"{number(noisy[NAMES[1]][0])} to {number(noisy[NAMES[1]][-1])}, that of 2 A A^T from {number(noisy[NAMES[0]][0])} to "
         f"{number(noisy[NAMES[0]][-1])}. Orthogonal subspaces are what makes reading from a superposition cheap and safe."
     )
-    settings = {"d": d, "m": m, "n": n, "beta": beta, "noise": noise, "draws": draws, "seed": seed}
-    return Exploration("superposition", settings, numbers, paragraph, draw)
+    errors = {"without noise": clean, f"with noise {number(noise)}": noisy}
+    return Findings(numbers, paragraph, {"angles": angles, "errors": errors, "formula": formula})
 
 
 def _averages(rng: np.random.Generator, a: Array, b: Array, n: int, beta: float, draws: int) -> tuple[Array, Array]:

@@ -18,11 +18,10 @@ from typing import Any
 
 import torch
 
-from glassformer.assembly import Parent, prepare_data, starting_network
-from glassformer.checking.remembered_checks import cache_check, cached_check
-from glassformer.checks.check import check_model
+from glassformer.assembly import prepare_data
+from glassformer.checking.gate import check_start
 from glassformer.checks.check_report import CheckReport
-from glassformer.experiment import recipe_check_key, train
+from glassformer.experiment import train
 from glassformer.foundation.errors import (
     CheckFailed,
     ConfigError,
@@ -40,7 +39,7 @@ from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
-from glassformer.recipe import Recipe, is_run
+from glassformer.recipe import Recipe
 from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
@@ -124,14 +123,7 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     data = prepare_data(recipe)
     cost = plan_with(recipe, data)
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
-    parent = Parent.read(recipe.init_from, SILENT.say) if recipe.init_from and is_run(recipe.init_from) else None
-    key = None if values["recheck"] or parent is not None else recipe_check_key(recipe, data, runtime)
-    report = None if key is None else cached_check(key)
-    if report is None:
-        network, _ = starting_network(recipe, data, parent)
-        report = check_model(network.to(runtime.device), laws=recipe.objective.laws, runtime=runtime)
-        if key is not None:
-            cache_check(key, report)
+    report = check_start(recipe, data, runtime, remember=not values["recheck"])
     return {
         "status": "finished",
         "check": report.to_dict(),

@@ -10,8 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
-from glassformer.training.optimizer import FunctionalOptimizer
-from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
+from glassformer.training.slots import OPTIMIZERS, FunctionalOptimizer, OptimizerConfig, decay_groups
 
 
 @final

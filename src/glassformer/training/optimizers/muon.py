@@ -1,17 +1,81 @@
-"""Muon for the matrices inside the blocks, AdamW for everything else."""
+"""Muon for the matrices inside the blocks, AdamW for everything else.
+
+Torch has a Muon too, but its products are in bf16 on every device (which some CPUs do not have) and one matrix at a time,
+and it cannot be part of a captured step. Here matrices of one shape go through the products together, in float32 on a CPU
+and in bf16 on a GPU, and nothing waits for the host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, final
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, final
 
+import torch
 from pydantic import Field, Strict
-from torch import nn
+from torch import Tensor, nn
 
-from glassformer.training.adamw_update import AdamW
-from glassformer.training.optimizer import Optimizer
-from glassformer.training.orthogonal import Orthogonal
-from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, Share, decay_groups, layer_of
+from glassformer.training.optimizers.adamw import AdamW
+from glassformer.training.slots import (
+    OPTIMIZERS,
+    FunctionalOptimizer,
+    Optimizer,
+    OptimizerConfig,
+    Share,
+    decay_groups,
+    layer_of,
+)
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Of the polynomial a x + b x³ + c x⁵, which drives singular values towards 1 (Jordan et al. 2024)."""
+ROUNDS = 5
+LIKE_ADAMW = 0.2
+"""The root mean square of AdamW's steps, which ours are scaled to (Liu et al. 2025)."""
+
+
+def orthogonalised(matrices_NRC: Tensor) -> Tensor:
+    """About U Vᵀ of each matrix U S Vᵀ: the nearest matrix whose singular values are all 1, to within some 30 %."""
+    a, b, c = COEFFICIENTS
+    tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]
+    x = matrices_NRC.mT if tall else matrices_NRC  # the products are of the shorter side
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(ROUNDS):
+        squared = x @ x.mT
+        x = a * x + (b * squared + c * squared @ squared) @ x
+    return x.mT if tall else x
+
+
+@final
+class Orthogonal(FunctionalOptimizer):
+    """Muon's part of the optimizer. ``lr`` may be a tensor, as a captured step needs it."""
+
+    def __init__(self, matrices: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float) -> None:
+        super().__init__([{"params": list(matrices)}], lr=lr, momentum=momentum, weight_decay=weight_decay, capturable=False)
+
+    def change(self, group: dict[str, Any], weights: list[Tensor], gradients: list[Tensor]) -> None:
+        by_shape: dict[tuple[torch.Size, torch.device], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for matrix, gradient in zip(weights, gradients):
+            by_shape[matrix.shape, matrix.device].append((matrix, gradient))
+        for pairs in by_shape.values():
+            self._change(group, [matrix for matrix, _ in pairs], [gradient for _, gradient in pairs])
+
+    def _change(self, group: dict[str, Any], matrices: list[Tensor], gradients: list[Tensor]) -> None:
+        momenta = [self._momentum(matrix) for matrix in matrices]
+        torch._foreach_lerp_(momenta, gradients, 1.0 - group["momentum"])
+        ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
+        on_gpu = matrices[0].device.type == "cuda"
+        changes_NRC = orthogonalised(torch.stack(ahead).to(torch.bfloat16 if on_gpu else matrices[0].dtype))
+        rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(matrices[0].shape))
+        torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
+        torch._foreach_sub_(matrices, list((changes_NRC.to(matrices[0].dtype) * rate).unbind()))
+
+    def _momentum(self, matrix: Tensor) -> Tensor:
+        state = self.state[matrix]
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(matrix)
+        buffer: Tensor = state["momentum_buffer"]
+        return buffer
 
 
 @OPTIMIZERS.variant("muon")

@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
-from glassformer.training.optimizer import FunctionalOptimizer
-from glassformer.training.slots import OPTIMIZERS, OptimizerConfig, decay_groups
+from glassformer.training.slots import OPTIMIZERS, FunctionalOptimizer, OptimizerConfig, decay_groups
 
 
 @final

@@ -36,10 +36,13 @@ def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from glassformer.byhand.explorations.argmax import argmax_pattern
-    from glassformer.byhand.numbers import as_matrix
-    from glassformer.byhand.weights import output_of, scores_of, weights_of
+    from glassformer.byhand.problem import as_matrix
+    from glassformer.byhand.softmax import output_of, scores_of, weights_of
 
-    keys, vectors, queries = (_rows(as_matrix, name, values) for name in ("keys", "values", "queries"))
+    for name in ("keys", "values", "queries"):  # file names, which the command line accepts, are refused from a browser
+        if isinstance(values.get(name), str):
+            raise UsageError(f"{name} must be rows of numbers.")
+    keys, vectors, queries = (as_matrix(name, values.get(name)) for name in ("keys", "values", "queries"))
     if len(vectors) != len(keys):
         raise UsageError(f"values has {len(vectors)} rows and keys {len(keys)}; give one value for every key.")
     if queries.shape[1] != keys.shape[1]:
@@ -63,22 +66,15 @@ def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
     return {"heads": heads, "mean": both}
 
 
-def _rows(as_matrix: Any, name: str, values: dict[str, Any]) -> Any:
-    """Rows of numbers; file names, which the command line accepts, are refused from a browser."""
-    if isinstance(values.get(name), str):
-        raise UsageError(f"{name} must be rows of numbers.")
-    return as_matrix(name, values.get(name))
-
-
 async def solve(request: Request) -> Response:
     """The answer of ``glassformer byhand``: its JSON, its text, its picture."""
-    from glassformer.byhand.numbers import is_file_name
+    from glassformer.byhand.problem import is_file_name
 
     values = await body(request)
     for name in ("keys", "values", "query", "logits"):
-        given = values.get(name)
-        if isinstance(given, str) and given != "worked" and (":" in given or "/" in given or is_file_name(given)):
-            raise UsageError(f"{name}={given!r}: the page reads no files; give rows of numbers.")
+        text = values.get(name)
+        if isinstance(text, str) and text != "worked" and (":" in text or "/" in text or is_file_name(text)):
+            raise UsageError(f"{name}={text!r}: the page reads no files; give rows of numbers.")
 
     def answer() -> dict[str, Any]:
         from glassformer.byhand.request import answer

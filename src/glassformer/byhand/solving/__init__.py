@@ -1,1 +1,0 @@
-"""Solving: is a goal reachable, by which query, or why not. ``solver.solve`` is the front door."""

@@ -1,1 +1,0 @@
-"""The laws on every causal class of the installed transformers, in tiny form."""
