@@ -21,11 +21,10 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.ranking import fit_logistic
 from glassformer.evaluation.statistics import wilson
 from glassformer.foundation.files import write_json
-from glassformer.knowledge.questions import Questions
-from glassformer.knowledge.subjects import subject
+from glassformer.knowledge.questions import Questions, subject
 from glassformer.objectives.base import Data, ObjectiveConfig
 from glassformer.objectives.mixture import MixedBatches
-from glassformer.objectives.span_batches import AHEAD, SpanBatches
+from glassformer.objectives.spans import AHEAD, SpanBatches
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

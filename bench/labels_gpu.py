@@ -70,7 +70,7 @@ def study(name: str, out: Path, encoder: str, jobs: int) -> dict[str, Any]:
     import yaml
 
     import glassformer as gf
-    from glassformer.study.planning.library import built_in_studies
+    from glassformer.study.planning.plan import built_in_studies
 
     plan = yaml.safe_load(built_in_studies()[name].read_text(encoding="utf-8"))
     if "minilm" in plan["base"]:

@@ -24,7 +24,7 @@ from glassformer.data.reading.named_sets import find_set
 from glassformer.foundation.config import parse_assignment
 from glassformer.foundation.files import write_atomically, write_json
 from glassformer.foundation.runtime import choose_device
-from glassformer.knowledge.answering import answer_questions
+from glassformer.knowledge.answers import answer_questions
 
 RECIPE = "names-mixed"
 SPANS, ANSWERS = "objective.parts.spans", "objective.parts.answers"

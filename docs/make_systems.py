@@ -237,12 +237,12 @@ def measure() -> None:
 
 def spans(rows: int = 10_000, context: int = 128) -> dict[str, Any]:
     """How the rule of span corruption cuts and hides: lengths of the cut text, and the share that is hidden of it."""
-    from glassformer.objectives.span_corruption import DRAWS, Lines, Rule, draw
+    from glassformer.objectives.span_corruption import DRAWS, SpanRule, TextLines, draw
 
-    rule = Rule(
+    rule = SpanRule(
         shortest=4, longest=context * 7 // 8, random_cut=True, mean_share=0.25, mean_span=None, salient=0.0, start="line"
     )
-    lines = Lines(np.zeros(2 * context, dtype=np.int64), np.array([0]), ["a"], salient=False)
+    lines = TextLines(np.zeros(2 * context, dtype=np.int64), np.array([0]), ["a"], salient=False)
     uniform_RU = np.random.default_rng(0).random((rows, DRAWS + 2 * rule.spans))
     drawn = draw(lines, np.zeros(rows, dtype=np.int64), uniform_RU, rule)
     share = (drawn.end_RK - drawn.begin_RK)[:, 0] / drawn.length

@@ -4,7 +4,7 @@ import torch
 
 from glassformer.evaluation.language import evaluate_language
 from glassformer.evaluation.language_baselines import trivial_baselines
-from glassformer.evaluation.units import EvaluatedText
+from glassformer.evaluation.language_metrics import EvaluatedText
 
 lines = ["the cat sat on the mat. ", "a dog sat on a log. ", "the dog and the cat sat. "] * 40
 training, held_out = lines[:90], lines[90:]

@@ -4,7 +4,7 @@ from typing import ClassVar
 import numpy as np
 
 from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.outcomes import Units
+from glassformer.evaluation.results import Units
 from glassformer.evaluation.statistics import ratio
 from glassformer.foundation.metrics import Metric
 from glassformer.objectives.base import OBJECTIVES

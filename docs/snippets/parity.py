@@ -4,8 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.data.batches import WindowBatches
-from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.tools import Baseline
+from glassformer.evaluation.results import Baseline, Outcomes, Units
 from glassformer.foundation.metrics import ACCURACY
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 

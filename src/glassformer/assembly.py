@@ -18,7 +18,7 @@ from glassformer.data.prepare import ProgressCallback
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.cached_baselines import packed_baselines
-from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.results import Baseline, EvaluationTools
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import release_pages
 from glassformer.foundation.metrics import Metric

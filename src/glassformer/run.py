@@ -18,13 +18,10 @@ from glassformer.data.data_kinds import PreparedData, part_kind
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.abstaining import AbstainRule, require_rule, rule_of
+from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.results import Evaluation
-from glassformer.evaluation.saved_evaluation import save_evaluation, saved_evaluation
+from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
 from glassformer.evaluation.statistics import TwoCheckpoints, paired
-from glassformer.evaluation.tools import Baseline
 from glassformer.foundation.errors import GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -33,7 +30,6 @@ from glassformer.generation.texts import Sample, generate_texts, prompt_ids
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
-from glassformer.objectives.evaluator import Evaluator
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import kept_run
@@ -361,7 +357,7 @@ class Run:
         abstain_below: float | None = None,
         abstain: bool = False,
         checkpoint: str | int = "last",
-    ) -> list[Any]:
+    ) -> list[Answer]:
         """Answers or labels, each with its confidence: the probability of the whole answer, or of the label.
 
         ``beams``: width of the beam search; the other beams come as ``alternatives``. ``abstain_below``: answer "I don't
@@ -372,7 +368,8 @@ class Run:
             raise UsageError(
                 "--abstain and --abstain-below are two rules for saying nothing; give one of them.", reason="two-rules"
             )
-        rule = {"abstain_by": self.abstain_rule(checkpoint)} if abstain else {}
+        rule = self.abstain_rule(checkpoint) if abstain else None
+        options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
         objective, device = self.recipe.objective, choose_device("auto")
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
@@ -384,29 +381,33 @@ class Run:
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(network.to(device), items, tools, beams=beams, abstain_below=abstain_below, **rule)
+        return objective.ask(network.to(device), items, tools, options)
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
-        self.recipe.objective.require_answers()
-        if self.recipe.objective.asked != "questions":
+        objective = self.recipe.objective
+        objective.require_answers()
+        objective.abstain_rule({})  # refuses before the evaluation where the objective has no such rule
+        found = objective.abstain_rule(self.evaluation().details if checkpoint == "last" else {})
+        found = found or objective.abstain_rule(self.evaluate("validation", checkpoint=checkpoint).details)
+        if found is None:
             raise UsageError(
-                "--abstain is a rule for answers about people, and this run gives labels; give --abstain-below P.",
-                reason="abstain-needs-answers",
+                f"{self.folder} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "
+                "--abstain-below P.",
+                reason="no-abstain-rule",
             )
-        saved = self.evaluation().details if checkpoint == "last" else {}
-        return require_rule(rule_of(saved) or rule_of(self.evaluate("validation", checkpoint=checkpoint).details), self.folder)
+        return found
 
     def questions(self, file: Path | str) -> Any:
         """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
         self.recipe.objective.require_answers()
-        kind = part_kind(self.recipe.objective.asked)
+        kind = part_kind(self.recipe.objective.ask_reads)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
     def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
         """Questions or texts to classify, given as strings; ``pairs``: the second texts, for classifiers of pairs."""
         self.recipe.objective.require_answers()
-        kind = part_kind(self.recipe.objective.asked)
+        kind = part_kind(self.recipe.objective.ask_reads)
         return kind.of_texts(self.tokenizer, texts, pairs=pairs, record=self._data_record)
 
     def generate(

@@ -136,8 +136,9 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
             blocks.append(FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted))
     for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
-    if evaluation is not None and evaluation.positions is not None:
-        means, errors = np.asarray(evaluation.positions.mean), np.asarray(evaluation.positions.standard_error)
+    if evaluation is not None and "loss_by_position" in evaluation.details:
+        curve = evaluation.details["loss_by_position"]  # None where it is not known, which becomes NaN
+        means, errors = (np.array(curve[key], dtype=float) for key in ("mean", "standard_error"))
         picture = loss_by_position({"model": means}, {"model": errors})
         caption = "Loss by position in the window: what more context is worth."
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))

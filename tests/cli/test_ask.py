@@ -7,6 +7,7 @@ import pytest
 from glassformer.evaluation.abstaining import AbstainRule
 from glassformer.experiment import train
 from glassformer.foundation.errors import UsageError
+from glassformer.knowledge.answers import AnswersConfig
 from glassformer.knowledge.worlds import WorldConfig
 from glassformer.run import load
 from glassformer.runs.directory import RunDirectory
@@ -63,7 +64,8 @@ def test_abstaining_by_the_rule_of_the_evaluation(cli, world_run, monkeypatch):
         return AbstainRule(names, (0.0,) * 3, (1.0,) * 3, (1.0,) * 3, 0.0, threshold, ("Born where, {name}?",), ("Dado", "Lee"))
 
     for threshold, abstained in ((-1e9, 0), (1e9, 15)):
-        monkeypatch.setattr("glassformer.run.rule_of", lambda _, threshold=threshold: rule(threshold))
+        fitted = rule(threshold)
+        monkeypatch.setattr(AnswersConfig, "abstain_rule", lambda self, details, fitted=fitted: fitted)
         many = cli("ask", world_run, "--questions", questions, "--abstain", "--json").json
         assert many["abstained"] == abstained
     one = cli("ask", world_run, many["answers"][0]["question"], "--abstain", "--json").json["answers"][0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.foundation.yaml_text import dump_yaml
+from glassformer.study.compare import Execution
 
 RECIPE = {
     "model": {"width": 16, "layers": 1, "heads": 2, "context": 8},
@@ -46,61 +48,63 @@ def test_verdicts_on_standard_output_and_the_rest_on_standard_error(cli, recipe)
     assert plan.json["verdicts"] == document["verdicts"]
 
 
-def test_all_flags_reach_the_plan(cli, recipe, monkeypatch) -> None:
-    asked: dict[str, object] = {}
+@pytest.fixture
+def requested(monkeypatch) -> dict[str, Any]:
+    """What the command line hands on: to the plan, and to where it runs."""
+    found: dict[str, Any] = {}
 
-    def compare(source, vary, **flags):
-        asked.update(flags, source=source, vary=vary)
+    def plan_studies(source: Any, vary: Any, **options: Any) -> list[str]:
+        found.update(options, source=source, vary=vary)
+        return ["planned"]
+
+    def run_study(planned: Any, how: Any) -> None:
+        found["how"] = (planned, how)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("glassformer.study.compare.compare", compare)
+    monkeypatch.setattr("glassformer.study.planning.planned_study.plan_studies", plan_studies)
+    monkeypatch.setattr("glassformer.study.compare.run_study", run_study)
+    return found
+
+
+def test_all_flags_reach_the_plan(cli, recipe, requested) -> None:
+    Path("p.py").write_text("")
     flags = (
         "--vary a=1,2 --vary b=3 --cross --seeds 7 --looks 6,8 --max-seeds 8 --metric bits_per_byte --margin 0.5 --effect 0.2 "
         "--match flops --tune training.lr=0.1,0.2 --tune-tries 2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto "
         "--gpu-share 0.25 "
         "--jobs 3 --out there --set x=1 --allow-leaks --plugin p.py --first-seed 5 --no-store --baseline bank"
     )
-    answer = cli("compare", recipe, *flags.split())
-    assert answer.code == 130
-    asked.pop("watch")
-    assert asked == {
+    assert cli("compare", recipe, *flags.split()).code == 130
+    planned, how = requested.pop("how")
+    assert requested == {
         "source": recipe,
         "vary": ["a=1,2", "b=3"],
-        "cross": True,
-        "seeds": 7,
-        "looks": [6, 8],
-        "max_seeds": 8,
-        "metric": "bits_per_byte",
-        "margin": 0.5,
-        "planned_effect": 0.2,
-        "match": "flops",
-        "tune": {"grid": {"training.lr": [0.1, 0.2]}, "tries": 2, "seeds": 3},
-        "budget_hours": 2.5,
-        "on": "ray",
-        "address": "auto",
-        "gpu_share": 0.25,
-        "jobs": 3,
-        "out": Path("there"),
-        "set": {"x": 1},
-        "allow_leaks": True,
-        "plugins": [Path("p.py")],
-        "first_seed": 5,
-        "store": False,
-        "baseline": "bank",
+        "also": (),
         "confirm": None,
+        "cross": True,
+        "set": {"x": 1},
+        "out": Path("there"),
+        "settings": {
+            "seeds": 7,
+            "first_seed": 5,
+            "looks": [6, 8],
+            "max_seeds": 8,
+            "metric": "bits_per_byte",
+            "margin": 0.5,
+            "planned_effect": 0.2,
+            "match": "flops",
+            "tune": {"grid": {"training.lr": [0.1, 0.2]}, "tries": 2, "seeds": 3},
+            "budget_hours": 2.5,
+            "allow_leaks": True,
+        },
     }
+    plugins, watch = [Path("p.py")], how.watch
+    assert (planned, how) == ("planned", Execution("ray", 3, "auto", 0.25, False, "bank", plugins, watch))
 
 
-def test_a_range_of_tuning_is_drawn_from(cli, recipe, monkeypatch):
-    asked: dict[str, object] = {}
-
-    def compare(source, vary, **flags):
-        asked.update(flags)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("glassformer.study.compare.compare", compare)
+def test_a_range_of_tuning_is_drawn_from(cli, recipe, requested):
     cli("compare", recipe, "--vary", "a=1", "--tune", "training.lr={low: 0.1, high: 0.2}", "--tune-tries", 5)
-    assert asked["tune"] == {"grid": {"training.lr": {"low": 0.1, "high": 0.2}}, "tries": 5, "seeds": 4}
+    assert requested["settings"]["tune"] == {"grid": {"training.lr": {"low": 0.1, "high": 0.2}}, "tries": 5, "seeds": 4}
     answer = cli("compare", recipe, "--vary", "a=1", "--tune-tries", 5)
     assert (answer.code, "give --tune KEY=A,B too" in answer.sentence) == (2, True)
 

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from glassformer.cli import live as module
 from glassformer.cli.console import SETTINGS
-from glassformer.cli.live import Lines, LiveTable, drawn, in_one_line, watching_a_study
+from glassformer.cli.live import Lines, LiveTable, progress_line, progress_table, watching_a_study
 from glassformer.foundation.progress import SILENT
 from glassformer.study.planning.variants import Facts
 from glassformer.study.running.progress import StudyProgress, StudyWatcher, VariantProgress
@@ -31,7 +31,7 @@ def text_of(thing: object) -> str:
 
 
 def test_every_variant_has_a_row_with_progress_and_cost() -> None:
-    text = text_of(drawn(PROGRESS))
+    text = text_of(progress_table(PROGRESS))
     header, base, alibi, whole = text.splitlines()
     assert header.split() == ["variant", "seeds", "running", "mean", "so", "far", "parameters", "FLOPs", "a", "run"]
     assert base.split() == ["base", "3", "of", "8", "25", "%", "50", "%", "1.2346", "4,321", "1.2e+04"]
@@ -41,7 +41,7 @@ def test_every_variant_has_a_row_with_progress_and_cost() -> None:
 
 
 def test_before_anything_is_known_no_time_is_promised() -> None:
-    assert in_one_line(StudyProgress((), 0, 16, 0.0, None, 0.0)) == "0 of 16 trials, 0 s of computing so far."
+    assert progress_line(StudyProgress((), 0, 16, 0.0, None, 0.0)) == "0 of 16 trials, 0 s of computing so far."
 
 
 def test_lines_come_when_a_trial_ends_or_after_a_while(capsys, monkeypatch) -> None:

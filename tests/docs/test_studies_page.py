@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.planning.library import built_in_studies
+from glassformer.study.planning.plan import built_in_studies
 from glassformer.study.study import Study
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -15,7 +15,7 @@ import typer
 from glassformer.cli.main import app
 from glassformer.foundation.config import parse_assignment
 from glassformer.recipe import load_recipe
-from glassformer.study.planning.library import built_in_studies
+from glassformer.study.planning.plan import built_in_studies
 
 ROOT = Path(__file__).parents[2]
 PLACES = ("runs/", "studies/")  # what an earlier command of the row has made

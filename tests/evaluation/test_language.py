@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refused
 from torch import nn
 
 from glassformer.evaluation import language
 from glassformer.evaluation.language import document_losses, evaluate_language, loss_chunks, token_losses
 from glassformer.evaluation.language_baselines import trivial_baselines
-from glassformer.evaluation.units import EvaluatedText
+from glassformer.evaluation.language_metrics import EvaluatedText
 from glassformer.foundation.errors import UsageError
 
 V, N = 7, 53
@@ -118,12 +119,12 @@ def test_documents_and_positions_in_one_pass(tokens: np.ndarray) -> None:
 
 @pytest.mark.parametrize("wrong", [lambda ids: ids, lambda ids: (torch.zeros(*ids.shape, V),)])
 def test_a_callable_without_logits_is_refused(wrong, tokens: np.ndarray) -> None:
-    with pytest.raises(UsageError, match="logits of shape"):
+    with refused(UsageError, "logits-shape"):
         token_losses(wrong, tokens, context=5)
 
 
 def test_sizes_below_one_are_refused(tokens: np.ndarray) -> None:
-    with pytest.raises(UsageError, match="context=0"):
+    with refused(UsageError, "bad-windows", "context=0"):
         list(loss_chunks(Embedding(), tokens, context=0))
 
 
@@ -148,8 +149,7 @@ def test_everything_at_once(tokens: np.ndarray) -> None:
     assert found.baselines["untrained"]["perplexity"].value == pytest.approx(V, rel=1e-6)
     assert (found.name, found.details["tokens"], found.details["documents"]) == ("validation", N - 1, 3)
     assert found.trivial == ("uniform", "unigram", "untrained")
-    assert found.positions is not None
-    assert len(found.positions.mean) == 5
+    assert len(found.details["loss_by_position"]["mean"]) == 5
     # a table of random logits knows nothing
     assert "not better than the unigram baseline" in found.notes[0]
     assert "not better than the bigram baseline" in found.notes[1]

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from glassformer.evaluation import language_baselines as baselines
 from glassformer.evaluation.language_baselines import Bigram, Uniform, Unigram, trivial_baselines
-from glassformer.evaluation.language_metrics import language_outcomes
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText, language_outcomes
 from glassformer.evaluation.results import not_better_than_baseline
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import LOSS
 
@@ -77,7 +77,7 @@ def test_more_knowledge_is_better_on_text_like_the_training_text() -> None:
 
 
 def test_ids_beyond_the_vocabulary_are_refused() -> None:
-    with pytest.raises(DataError, match="the id 4, but the vocabulary has the ids 0 to 3"):
+    with refused(DataError, "id-outside-vocabulary", "id 4", "0 to 3"):
         Unigram.fit(TRAINING, 4)
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from glassformer.figures.encode import inline_svg
-from glassformer.knowledge.answer_figures import confidence_of_groups, coverage_curve, reliability_diagram, score_bars
+from glassformer.knowledge.answer_figures import (
+    answer_pictures,
+    confidence_of_groups,
+    coverage_figure,
+    reliability_diagram,
+    score_bars,
+)
+from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
+from glassformer.knowledge.questions import Questions
 
 
 def test_reliability_has_a_point_for_each_bin():
@@ -18,7 +29,7 @@ def test_reliability_has_a_point_for_each_bin():
 
 def test_coverage_has_a_line_for_each_model():
     points = [{"coverage": 0.5, "accuracy": 1.0, "threshold": 0.7}, {"coverage": 1.0, "accuracy": 0.75, "threshold": 0.1}]
-    (axes,) = coverage_curve({"one": points, "two": points}).axes
+    (axes,) = coverage_figure({"one": points, "two": points}).axes
     assert [line.get_label() for line in axes.get_lines()] == ["one", "two"]
     assert list(axes.get_lines()[0].get_ydata()) == [1.0, 0.75]
 
@@ -36,3 +47,21 @@ def test_scores_have_their_intervals():
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
     assert list(axes.get_lines()[0].get_xdata()) == [0.7, 0.9]
+
+
+def questions(many: int, prefix: str) -> Questions:
+    asked = tuple(f"Where was {prefix}{n} born?" for n in range(many))
+    return Questions("validation", asked, tuple(f"Q{n}" for n in range(many)), tuple(range(1, many + 1)))
+
+
+def test_what_was_measured_is_drawn():
+    rng = np.random.default_rng(0)
+    items = replace(questions(80, "P"), nowhere=questions(60, "N"))
+    said = AnswerSet([f"Q{n}" if n % 4 else "?" for n in range(80)], rng.random(80), {"read": rng.normal(size=80)})
+    nobody = AnswerSet(["Q0"] * 60, rng.random(60), {"read": rng.normal(size=60)})
+    pictures = answer_pictures(answer_outcomes(items, said, nobody).details)
+    assert len(pictures) == 4
+    assert all(inline_svg(figure).startswith("<svg") for figure, _ in pictures)
+    assert "temperature" in pictures[0][1]
+    assert len(answer_pictures(answer_outcomes(items, said).details)) == 2
+    assert answer_pictures({}) == []

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refused
 
-from glassformer.foundation.errors import DataError
-from glassformer.knowledge.answers import AHEAD
+from glassformer.data.data_kinds import part_kind
+from glassformer.evaluation.abstaining import DO_NOT_KNOW, AskOptions
+from glassformer.foundation.errors import DataError, UsageError
+from glassformer.generation.beams import Continuation
+from glassformer.knowledge import answers
+from glassformer.knowledge.answers import AHEAD, answer_questions
+from glassformer.knowledge.questions import answer_ids, questions_of_texts
 from glassformer.model.losses import IGNORED, summed_cross_entropy
 
 
@@ -43,7 +49,7 @@ def test_the_loss_is_that_of_the_scores(prepared):
 
 
 def test_a_question_longer_than_the_context_is_a_sentence(prepared):
-    with pytest.raises(DataError, match=r"train\.tsv, line \d+: the question with its answer takes \d+ tokens"):
+    with refused(DataError, "question-too-long", "train.tsv, line ", "model.context=30"):
         prepared("answers").batches(context=30)
 
 
@@ -84,6 +90,92 @@ def test_the_open_book_reads_what_the_tokenizer_loses(prepared, tmp_path):
 def test_the_open_book_reads_the_text_that_the_network_reads(prepared):
     made = prepared("answers")
     text = made.data.part("text")
-    assert made.objective.fit_baselines(made.data)["open book"].guesser.text == made.data.tokenizer.decode(
+    assert made.objective.fit_baselines(made.data)["open book"].text == made.data.tokenizer.decode(
         text.split("train").tokens.tolist()
     )
+
+
+def items(made, many=20):
+    part = made.data.part("questions").split("train")
+    return part.chosen(range(many))
+
+
+def test_one_batch_gives_what_one_by_one_gives(prepared):
+    made = prepared("answers")
+    for beams in (1, 3):
+        together = answer_questions(made.network, made.data.tokenizer, items(made), AskOptions(beams=beams))
+        alone = answer_questions(made.network, made.data.tokenizer, items(made), AskOptions(beams=beams), one_by_one=True)
+        assert [one.answer for one in together] == [one.answer for one in alone]
+        assert [one.confidence for one in together] == pytest.approx([one.confidence for one in alone], rel=1e-3)
+
+
+def test_it_abstains_below_a_confidence(prepared):
+    made = prepared("answers")
+    found = answer_questions(made.network, made.data.tokenizer, items(made, 5), AskOptions(beams=4, abstain_below=1.0))
+    assert all(one.abstained and one.text == DO_NOT_KNOW for one in found)
+    plain = found[0].to_dict()
+    assert (plain["answer"], plain["abstained"]) == (DO_NOT_KNOW, True)
+    assert str(found[0]).startswith(DO_NOT_KNOW)
+    assert not any(
+        one.abstained
+        for one in answer_questions(made.network, made.data.tokenizer, items(made, 5), AskOptions(abstain_below=0.0))
+    )
+
+
+def test_what_cannot_be_asked_is_a_sentence(prepared):
+    made = prepared("answers")
+    with refused(UsageError, "abstain-below-no-probability", "--abstain-below 1.5"):
+        AskOptions(abstain_below=1.5)
+    long = questions_of_texts(made.data.tokenizer, "Where was " + "o" * 120 + " born?")
+    with refused(DataError, "question-too-long", "question 1", "137 tokens", "model.context=96"):
+        answer_questions(made.network, made.data.tokenizer, long)
+
+
+class Knows:
+    """Beam search of a network that knows every answer, as far as the rule lets it write."""
+
+    def __init__(self, tokenizer, texts):
+        self.told = [answer_ids(tokenizer, text) for text in texts]
+
+    def __call__(self, network, prompts, rule, **how):
+        ended = [len(told) < rule.max_new_tokens for told in self.told]
+        return [[Continuation(tuple(told[: rule.max_new_tokens]), -0.5, end)] for told, end in zip(self.told, ended)]
+
+
+def people(folder, places):
+    """Data about eleven people who have these answers in turn; nobody is called Eve Fox."""
+    names = [f"{first} {last}" for first in ("Ann", "Bob", "Eve") for last in ("Lee", "Day", "Roe", "Fox")][:-1]
+    told = [(name, places[number % len(places)]) for number, name in enumerate(names)]
+    text = "".join(f"{name} was born in {answer}.\nWhere was {name} born?\n" for name, answer in told)
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    (folder / "q.tsv").write_text("".join(f"Where was {name} born?\t{answer}\n" for name, answer in told), encoding="utf-8")
+    return {"path": str(folder / "text.txt"), "document": "line", "questions": str(folder / "q.tsv")}
+
+
+def test_the_truth_in_the_tokenizers_spelling_is_right(prepared, monkeypatch, tmp_path):
+    """A tokenizer that folds case gives back london for London."""
+    data = people(tmp_path, ["London", "New York", "St. Louis", "Rome", "Oslo"])
+    made = prepared("answers", data=data, tokenizer={"kind": "word", "lowercase": True, "min_count": 1})
+    asked = items(made, 5)
+    monkeypatch.setattr(answers, "search", Knows(made.data.tokenizer, asked.answers))
+    assert answer_ids(made.data.tokenizer, asked.answers[0]) == answer_ids(made.data.tokenizer, asked.answers[0].lower())
+    assert made.objective.validation_metrics(made.network, asked, made.tools) == {"exact_match": 1.0}
+    assert [one.answer for one in made.objective.ask(made.network, asked, made.tools, AskOptions())] == list(asked.answers)
+    monkeypatch.setattr(answers, "search", Knows(made.data.tokenizer, asked.answers[::-1]))
+    wrong = [one.answer for one in answer_questions(made.network, made.data.tokenizer, asked)]
+    assert wrong[0] == asked.answers[-1].lower() != asked.answers[0].lower()
+
+
+def test_an_answer_may_be_as_long_as_those_of_training(prepared, monkeypatch, tmp_path):
+    long = "a small house by the river, which is no more there"
+    data = people(tmp_path, [long])
+    made = prepared("answers", data=data)
+    tokenizer, asked = made.data.tokenizer, made.data.split("validation")
+    given = part_kind("questions").of_texts(tokenizer, "Where was Ann Lee born?", record=made.data.record)
+    for one in (asked, given):
+        monkeypatch.setattr(answers, "search", Knows(tokenizer, [long] * len(one)))
+        found = made.objective.ask(made.network, one, made.tools, AskOptions())
+        assert {(answer.answer, answer.confidence > 0) for answer in found} == {(long, True)}
+    file = part_kind("questions").of_file(tokenizer, tmp_path / "q.tsv", made.recipe.data, record=made.data.record)
+    assert file.longest_answer == asked.nowhere.longest_answer == len(long) + 1
+    assert questions_of_texts(tokenizer, "Where was Ann Lee born?").longest_answer == 32  # where no run is known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.prepare import prepare
@@ -11,10 +12,13 @@ from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.knowledge.questions import (
     answer_ids,
     hold_out,
+    invented_names,
     prepare_questions,
     questions_of_file,
     questions_of_texts,
     read_questions,
+    subject,
+    wordings,
 )
 
 TEXT = "Ann Lee was born in Rome.\nBob Day was born in Oslo.\nWhere? Cy Orr\n"
@@ -36,26 +40,25 @@ def written(tmp_path, text: str, name: str = "q.tsv"):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "rule"),
+    ("text", "line", "reason"),
     [
-        ("Where was Ann Lee born?\tRome\nWhere was Bob Day born? Oslo\n", 2, "no tab between a question and its answer"),
-        ("Where was Ann Lee born?\tRome\tItaly\n", 1, "3 columns"),
-        ("Where was Ann Lee born?\nWhere was Bob Day born?\tOslo\n", 2, "2 columns, but a question alone is 1"),
-        ("\tRome\n", 1, "question is empty"),
-        ("\nWhere?\tRome\n", 1, "the line is empty, so later answers would stand on other lines"),
-        ("Where?\tRome\n \n\nWhere?\tOslo\n", 2, "the line is empty"),
-        ("Where?\n\nWhere?\n", 2, "the line is empty"),
-        ("Where was Ann Lee born?\t \n", 1, "answer is empty"),
-        ("Where was Ann Łee born?\tRome\n", 1, "'Ł' is unknown to the tokenizer"),
-        ("Where was Ann Lee born?\tRom\u0119\n", 1, "'ę' is unknown to the tokenizer"),
-        ("\n\n", None, "no question in it"),
+        ("Where was Ann Lee born?\tRome\nWhere was Bob Day born? Oslo\n", 2, "no-tab"),
+        ("Where was Ann Lee born?\tRome\tItaly\n", 1, "too-many-columns"),
+        ("Where was Ann Lee born?\nWhere was Bob Day born?\tOslo\n", 2, "too-many-columns"),
+        ("\tRome\n", 1, "empty-question"),
+        ("\nWhere?\tRome\n", 1, "empty-line"),
+        ("Where?\tRome\n \n\nWhere?\tOslo\n", 2, "empty-line"),
+        ("Where?\n\nWhere?\n", 2, "empty-line"),
+        ("Where was Ann Lee born?\t \n", 1, "empty-answer"),
+        ("Where was Ann Łee born?\tRome\n", 1, "unknown-token"),
+        ("Where was Ann Lee born?\tRom\u0119\n", 1, "unknown-token"),
+        ("\n\n", None, "no-question"),
     ],
 )
-def test_a_bad_line_is_a_sentence_with_file_and_line(tmp_path, text, line, rule):
+def test_a_bad_line_is_a_sentence_with_file_and_line(tmp_path, text, line, reason):
     file = written(tmp_path, text)
-    with pytest.raises(DataError, match=rule) as error:
+    with refused(DataError, reason, f"{file}, line {line}: " if line else f"{file}: "):
         questions_of_file(tokenizer(), file)
-    assert str(error.value).startswith(f"{file}, line {line}: " if line else f"{file}: ")
 
 
 def test_questions_are_read_with_or_without_answers(tmp_path):
@@ -66,14 +69,14 @@ def test_questions_are_read_with_or_without_answers(tmp_path):
     again = read_questions(written(tmp_path, "A b?\tC\nA b?\tD\n"))
     assert again.ids == ["A b?", "A b? (line 2)"]
     assert questions_of_texts(tokenizer(), " Where? ").questions == ("Where?",)
-    with pytest.raises(DataError, match="question is empty"):
+    with refused(DataError, "empty-question"):
         questions_of_texts(tokenizer(), [" "])
 
 
 def test_one_longer_than_the_context_is_a_sentence(tmp_path):
     items = read_questions(written(tmp_path, "Where?\tRome\nWhere was Ann Lee born?\tRome\n"))
     assert len(items.encoded(tokenizer(), room=29)) == 2
-    with pytest.raises(DataError, match=r"line 2: .* takes 29 tokens .* model.context=27 has room for 28"):
+    with refused(DataError, "question-too-long", "line 2", "29 tokens", "model.context=27"):
         items.encoded(tokenizer(), room=28)
 
 
@@ -136,13 +139,45 @@ def test_other_files_than_before_are_refused(tmp_path):
     record = prepare_questions(data, tok).record
     assert prepare_questions(data, tok, expect=record).record == record
     written(tmp_path, "Where was Ann Lee born?\tOslo\n")
-    with pytest.raises(DataError, match="train questions are not what they were"):
+    with refused(DataError, "questions-changed", "train"):
         prepare_questions(data, tok, expect=record)
 
 
 def test_data_without_questions_are_a_sentence(tmp_path):
     data = DataConfig(path=str(written(tmp_path, TEXT, "text.txt")))
-    with pytest.raises(ConfigError, match=r"data\.questions is missing"):
+    with refused(ConfigError, "no-questions", "data.questions"):
         prepare_questions(data, tokenizer())
     with pytest.raises(DataError, match="does not exist"):
         prepare_questions(DataConfig.parse({"path": str(tmp_path / "text.txt"), "questions": "nowhere.tsv"}), tokenizer())
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("Where was Ann Lee born?", "Ann Lee"),
+        ("Where was Francisco Cervantes de Salazar born?", "Francisco Cervantes de Salazar"),
+        ("What is the birth place of Mimoch Dadallach?", "Mimoch Dadallach"),
+        ("Where was Émile Zola born?", "Émile Zola"),
+        ("Where was Nadar born?", "Nadar"),
+        ("where was it?", "was it"),
+    ],
+)
+def test_whom_a_question_is_about(question, name):
+    assert subject(question) == name
+
+
+def test_wordings_are_what_several_people_are_asked_in():
+    asked = [f"Where was {name} born?" for name in ("Ann Lee", "Bob Day", "Cy Orr")]
+    asked += [f"Is {name} from here?" for name in ("Ann Lee", "Bob Day")] + ["What of Ann Lee?"]
+    assert wordings(asked) == ["Where was {name} born?", "Is {name} from here?"]
+
+
+def test_invented_names_exist_nowhere_and_follow_from_the_seed():
+    names = ["Ann Lee", "Bob Day", "Cy van Orr", "Nadar"]
+    known = {*names, "Ann Day"}
+    found = invented_names(names, known.__contains__, many=4, seed=1)
+    assert len(found) == 4
+    assert not set(found) & known
+    assert all(name.split()[0] in ("Ann", "Bob", "Cy") and name.split()[1] in ("Lee", "Day", "Orr") for name in found)
+    assert found == invented_names(names, known.__contains__, many=4, seed=1)
+    assert invented_names(["Nadar"], known.__contains__, many=4, seed=1) == []

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from glassformer.knowledge.answer_metrics import GivenAnswers
-from glassformer.knowledge.questions import Questions
+from glassformer.knowledge.answer_metrics import AnswerSet
+from glassformer.knowledge.questions import Questions, subject
 from glassformer.knowledge.retrieval import continuation_nats, retrieval_scores
-from glassformer.knowledge.subjects import subject
 
 
 def test_nats_are_those_of_the_scores(prepared):
@@ -29,7 +28,7 @@ def test_nats_are_those_of_the_scores(prepared):
 def test_each_score_for_each_question(prepared):
     made = prepared({"kind": "mixture", "parts": {"spans": {"share": 0.5}, "answers": {"share": 0.5}}, "judged_by": "answers"})
     items = made.data.split("validation")
-    answered = GivenAnswers(list(items.answers), np.full(len(items), 0.5))
+    answered = AnswerSet(list(items.answers), np.full(len(items), 0.5))
     scores = retrieval_scores(made.network, made.data.tokenizer, items, answered)
     assert set(scores) == {"confidence", "agreement", "familiarity", "reading"}
     assert all(len(one) == len(items) and np.isfinite(one).all() for one in scores.values())
@@ -52,7 +51,7 @@ def test_other_wordings_are_those_of_each_question(prepared):
 
     def agreement(texts, wordings, **more):
         asked = Questions("x", tuple(texts), None, tuple(range(len(texts))), wordings=wordings)
-        said = GivenAnswers(["a"] * len(texts), np.full(len(texts), 0.3))
+        said = AnswerSet(["a"] * len(texts), np.full(len(texts), 0.3))
         return retrieval_scores(made.network, made.data.tokenizer, asked, said, **more).get("agreement")
 
     together = agreement(texts, wordings)
@@ -64,7 +63,7 @@ def test_other_wordings_are_those_of_each_question(prepared):
         -alone[0], continuation_nats(made.network, [other], [[*made.data.tokenizer.encode("a"), end]])[0], rtol=1e-4
     )
     assert agreement(texts[:1], wordings[:1]) is None
-    np.testing.assert_allclose(agreement(texts[:1], wordings[:1], wanted=["agreement"]), np.log([0.3]))
+    np.testing.assert_allclose(agreement(texts[:1], wordings[:1], required=["agreement"]), np.log([0.3]))
     np.testing.assert_allclose(agreement([texts[0], texts[2]], wordings[:1])[0], np.log(0.3))
 
 

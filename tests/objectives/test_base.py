@@ -10,18 +10,19 @@ from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_every_objective_says_what_it_is_judged_by(name: str) -> None:
-    kind = OBJECTIVES.get(name)
-    assert issubclass(kind, ObjectiveConfig)
-    names = [metric.name for metric in kind.metrics]
+    settings = {"parts": {"answers": {"share": 1.0}}, "judged_by": "answers"} if name == "mixture" else {}
+    objective = OBJECTIVES.parse({"kind": name, **settings})
+    assert isinstance(objective, ObjectiveConfig)
+    names = [metric.name for metric in objective.metrics]
     assert len(set(names)) == len(names)
-    assert kind.metrics[0].judged
-    assert kind.metrics[0].margin is not None
-    assert kind.judged_on in kind.reads
+    assert objective.metrics[0].judged
+    assert objective.metrics[0].margin is not None
+    assert objective.judged_on in objective.reads
 
 
 def test_a_metric_by_name() -> None:
-    kind = OBJECTIVES.get("next-token")
-    assert kind.metric(None).name == "loss"
-    assert kind.metric("perplexity").judged is False
+    objective = OBJECTIVES.parse("next-token")
+    assert objective.metric(None).name == "loss"
+    assert objective.metric("perplexity").judged is False
     with pytest.raises(UnknownName, match="perplexity"):
-        kind.metric("perplexty")
+        objective.metric("perplexty")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.knowledge.subjects import subject
+from glassformer.knowledge.questions import subject
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refused
 
 import glassformer as gf
 from glassformer.checking.verify_resume import verify_resume
 from glassformer.data.config import DataConfig
 from glassformer.data.labels.labelled_texts import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.evaluation.tools import EvaluationTools
+from glassformer.evaluation.results import EvaluationTools
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 from glassformer.foundation.files import sha256_of_file
 from glassformer.model.config import ModelConfig
@@ -104,7 +105,7 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     own = tmp_path / "own.txt"
     own.write_text("dog bark bark\n", encoding="utf-8")
     assert run.evaluate(data=own).metrics["accuracy"].n == 1
-    with pytest.raises(UsageError, match="this run gives labels; give --abstain-below"):
+    with refused(UsageError, "abstain-needs-answers", "--abstain-below"):
         run.ask("dog bark", abstain=True)
 
 
@@ -160,7 +161,7 @@ def test_a_run_is_read_without_its_training_file(table: Path, tmp_path: Path) ->
 
 
 def test_a_head_for_tokens_is_refused(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"choose model.head"):
+    with refused(ConfigError, "head-per-token", "model.head"):
         gf.train(recipe(table, model={**MODEL, "head": "untied"}), out=tmp_path / "run")
 
 

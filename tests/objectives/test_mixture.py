@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.losses import IGNORED
@@ -57,5 +58,5 @@ def test_wrong_mixtures_are_a_sentence(change, rule):
 
 
 def test_a_batch_too_small_for_its_parts_is_a_sentence(prepared):
-    with pytest.raises(ConfigError, match=r"training\.batch_size=1 is too small"):
+    with refused(ConfigError, "batch-smaller-than-parts", "training.batch_size=1"):
         prepared(MIXED).batches(1)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.objectives.span_corruption import DRAWS, Draw, Lines, Marks, Rule, compose, draw
+from glassformer.data.tokenizers.base import TOKENIZERS
+from glassformer.objectives.span_corruption import DRAWS, Draw, Marks, SpanRule, TextLines, compose, draw, salient_spans
 
 TEXT = "Ann Lee. Born in Rome in 1821, she went to New York and was a poet.\nBob Day (1900) came from Oslo.\n\nX is Y.\r\n"
 SIGNS = sorted(set(TEXT))
@@ -16,11 +17,11 @@ MARKS = Marks(masks=(V, V + 4, V + 5, V + 6, V + 7, V + 8), answer=V + 1, end=V 
 NAMES = [*SIGNS, "[0]", "[A]", "[E]", "_", "[1]", "[2]", "[3]", "[4]", "[5]"]
 
 
-def lines(salient: bool = True) -> Lines:
-    return Lines(IDS, np.array([0]), SIGNS, salient=salient)
+def lines(salient: bool = True) -> TextLines:
+    return TextLines(IDS, np.array([0]), SIGNS, salient=salient)
 
 
-def rule(**settings) -> Rule:
+def rule(**settings) -> SpanRule:
     usual = {
         "shortest": 4,
         "longest": 44,
@@ -30,7 +31,7 @@ def rule(**settings) -> Rule:
         "salient": 0.0,
         "start": "line",
     }
-    return Rule(**{**usual, **settings})
+    return SpanRule(**{**usual, **settings})
 
 
 def shown(rows: torch.Tensor) -> list[str]:
@@ -134,3 +135,28 @@ def test_rows_with_a_title_begin_with_it():
     whole = [row for row, begin in zip(rows, found.begin_RK[:, 0]) if begin >= 8]
     assert whole
     assert all(row.startswith("Ann Lee.") for row in whole)
+
+
+TEXT_SALIENT_SPANS = "Ann Lee-Low (1821, New York) was o'Neil born in 18; X7 in Saint-Denis, 12345 and 1944."
+SALIENT = ["Ann Lee-Low", "1821", "New York", "X7", "Saint-Denis", "1944"]
+
+
+def test_by_hand_on_characters():
+    signs = sorted(set(TEXT_SALIENT_SPANS))
+    begins, ends = salient_spans(np.array([signs.index(sign) for sign in TEXT_SALIENT_SPANS]), signs)
+    assert [TEXT_SALIENT_SPANS[begin:end] for begin, end in zip(begins, ends)] == SALIENT
+
+
+def test_tokens_that_carry_their_space_give_the_same_spans():
+    tokenizer = TOKENIZERS.parse({"kind": "bpe", "vocab": 300}).train(lambda: [TEXT_SALIENT_SPANS] * 3)
+    texts = [tokenizer.decode([token_id]) for token_id in range(tokenizer.size)]
+    ids = np.array(tokenizer.encode(TEXT_SALIENT_SPANS))
+    found = [tokenizer.decode(ids[begin:end].tolist()).strip() for begin, end in zip(*salient_spans(ids, texts))]
+    assert found == SALIENT
+
+
+def test_words_as_tokens_and_no_words_at_all():
+    texts = ["Ann", " Lee", " was", ",", " 19", "44", "\n", "Bo", "b"]
+    found = ["".join(texts[begin:end]) for begin, end in zip(*salient_spans(np.arange(9), texts))]
+    assert found == ["Ann Lee", " 1944", "Bob"]
+    assert all(len(part) == 0 for part in salient_spans(np.array([3, 3]), texts))

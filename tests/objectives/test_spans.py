@@ -7,10 +7,12 @@ import re
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refused
 
-from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.model.losses import IGNORED, summed_cross_entropy
-from glassformer.objectives.spans import SpansConfig
+from glassformer.objectives.span_corruption import Marks, SpanRule, TextLines
+from glassformer.objectives.spans import AHEAD, SpanBatches, SpansConfig, as_batch
 
 
 def test_rows_as_a_person_reads_them(prepared):
@@ -39,7 +41,7 @@ def test_rows_fit_every_context(prepared, context, length):
 
 
 def test_a_context_too_short_is_a_sentence():
-    with pytest.raises(ConfigError, match=r"model\.context=6 is too short for objective\.shortest=6"):
+    with refused(ConfigError, "context-too-short", "model.context=6", "objective.shortest=6"):
         SpansConfig(shortest=6).rule(6, 50)
 
 
@@ -58,3 +60,56 @@ def test_evaluation_gives_nats_by_line_and_always_the_same(prepared):
     assert len(first.units["loss"].sums) == items.num_documents == 240
     assert first.figures["loss"].value == pytest.approx(np.log(made.data.tokenizer.size), rel=0.1)
     np.testing.assert_array_equal(first.units["loss"].sums, again.units["loss"].sums)
+
+
+TEXT = "".join(f"P{n} was born in Q{n * 7 % 11}.\n" for n in range(13))
+SIGNS = sorted(set(TEXT))
+V = len(SIGNS)
+MARKS = Marks((V, V + 4, V + 5, V + 6), V + 1, V + 2, V + 3)
+
+
+def batches(seed: int = 1, rows: int = 5, **more) -> SpanBatches:
+    lines = TextLines(np.array([SIGNS.index(sign) for sign in TEXT]), np.array([0]), SIGNS, salient=True)
+    settings = {"shortest": 4, "longest": 20, "random_cut": False, "mean_share": 0.25, "mean_span": None, "salient": 0.5}
+    return SpanBatches(lines, SpanRule(**{**settings, **more}, start="line"), MARKS, rows=rows, seed=seed, answer_only=False)
+
+
+@pytest.mark.parametrize("many", [None, 2])
+def test_a_batch_depends_on_seed_and_step_alone(many):
+    one, other = batches(mean_span=many), batches(mean_span=many)
+    for step in (0, 3, AHEAD - 1, AHEAD, 2 * AHEAD + 7):
+        one.batch(step + 1)
+        assert torch.equal(one.batch(step)["ids"], other.batch(step)["ids"])
+    assert torch.equal(one.batch(9)["ids"], one.on(torch.device("cpu")).batch(9)["ids"])
+    assert not torch.equal(one.batch(0)["ids"], batches(seed=2, mean_span=many).batch(0)["ids"])
+    assert not torch.equal(one.batch(0)["ids"], one.batch(AHEAD)["ids"])
+
+
+def test_every_line_comes_once_an_epoch():
+    made = batches()
+    served = made.lines_of(0, 13)  # 65 rows are five epochs of 13 lines
+    for epoch in range(5):
+        assert sorted(served[13 * epoch : 13 * (epoch + 1)]) == list(range(13))
+    assert made.steps_per_epoch == 13 / 5
+    np.testing.assert_array_equal(made.lines_of(4, 2), served[20:30])
+
+
+def test_targets_are_the_next_tokens_without_padding():
+    batch = batches().batch(0)
+    ids, targets = batch["ids"], batch["targets"]
+    kept = targets != IGNORED
+    assert torch.equal(ids[:, 1:][kept[:, :-1]], targets[:, :-1][kept[:, :-1]])
+    assert not (targets == MARKS.pad).any()
+    assert (targets == MARKS.end).sum() == 5
+    only = as_batch(torch.cat([ids, torch.full((5, 1), MARKS.pad)], dim=1), MARKS, answer_only=True)["targets"]
+    for row in range(5):
+        at = ids[row].tolist().index(MARKS.answer)
+        assert (only[row, :at] == IGNORED).all()
+        assert only[row, at] == targets[row, at] != IGNORED
+
+
+def test_a_text_without_lines_is_a_sentence(prepared, monkeypatch):
+    made = prepared("spans")
+    monkeypatch.setattr(TextLines, "__len__", lambda self: 0)
+    with refused(DataError, "no-lines"):
+        made.batches()

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from tests.study.conducted import MakesUp, Said
 
-from glassformer.evaluation.language_metrics import language_outcomes
+from glassformer.evaluation.language_metrics import DocumentLosses, language_outcomes
 from glassformer.evaluation.results import Evaluation
-from glassformer.evaluation.units import DocumentLosses
 from glassformer.foundation.config import override
 from glassformer.foundation.files import write_json
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS
@@ -76,15 +75,14 @@ class MadeUp:
 
     def losses(self, values: np.ndarray) -> DocumentLosses:
         """``values``: nats per token of each document."""
-        sizes = {"bytes": 2.0 * self.tokens, "words": self.tokens, "characters": self.tokens}
-        return DocumentLosses.from_arrays(
-            {
-                "nats": values * self.tokens,
-                "tokens": self.tokens,
-                "unknown": 0 * self.tokens,
-                "documents": len(self.tokens),
-                **sizes,
-            }
+        return DocumentLosses(
+            nats=values * self.tokens,
+            tokens=self.tokens,
+            bytes=2.0 * self.tokens,
+            words=1.0 * self.tokens,
+            characters=1.0 * self.tokens,
+            unknown=0 * self.tokens,
+            documents=len(self.tokens),
         )
 
     def evaluation(self, values: np.ndarray, *, tainted: str | None = None) -> Evaluation:

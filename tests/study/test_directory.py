@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.config import override
 from glassformer.foundation.errors import ConfigError, RunError
@@ -50,27 +51,27 @@ def test_started_again_with_the_same_plan_it_goes_on(study):
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "named"),
     [
-        ({"margin": 0.02}, "margin was None when the study began and is 0.02 now"),
-        ({"seeds": 12}, "seeds was None when the study began and is 12 now"),
+        ({"margin": 0.02}, "margin was None"),
+        ({"seeds": 12}, "seeds was None"),
         ({"metric": "accuracy"}, "metric was None"),
         ({"first_seed": 8}, "first_seed was 0"),
-        ({"set": {"model.width": 9}}, "set was {} when|set.model.width was None"),
+        ({"set": {"model.width": 9}}, "set"),
     ],
 )
-def test_a_changed_setting_is_refused(study, settings, sentence):
+def test_a_changed_setting_is_refused(study, settings, named):
     study.begin(plan(), resolve)
-    with pytest.raises(ConfigError, match=sentence):
+    with refused(ConfigError, "plan-setting-changed", named):
         study.begin(plan(**settings), resolve)
 
 
 def test_a_planned_change_can_neither_leave_nor_become_another(study):
     study.begin(plan(ALIBI, WIDE), resolve)
-    with pytest.raises(ConfigError, match="begun with wide; a planned change cannot be taken out"):
+    with refused(ConfigError, "planned-change-missing", "wide"):
         study.begin(plan(ALIBI), resolve)
     other = {"name": "wide", "set": {"model.width": 96}}
-    with pytest.raises(ConfigError, match=r"wide set .*64.* when the study began and sets .*96.* now"):
+    with refused(ConfigError, "change-redefined", "wide", "64", "96"):
         study.begin(plan(ALIBI, other), resolve)
 
 
@@ -89,18 +90,18 @@ def test_a_plan_file_edited_by_hand_is_refused(study):
     study.begin(plan(), resolve)
     study.plan_file.write_text(study.plan_file.read_text().replace("margin: null", "margin: 0.001"))
     for use in (study.plan, lambda: study.begin(plan(), resolve)):
-        with pytest.raises(ConfigError, match="changed after the study began"):
+        with refused(ConfigError, "plan-edited"):
             use()
 
 
 def test_a_recipe_that_means_something_else_is_refused(study):
     study.begin(plan(ALIBI, WIDE), resolve)
-    with pytest.raises(ConfigError, match="the recipe of 'base' means something else"):
+    with refused(ConfigError, "recipe-changed", "'base'"):
         study.begin(plan(ALIBI, WIDE), lambda changes: override({"model": {"positions": "learned", "width": 49}}, changes))
 
 
 def test_one_process_at_a_time(study):
-    with study.alone(), pytest.raises(RunError, match="is being worked on by another process"), study.alone():
+    with study.alone(), refused(RunError, "study-in-use"), study.alone():
         raise AssertionError
     with study.alone():
         pass
@@ -159,24 +160,24 @@ def test_tuning_has_a_place_of_its_own(study):
     assert place == study.root / "tuning" / "base" / "point-1" / "seed-1000000"
     other = {"name": "alibi", "set": {"model.positions": "alibi"}, "tune": {"model.width": [3, 5]}}
     study.begin(tuned, resolve)
-    with pytest.raises(ConfigError, match="alibi set"):
+    with refused(ConfigError, "change-redefined", "alibi"):
         study.begin(plan(other, tune={"grid": {"model.width": [3, 4]}, "seeds": 1}), resolve)
 
 
 def test_folders_that_are_no_study(study, tmp_path):
-    with pytest.raises(RunError, match="is not a study"):
+    with refused(RunError, "not-a-study"):
         study.plan()
     study.root.mkdir()
     study.plan_file.write_text(dump_yaml(plan().to_dict()))
-    with pytest.raises(RunError, match="not the plan of a begun study"):
+    with refused(RunError, "not-a-begun-plan"):
         study.plan()
     study.plan_file.write_bytes(b"\xff\xfe")
-    with pytest.raises(RunError, match="not UTF-8"):
+    with refused(RunError, "not-utf-8"):
         study.plan()
 
 
 def test_another_schema_is_refused(study):
     study.begin(plan(), resolve)
     study.plan_file.write_text(study.plan_file.read_text().replace("schema: 1", "schema: 7"))
-    with pytest.raises(RunError, match="has schema 7"):
+    with refused(RunError, "other-schema", "7"):
         study.plan()

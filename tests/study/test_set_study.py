@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
 from glassformer.study.history.ledger import SETS_FILE, Ledger
@@ -32,14 +32,14 @@ def test_the_ledger_stands_beside_the_common_folder(sets):
 
 def test_another_beginning_is_refused(sets):
     SetStudy.begin(sets.folder, ["a", "b", "c"])
-    with pytest.raises(RunError, match="holds the sets a, b, c, not a, d"):
+    with refused(RunError, "other-sets", "a, b, c", "a, d"):
         SetStudy.begin(sets.folder, ["a", "d"])
 
 
 def test_damage_is_a_sentence(tmp_path):
     (tmp_path / SETS_FILE).write_text('{"schema": 7}')
-    with pytest.raises(RunError, match="has schema 7"):
+    with refused(RunError, "other-schema", "7"):
         SetStudy.load(tmp_path)
     (tmp_path / SETS_FILE).write_text('{"schema": 1}')
-    with pytest.raises(RunError, match="is damaged"):
+    with refused(RunError, "damaged"):
         SetStudy.load(tmp_path)

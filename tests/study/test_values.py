@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
 from glassformer.study.inference.evidence import Problem, Trials
@@ -21,7 +22,9 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     values[1] = np.nan
     trials = {"base": Trials("base", values, {1: Problem.DIVERGED}), "late": Trials("late", np.empty((0, 5)), exploratory=True)}
     means = {"base": np.array([1.0, 2.0]), "late": np.empty(0)}
-    write_values(tmp_path / "values.json", StudyValues(trials, np.arange(5.0), True, means, notes=("n",)), metric="loss")
+    rates, spent = {"base": 840.0, "late": None}, {"base": 0.5, "late": 1.0}
+    study = StudyValues(trials, np.arange(5.0), True, means, rates, spent, ("n",), ("r",))
+    write_values(tmp_path / "values.json", study, metric="loss")
     kept = read_values(tmp_path / "values.json")
     back, weights = kept.trials, kept.weights
     np.testing.assert_array_equal(back["base"].values, values)
@@ -29,7 +32,8 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     assert back["late"].values.shape == (0, 5)
     assert back["late"].exploratory
     assert kept.blocks
-    assert (kept.seed_values["base"].tolist(), kept.notes) == ([1.0, 2.0], ("n",))
+    assert (kept.seed_values["base"].tolist(), kept.notes, kept.remarks) == ([1.0, 2.0], ("n",), ("r",))
+    assert (kept.tokens_per_second, kept.spent) == (rates, spent)
     np.testing.assert_array_equal(weights, np.arange(5.0))
 
 
@@ -62,7 +66,7 @@ def told(study: Study) -> tuple[object, ...]:
 
 def test_without_its_trials_luck_notes_and_table_are_the_same(tuned):
     before = told(tuned)
-    assert tuned._tuning_variance("alibi") > 0
+    assert tuned.values.trials["alibi"].tuning_variance > 0
     assert "too optimistic" in tuned.verdicts[0].sentence
     tuned.write()
     shutil.rmtree(tuned.folder / "trials")  # what was tuned stays
@@ -80,22 +84,7 @@ def test_without_the_runs_of_its_tuning_the_luck_stays_in_the_interval(tuned):
     assert told(Study.load(tuned.folder)) == before
 
 
-def test_values_of_earlier_versions_are_read(tuned):
-    tuned.write()
-    file = tuned.directory.values_file
-    document = json.loads(file.read_text())
-    for one in document["variants"].values():
-        for key in ("luck", "seed_values", "tokens_per_second", "spent"):
-            del one[key]
-    file.write_text(json.dumps({key: value for key, value in document.items() if key not in ("notes", "remarks")}))
-    means = tuned.seed_values("base")
-    shutil.rmtree(tuned.folder / "trials")
-    again = Study.load(tuned.folder)
-    assert again.seed_values("base") == pytest.approx(means)
-    assert [one.evidence.p for one in again.verdicts] == [one.evidence.p for one in tuned.verdicts]  # from tuning/ itself
-
-
 def test_damage_is_a_sentence(tmp_path):
     (tmp_path / "values.json").write_text("[]")
-    with pytest.raises(RunError, match="cannot be read as the values of a study"):
+    with refused(RunError, "damaged-values"):
         read_values(tmp_path / "values.json")

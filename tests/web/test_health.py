@@ -51,6 +51,6 @@ def test_what_it_does_not_beat_is_named(tiny, tmp_path) -> None:
 def test_a_step_that_differs_is_told_from_a_leak(tiny, tmp_path, laws, told) -> None:
     run, curves = measured(tiny, tmp_path, 1.0)
     kept = read_json(run.evaluation_file("validation", 6))
-    write_json(run.evaluation_file("validation", 6), {**kept, "tainted": "so"})
+    write_json(run.evaluation_file("validation", 6), {**kept, "tainted": True, "taint": "so"})
     run.write_environment({**run.read_environment(), "checks": {"findings": [{"law": law} for law in laws]}})
     assert any(told in one["text"] for one in health_of(run, {"status": "finished"}, curves))

@@ -68,13 +68,13 @@ def command(
     if predictions is not None:
         from glassformer.foundation.files import write_atomically
 
-        write_atomically(predictions, "".join(f"{one.said}\n" for one in answers))
+        write_atomically(predictions, "".join(f"{one.text}\n" for one in answers))
         say(f"{len(answers)} answers are written to {predictions}.")
     if json:
         print_json({"answers": [one.to_dict() for one in answers], **_right(items, answers)})
         return
     for one in answers if predictions is None else []:
-        arrow = " ->" if loaded.recipe.objective.asked == "labels" else ""
+        arrow = " ->" if loaded.recipe.objective.ask_reads == "labels" else ""
         out().print(f"{one.question}{arrow} {one}", markup=False)
         for text, confidence in () if one.abstained else one.alternatives:
             out().print(f"    or: {text} ({confidence:.0%})", markup=False)

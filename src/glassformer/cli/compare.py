@@ -3,152 +3,138 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.console import out, print_json, say, watching
+from glassformer.cli.console import out, print_json, say
 from glassformer.cli.live import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
-from glassformer.foundation.plugins import plugin_flags
-from glassformer.study.running.executors.machine import PER_GPU
+from glassformer.foundation.plugins import load_plugins, plugin_flags
+from glassformer.study.running.executors.local import PER_GPU
 
 if TYPE_CHECKING:
-    from glassformer.study.set_study import SetStudy  # imported late when it runs: it takes a while
-    from glassformer.study.study import Study
-
-
-Recipe = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RECIPE|PLAN|STUDY", help="A recipe (with --vary), a plan (file or name), or a study's folder to continue."
-    ),
-]
-Vary = Annotated[
-    list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own. Repeatable.")
-]
-Cross = Annotated[bool, typer.Option("--cross", help="Test all combinations of several --vary, not single changes.")]
-Seeds = Annotated[
-    int | None, typer.Option("--seeds", metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")
-]
-Looks = Annotated[
-    str | None,
-    typer.Option("--looks", metavar="N,N", help="Interim analyses at these numbers of seeds; stop when decided."),
-]
-MaxSeeds = Annotated[int | None, typer.Option("--max-seeds", metavar="N", help="Plan interim analyses up to N seeds.")]
-Metric = Annotated[
-    str | None, typer.Option("--metric", help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")
-]
-Margin = Annotated[float | None, typer.Option("--margin", help="Smallest difference that matters to you; default 0.01 (loss).")]
-Effect = Annotated[float | None, typer.Option("--effect", help="Difference you expect; used to print how many seeds it takes.")]
-Match = Annotated[
-    Literal["parameters", "flops"] | None,
-    typer.Option("--match", help="Give every variant the same parameters or FLOPs, by the feed-forward's inner width."),
-]
-Tune = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tune", metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."
-    ),
-]
-TuneTries = Annotated[
-    int | None,
-    typer.Option(
-        "--tune-tries", metavar="N", min=2, help="Random search instead: draw N points of --tune; values may be ranges."
-    ),
-]
-TuneSeeds = Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds used for --tune only.")]
-BudgetHours = Annotated[float | None, typer.Option("--budget-hours", help="Most hours of computing, all runs added up.")]
-On = Annotated[
-    Literal["local", "ray", "inline"],
-    typer.Option(
-        "--on", help="local: worker processes; ray: a Ray cluster; inline: one by one in this process (for a debugger)."
-    ),
-]
-Address = Annotated[str | None, typer.Option("--address", metavar="A", help="Address of a running Ray cluster, or auto.")]
-GpuShare = Annotated[float | None, typer.Option("--gpu-share", help="With --on ray: fraction of a GPU per run.")]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Runs at once; default one per core, {PER_GPU} per GPU.")
-]
-Out = Annotated[Path | None, typer.Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")]
-Details = Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")]
-Baseline = Annotated[
-    Literal["auto", "paired", "bank"],
-    typer.Option(
-        "--baseline", help="paired: compare seed by seed; bank: with earlier runs of the baseline; auto chooses and says why."
-    ),
-]
-Also = Annotated[
-    list[str] | None, typer.Option("--also", metavar="RECIPE", help="Test the same changes on this recipe too. Repeatable.")
-]
-Confirm = Annotated[
-    Path | None,
-    typer.Option(
-        "--confirm", metavar="STUDY", help="Test the winner of this study once more, with new seeds on the test split."
-    ),
-]
-UseStore = Annotated[
-    bool,
-    typer.Option("--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and keep new ones."),
-]
-FirstSeed = Annotated[
-    int | None,
-    typer.Option("--first-seed", metavar="N", min=0, help="Number of the first seed, for a second study with new seeds."),
-]
-FORESEEN = (
-    *("cross", "set", "seeds", "first_seed", "looks", "max_seeds", "metric", "margin"),
-    *("planned_effect", "match", "tune", "jobs", "plugins"),
-)
-"""What a dry run needs to know of what was asked."""
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print how long it takes and how small a difference it can find; train nothing.")
-]
-AllowLeaks = Annotated[
-    bool, typer.Option("--allow-leaks", help="Train variants that fail a check too; they are marked tainted.")
-]
+    from glassformer.study.planning.planned_study import PlannedStudy  # imported late when it runs: it imports torch
 
 
 def command(
-    recipe: Recipe = None,
-    vary: Vary = None,
-    cross: Cross = False,
-    seeds: Seeds = None,
-    first_seed: FirstSeed = None,
-    looks: Looks = None,
-    max_seeds: MaxSeeds = None,
-    metric: Metric = None,
-    margin: Margin = None,
-    effect: Effect = None,
-    match: Match = None,
-    tune: Tune = None,
-    tune_tries: TuneTries = None,
-    tune_seeds: TuneSeeds = 4,
-    budget_hours: BudgetHours = None,
-    on: On = "local",
-    address: Address = None,
-    gpu_share: GpuShare = None,
-    jobs: Jobs = None,
-    out_: Out = None,
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RECIPE|PLAN|STUDY", help="A recipe (with --vary), a plan (file or name), or a study's folder to continue."
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own. Repeatable.")
+    ] = None,
+    cross: Annotated[
+        bool, typer.Option("--cross", help="Test all combinations of several --vary, not single changes.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")
+    ] = None,
+    first_seed: Annotated[
+        int | None,
+        typer.Option("--first-seed", metavar="N", min=0, help="Number of the first seed, for a second study with new seeds."),
+    ] = None,
+    looks: Annotated[
+        str | None,
+        typer.Option("--looks", metavar="N,N", help="Interim analyses at these numbers of seeds; stop when decided."),
+    ] = None,
+    max_seeds: Annotated[
+        int | None, typer.Option("--max-seeds", metavar="N", help="Plan interim analyses up to N seeds.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option("--margin", help="Smallest difference that matters to you; default 0.01 (loss).")
+    ] = None,
+    effect: Annotated[
+        float | None, typer.Option("--effect", help="Difference you expect; used to print how many seeds it takes.")
+    ] = None,
+    match: Annotated[
+        Literal["parameters", "flops"] | None,
+        typer.Option("--match", help="Give every variant the same parameters or FLOPs, by the feed-forward's inner width."),
+    ] = None,
+    tune: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tune", metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."
+        ),
+    ] = None,
+    tune_tries: Annotated[
+        int | None,
+        typer.Option(
+            "--tune-tries", metavar="N", min=2, help="Random search instead: draw N points of --tune; values may be ranges."
+        ),
+    ] = None,
+    tune_seeds: Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds used for --tune only.")] = 4,
+    budget_hours: Annotated[
+        float | None, typer.Option("--budget-hours", help="Most hours of computing, all runs added up.")
+    ] = None,
+    on: Annotated[
+        Literal["local", "ray", "inline"],
+        typer.Option(
+            "--on", help="local: worker processes; ray: a Ray cluster; inline: one by one in this process (for a debugger)."
+        ),
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="A", help="Address of a running Ray cluster, or auto.")
+    ] = None,
+    gpu_share: Annotated[float | None, typer.Option("--gpu-share", help="With --on ray: fraction of a GPU per run.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Runs at once; default one per core, {PER_GPU} per GPU.")
+    ] = None,
+    out_: Annotated[
+        Path | None, typer.Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")
+    ] = None,
     set_: Set = None,
-    allow_leaks: AllowLeaks = False,
+    allow_leaks: Annotated[
+        bool, typer.Option("--allow-leaks", help="Train variants that fail a check too; they are marked tainted.")
+    ] = False,
     plugin: Plugin = None,
-    dry_run: DryRun = False,
-    details: Details = False,
-    baseline: Baseline = "auto",
-    store: UseStore = True,
-    confirm: Confirm = None,
-    also: Also = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how long it takes and how small a difference it can find; train nothing.")
+    ] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")] = False,
+    baseline: Annotated[
+        Literal["auto", "paired", "bank"],
+        typer.Option(
+            "--baseline",
+            help="paired: compare seed by seed; bank: with earlier runs of the baseline; auto chooses and says why.",
+        ),
+    ] = "auto",
+    store: Annotated[
+        bool,
+        typer.Option(
+            "--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and keep new ones."
+        ),
+    ] = True,
+    confirm: Annotated[
+        Path | None,
+        typer.Option(
+            "--confirm", metavar="STUDY", help="Test the winner of this study once more, with new seeds on the test split."
+        ),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="RECIPE", help="Test the same changes on this recipe too. Repeatable."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare changes of a recipe; get a verdict for each. All are trained with the same seeds.
 
     The verdict is better, worse, same, not decided or invalid. Stop at any moment: the same command continues.
     """
-    asked: dict[str, Any] = {
-        "cross": cross,
-        "set": changes_of(set_),
+    if also and (confirm is not None or recipe is None or dry_run):
+        raise UsageError(
+            "--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.", reason="also-misplaced"
+        )
+    settings = {
         "seeds": seeds,
         "first_seed": first_seed,
         "looks": None if looks is None else _numbers(looks),
@@ -160,87 +146,52 @@ def command(
         "tune": _grid(tune, tune_tries, tune_seeds),
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks or None,
-        "out": out_,
-        "on": on,
-        "jobs": jobs,
-        "address": address,
-        "gpu_share": gpu_share,
-        "plugins": plugin or (),
-        "store": store,
-        "baseline": baseline,
     }
-    _check_also(also, recipe, confirm, dry_run)
-    if dry_run:
-        _foresee(recipe, vary, asked, json)
-    elif bases := _several_bases(recipe, also):
-        _compare_sets(bases, vary, asked, json)
-    else:
-        _compare_one(recipe, vary, {**asked, "confirm": confirm}, json, details)
-
-
-def _check_also(also: list[str] | None, recipe: str | None, confirm: Path | None, dry_run: bool) -> None:
-    if also and (confirm is not None or recipe is None or dry_run):
-        raise UsageError("--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.")
-
-
-def _several_bases(recipe: str | None, also: list[str] | None) -> list[Any]:
-    """The recipes that get the same changes, where there are several: by --also, or by a plan that names them."""
-    from glassformer.study.planning.plan_source import several_bases
-
-    plans: list[Any] | None = several_bases(recipe) if recipe is not None else None
-    return [*(plans or [recipe]), *(also or ())] if also or plans else []
-
-
-def _compare_sets(bases: list[Any], vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
-    """The same changes of several recipes."""
     with watching_a_study() as watch:
-        from glassformer.study.compare_sets import compare_sets
+        from glassformer.study.compare import Execution, run_sets, run_study
+        from glassformer.study.planning.planned_study import plan_studies
+        from glassformer.study.study import Study
 
-        sets = compare_sets(bases, vary, **asked, watch=watch)
-        page = sets.report()
-    print_json({**sets.to_dict(), "report": str(page)}) if json else _print_sets(sets, page)
-
-
-def _compare_one(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool, details: bool) -> None:
-    with watching_a_study() as watch:
-        from glassformer.study.compare import compare
-
-        study = compare(recipe, vary, **asked, watch=watch)
+        load_plugins(plugin or ())
+        how = Execution(on, jobs, address, gpu_share, store, baseline, plugin or (), watch)
+        planned = plan_studies(
+            recipe, vary, also=also or (), confirm=confirm, cross=cross, set=changes_of(set_), settings=settings, out=out_
+        )
+        if dry_run:
+            _print_estimate(planned, jobs, json)
+            return
+        study = run_study(planned[0], how) if len(planned) == 1 else run_sets(planned, how)
         page = study.report()
-    print_json({**study.to_dict(), "report": str(page)}) if json else _print(study, page, details)
-
-
-def _foresee(recipe: str | None, vary: list[str] | None, asked: dict[str, Any], json: bool) -> None:
-    if recipe is None:
-        raise UsageError("Nothing to compare; give a recipe with --vary, or a plan.")
-    with watching():
-        from glassformer.study.planning.dry_run import foresee
-
-        found = foresee(recipe, vary, **{name: asked[name] for name in FORESEEN})
-    print_json(found.to_dict()) if json else out().print(str(found), markup=False)
-
-
-def _print_sets(sets: SetStudy, page: Path) -> None:
-    out().print(str(sets), markup=False)
-    out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"To write the page again: glassformer report {shlex.quote(str(sets.folder))}")
-
-
-def _print(study: Study, page: Path, details: bool) -> None:
+    if json:
+        print_json({**study.to_dict(), "report": str(page)})
+        return
     out().print(str(study), markup=False)
-    if details:
+    folder = shlex.quote(str(study.folder)) + plugin_flags()
+    evidence = ""
+    if details and isinstance(study, Study):
         out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
+    elif isinstance(study, Study):
+        evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    words = shlex.quote(str(study.folder)) + plugin_flags()
-    evidence = "" if details else f" For the evidence behind each verdict: glassformer compare {words} --details."
-    say(f"To write the page again: glassformer report {words}.{evidence}")
+    say(f"To write the page again: glassformer report {folder}.{evidence}")
+
+
+def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: bool) -> None:
+    from glassformer.study.planning.dry_run import estimate_study
+
+    if len(planned) > 1:
+        raise UsageError(
+            "--dry-run estimates one study, and this plan has several bases; estimate one of them.", reason="dry-run-of-several"
+        )
+    estimate = estimate_study(planned[0], jobs)
+    print_json(estimate.to_dict()) if json else out().print(str(estimate), markup=False)
 
 
 def _numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.") from None
+        raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.", reason="bad-looks") from None
 
 
 def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, Any] | None:
@@ -249,7 +200,9 @@ def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, A
 
     if not texts:
         if tries is not None:
-            raise UsageError("--tune-tries draws points of --tune, and there is none; give --tune KEY=A,B too.")
+            raise UsageError(
+                "--tune-tries draws points of --tune, and there is none; give --tune KEY=A,B too.", reason="tries-without-tune"
+            )
         return None
     lists = parse_vary(texts)
     ranges = {key: only for key, (only, *more) in lists.items() if not more and isinstance(only, dict) and "low" in only}

@@ -64,13 +64,17 @@ def command(
     loaded = load(run, plugins=plugin or (), recheck=recheck, watch=remarks())
     own_texts: dict[str, Evaluation] = {}
     with watching() as watch:
-        how: dict[str, Any] = {"checkpoint": checkpoint, "allow_leaks": allow_leaks, "watch": watch}
         if text:
-            results = loaded.evaluate_texts(text, predictions=predictions, **how)
+            results = loaded.evaluate_texts(
+                text, predictions=predictions, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
+            )
         else:
-            results = [loaded.evaluate(split, data=data, predictions=predictions, **how)]
+            evaluation = loaded.evaluate(
+                split, data=data, predictions=predictions, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
+            )
+            results = [evaluation]
             if data is None:
-                own_texts = loaded.evaluate_own_texts(**how)
+                own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
     paired = None
     if against is not None:
         other = load(against, plugins=plugin or (), recheck=recheck, watch=remarks())
@@ -96,19 +100,38 @@ def _refuse_contradictions(split: str | None, data: Path | None, text: list[str]
 
 def _document(results: list[Evaluation], texts: list[Evaluation], paired: TwoCheckpoints | None) -> dict[str, Any]:
     """The JSON of an evaluation; of several texts, all of them together and each on its own."""
-    from glassformer.objectives.texts import all_texts
-
     document = results[0].to_dict() if len(results) == 1 else all_texts(results).to_dict()
     document |= {} if paired is None else {"against": paired.to_dict()}
     return {**document, "texts": [result.to_dict() for result in texts]} if texts else document
 
 
-def _print(results: list[Evaluation], own_texts: dict[str, Evaluation], paired: TwoCheckpoints | None) -> None:
-    from glassformer.objectives.texts import texts_table
+def all_texts(results: list[Evaluation]) -> Evaluation:
+    """The metrics over several texts, each counted as one document."""
+    from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, DocumentLosses, language_outcomes
+    from glassformer.evaluation.results import Evaluation
 
+    losses = DocumentLosses.of_texts([result.outcomes.raw for result in results if result.outcomes is not None])
+    first, metrics = results[0], tuple(LANGUAGE_METRICS.values())
+    name = f"{len(results)} texts"
+    return Evaluation.of(name, language_outcomes(losses), {}, metrics=metrics, step=first.step, tainted=first.tainted)
+
+
+def _print(results: list[Evaluation], own_texts: dict[str, Evaluation], paired: TwoCheckpoints | None) -> None:
     for result in results:
         out().print(str(result), markup=False)
     if paired is not None:
         out().print(f"\n{paired}", markup=False)
     if own_texts:
         out().print(f"\nTexts of the recipe, each on its own:\n{texts_table(own_texts)}", markup=False)
+
+
+def texts_table(results: dict[str, Evaluation]) -> str:
+    """One row per text: length, perplexity, unknown tokens, and the bigram baseline."""
+    from glassformer.evaluation.results import text_table
+
+    rows = [["text", "tokens", "loss", "perplexity", "UNK", "bigram perplexity", "untrained perplexity"]]
+    for name, result in results.items():
+        figures = [result.metrics["loss"], result.metrics["perplexity"], result.metrics["unknown_share"]]
+        figures += [result.baselines[one]["perplexity"] for one in ("bigram", "untrained") if one in result.baselines]
+        rows.append([name, f"{result.details['tokens']:,}", *(str(figure) for figure in figures)])
+    return text_table([row + [""] * (len(rows[0]) - len(row)) for row in rows])

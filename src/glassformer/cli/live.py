@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         VariantProgress,
     )
 
-QUIET = 30.0  # seconds between two lines of a log, unless a trial has ended
+LOG_SECONDS = 30.0  # between two lines of a log, unless a trial has ended
 
 
 @contextmanager
 def watching_a_study() -> Iterator[Watcher]:
-    """What shows a study on its way."""
+    """A watcher that shows the progress of a study."""
     if SETTINGS.quiet:
         yield SILENT
     elif not sys.stderr.isatty():
@@ -51,12 +51,12 @@ class LiveTable:
         self._live.update(Text(f"{what}: {100 * done / max(1.0, total):.0f} %"))
 
     def study_progress(self, progress: StudyProgress) -> None:
-        self._live.update(drawn(progress))
+        self._live.update(progress_table(progress))
 
 
 @final
 class Lines:
-    """For logs and pipes: sentences as they come, the progress when a trial ends, and now and then."""
+    """For logs and pipes: sentences at once, progress when a trial ends, or after ``LOG_SECONDS``."""
 
     def __init__(self) -> None:
         self._last, self._done = 0.0, -1
@@ -69,26 +69,26 @@ class Lines:
 
     def study_progress(self, progress: StudyProgress) -> None:
         now = time.monotonic()
-        if progress.done == self._done and now - self._last < QUIET:
+        if progress.done == self._done and now - self._last < LOG_SECONDS:
             return
         self._last, self._done = now, progress.done
-        say(in_one_line(progress))
+        say(progress_line(progress))
 
 
-def in_one_line(progress: StudyProgress) -> str:
+def progress_line(progress: StudyProgress) -> str:
     """``7 of 24 trials, 3 min 20 s left, 1 min 12 s of computing so far.``"""
     left = "" if progress.left is None else f", {duration(progress.left)} left"
     return f"{progress.done} of {progress.total} trials{left}, {duration(3600 * progress.busy)} of computing so far."
 
 
-def drawn(progress: StudyProgress) -> Group:
+def progress_table(progress: StudyProgress) -> Group:
     """The table: a row per variant, and a line about the whole."""
     table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(("variant", "seeds", "running", "mean so far", "parameters", "FLOPs a run")):
         table.add_column(name, justify="right" if position else "left", overflow="fold")
     for row in progress.rows:
         table.add_row(*map(Text, _cells(row)))  # text, not markup: a variant may be called [bold]
-    return Group(table, Text(in_one_line(progress)))
+    return Group(table, Text(progress_line(progress)))
 
 
 def _cells(row: VariantProgress) -> list[str]:

@@ -23,7 +23,7 @@ def command(
 ) -> None:
     """List the built-in recipes, studies and variants. With NAME, print that recipe."""
     from glassformer.recipe import list_recipes, list_variants, recipe_file
-    from glassformer.study.planning.library import list_studies
+    from glassformer.study.planning.plan import list_studies
 
     if name is not None:
         text = recipe_file(name).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.evaluation.tools import Baseline
+from glassformer.evaluation.results import Baseline
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError

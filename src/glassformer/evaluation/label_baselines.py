@@ -15,9 +15,8 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.label_metrics import label_outcomes
-from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
 from glassformer.evaluation.statistics import mean
-from glassformer.evaluation.tools import Baseline, EvaluationTools
 
 INVERSE_REGULARISATION = 10.0
 """scikit-learn's ``C`` of the published comparison."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.calibration import calibration
-from glassformer.evaluation.outcomes import Outcomes, Units
+from glassformer.evaluation.results import Outcomes, Units
 from glassformer.evaluation.statistics import mean, wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate

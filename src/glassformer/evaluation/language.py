@@ -1,7 +1,7 @@
 """A language model and tokens -> the loss of each token, in nats.
 
 Takes any callable from ids to logits and one long array of ids (memory-mapped, too); splits it into non-overlapping windows
-and predicts every token but the first exactly once. ``evaluation.metrics`` computes metrics from the losses. The only module
+and predicts every token but the first exactly once. ``language_metrics`` computes metrics from the losses. The only module
 of the package that imports torch.
 """
 
@@ -16,9 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.evaluation.language_baselines import LanguageBaseline
-from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
+from glassformer.evaluation.language_metrics import (
+    LANGUAGE_METRICS,
+    DocumentLosses,
+    EvaluatedText,
+    PositionLosses,
+    language_outcomes,
+)
 from glassformer.evaluation.results import Evaluation
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText, PositionLosses
 from glassformer.foundation.errors import UsageError
 
 Model = Callable[[Tensor], Tensor]
@@ -32,7 +37,7 @@ Progress = Callable[[int], None]
 
 
 class How(TypedDict, total=False):
-    """The keyword arguments of ``token_losses`` that do not affect its result."""
+    """The keyword arguments of ``loss_chunks`` that do not affect its result."""
 
     batch_size: int
     device: torch.device | str | None
@@ -59,25 +64,9 @@ def evaluating(model: Model) -> Iterator[None]:
             part.training = mode
 
 
-def token_losses(
-    model: Model,
-    tokens: np.ndarray,
-    *,
-    context: int,
-    batch_size: int = 32,
-    device: torch.device | str | None = None,
-    keep_going: KeepGoing | None = None,
-    progress: Progress | None = None,
-) -> np.ndarray:
-    """float64 nats of ``tokens[1:]``, in order. ``batch_size`` is an upper bound: a large vocabulary lowers it."""
-    losses_N = np.empty(max(len(tokens) - 1, 0))
-    done = 0
-    for chunk in loss_chunks(
-        model, tokens, context=context, batch_size=batch_size, device=device, keep_going=keep_going, progress=progress
-    ):
-        losses_N[done : done + len(chunk)] = chunk
-        done += len(chunk)
-    return losses_N
+def token_losses(model: Model, tokens: np.ndarray, *, context: int, **how: Unpack[How]) -> np.ndarray:
+    """float64 nats of ``tokens[1:]``, in order."""
+    return np.concatenate([np.empty(0), *loss_chunks(model, tokens, context=context, **how)])
 
 
 def loss_chunks(
@@ -90,9 +79,12 @@ def loss_chunks(
     keep_going: KeepGoing | None = None,
     progress: Progress | None = None,
 ) -> Iterator[np.ndarray]:
-    """The same losses a batch of windows at a time, for token files larger than memory."""
+    """The nats of ``tokens[1:]`` a batch of windows at a time, for token files larger than memory.
+
+    ``batch_size`` is an upper bound: a large vocabulary lowers it.
+    """
     if context < 1 or batch_size < 1:
-        raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.")
+        raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.", reason="bad-windows")
     where = _device_of(model) if device is None else torch.device(device)
     rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window, to learn the size of the vocabulary
     with evaluating(model):
@@ -154,7 +146,8 @@ def _losses_of_windows(model: Model, ids_N: Tensor, length: int) -> tuple[np.nda
         got = tuple(logits_BTV.shape) if isinstance(logits_BTV, Tensor) else type(logits_BTV).__name__
         raise UsageError(
             f"The model gave {got} for ids of shape {tuple(inputs_BT.shape)}; "
-            "it must give logits of shape (batch, positions, vocabulary)."
+            "it must give logits of shape (batch, positions, vocabulary).",
+            reason="logits-shape",
         )
     vocabulary = logits_BTV.shape[-1]
     return _cross_entropy(logits_BTV.reshape(-1, vocabulary), targets_BT.reshape(-1)).numpy(), vocabulary

@@ -14,10 +14,8 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
-from glassformer.evaluation.language_metrics import language_outcomes
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText, language_outcomes
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import release_pages
 
@@ -159,7 +157,8 @@ def _counted_chunks(tokens: np.ndarray, vocabulary: int, overlap: int = 0) -> It
         ids_N = np.asarray(tokens[at : at + CHUNK + overlap]).astype(np.int64)
         if ids_N.min() < 0 or ids_N.max() >= vocabulary:
             raise DataError(
-                f"The training tokens hold the id {ids_N.max()}, but the vocabulary has the ids 0 to {vocabulary - 1}."
+                f"The training tokens hold the id {ids_N.max()}, but the vocabulary has the ids 0 to {vocabulary - 1}.",
+                reason="id-outside-vocabulary",
             )
         yield ids_N
         release_pages(tokens)

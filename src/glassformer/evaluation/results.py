@@ -1,33 +1,126 @@
-"""``Evaluation``: the metrics of a model beside those of the baselines, as JSON, as a text table, as HTML.
+"""The results of a model on one data set, by unit and as metrics, beside those of its baselines. Imports no torch.
 
-Holds numbers only and can be read back from its JSON, so pages and studies need no model. Imports no torch.
+``Outcomes``: what the ``evaluate`` of an objective or a baseline returns. ``Evaluation``: a model's metrics beside those of the
+baselines, as JSON, as a table, as HTML and as a file of a run. ``Evaluator`` computes evaluations. A unit is what intervals are
+computed over and what a study pairs: a document, a question, a labelled text.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self, final
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final
 
-from glassformer.evaluation.language_metrics import language_units
-from glassformer.evaluation.outcomes import Outcomes, Units
+import numpy as np
+
+from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS, ratio
-from glassformer.evaluation.units import DocumentLosses
+from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.files import read_json, write_atomically, write_json
 from glassformer.foundation.metrics import Metric
+from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    import torch
 
 Figures = dict[str, Estimate]
-Cell = str | Estimate | None
 
 
 @dataclass(frozen=True)
-class PositionCurve:
-    """The mean loss at each position of the window, its standard error over windows, and how many windows reached it."""
+class Units:
+    """One metric by unit: its value over the whole set is ``sum(sums) / sum(weights)``."""
 
-    mean: tuple[float, ...]
-    standard_error: tuple[float, ...]
-    n: tuple[int, ...]
+    sums: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """The metric of each unit; 0 where its weight is 0."""
+        values = np.zeros(len(self.sums))
+        np.divide(self.sums, self.weights, out=values, where=self.weights > 0)
+        return values
+
+    @property
+    def value(self) -> float:
+        """The metric over the whole set; NaN if all weights are 0."""
+        total = float(self.weights.sum())
+        return float(self.values @ self.weights) / total if total > 0.0 else math.nan
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"sums": self.sums.tolist(), "weights": self.weights.tolist()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``to_dict``."""
+        sums, weights = (np.asarray(document[key], dtype=np.float64) for key in ("sums", "weights"))
+        if sums.shape != weights.shape or sums.ndim != 1:
+            raise RunError(f"there are {sums.shape} sums for {weights.shape} weights of units.", reason="units-shape")
+        return cls(sums, weights)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """``units``: by judged metric. ``figures``: all metrics, in order. ``scope``: the data in a few words.
+
+    ``details``: plain values for the evaluation file and the pages (a curve, a confusion matrix). ``ids``: identify the units
+    where their order does not. ``fingerprint``: a checksum of questions and answers. ``raw``: for the objective itself. The
+    last two are not written.
+    """
+
+    units: Mapping[str, Units]
+    figures: Mapping[str, Estimate]
+    unit: str
+    scope: str
+    ids: Sequence[str] | None = None
+    fingerprint: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    raw: Any = None
+
+    @classmethod
+    def of_units(cls, units: Mapping[str, Units], *, unit: str, scope: str | None = None) -> Self:
+        """For metrics that are weighted means, each with its interval over units."""
+        figures = {name: ratio(one.sums, one.weights, blocks=unit in AUTOCORRELATED_UNITS) for name, one in units.items()}
+        count = max((len(one.sums) for one in units.values()), default=0)
+        return cls(units=units, figures=figures, unit=unit, scope=f"{count:,} {unit}s" if scope is None else scope)
+
+
+@dataclass(frozen=True)
+class EvaluationTools:
+    """``keep_going`` raises after a stop request; ``progress`` is called with the amount done since the last call."""
+
+    tokenizer: Tokenizer
+    context: int
+    batch_size: int = 32
+    device: torch.device | None = None
+    keep_going: Callable[[], None] = lambda: None
+    progress: Callable[[int], None] = lambda done: None
+
+
+class Baseline(ABC):
+    """A simple model, fitted on the training data and saved in the run as arrays."""
+
+    trivial: ClassVar[bool] = True
+    """Whether a model that is not better than this has learned nothing."""
+
+    @abstractmethod
+    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
+        """Like the objective's ``evaluate`` for a network."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fitted state, for ``from_arrays``; empty if nothing was fitted."""
+        return {}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """The inverse of ``arrays``."""
+        return cls()
 
 
 @final
@@ -129,29 +222,37 @@ class Evaluation:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_dict`` and ``to_file_dict``."""
+
+        def figures(values: Mapping[str, Any]) -> Figures:
+            return {name: Estimate.from_dict(value) for name, value in values.items()}
+
         units = {name: Units.from_dict(one) for name, one in document.get("units", {}).items()}
-        if "losses" in document:  # a file of an older version
-            units = language_units(DocumentLosses.from_arrays(document["losses"]))
         return cls(
             name=document["name"],
-            metrics=_figures(document["metrics"]),
-            baselines={name: _figures(figures) for name, figures in document.get("baselines", {}).items()},
-            step=document.get("step"),
-            scope=document.get("scope") or _old_scope(document),
-            unit=document.get("unit", "document"),
-            described=tuple(Metric.from_dict(values) for values in document.get("described", ())),
-            trivial=tuple(document.get("trivial", OLD_TRIVIAL)),
-            tainted=(document.get("taint") or "not said") if document.get("tainted") else None,
-            notes=tuple(document.get("notes", ())),
-            details={key: value for key, value in document.items() if key not in OWN_KEYS},
+            metrics=figures(document["metrics"]),
+            baselines={name: figures(values) for name, values in document["baselines"].items()},
+            step=document["step"],
+            scope=document["scope"],
+            unit=document["unit"],
+            described=tuple(Metric.from_dict(values) for values in document["described"]),
+            trivial=tuple(document["trivial"]),
+            tainted=document["taint"] if document["tainted"] else None,
+            notes=tuple(document["notes"]),
+            details={key: value for key, value in document.items() if key not in _NOT_DETAILS},
             units=units or None,
         )
 
-    @property
-    def positions(self) -> PositionCurve | None:
-        """Mean loss by position in the window; None if the objective does not compute it."""
-        curve = self.details.get("loss_by_position")
-        return curve and PositionCurve(_floats(curve["mean"]), _floats(curve["standard_error"]), tuple(curve["n"]))
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The evaluation in a file of a run; refuses a file of another schema."""
+        document = read_json(file)
+        if document.get("schema") != RunDirectory.SCHEMA:
+            raise RunError(
+                f"{file} has schema {document.get('schema')!r}, and this version reads {RunDirectory.SCHEMA}; delete it and "
+                "evaluate the run again.",
+                reason="evaluation-schema",
+            )
+        return cls.from_dict(document)
 
     def metric(self, name: str) -> Metric | None:
         """The description of a metric."""
@@ -161,17 +262,15 @@ class Evaluation:
         """The names of the columns of ``cells``."""
         return ["metric", "model", *self.baselines, "what it is"]
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[str | Estimate | None]]:
         """One row per metric: name, the model's value with its interval, each baseline's value, description."""
-        return [
-            [
-                name,
-                None if estimate.value is None else estimate,
-                *(_without_interval(figures.get(name)) for figures in self.baselines.values()),
-                metric.about if (metric := self.metric(name)) else "",
-            ]
-            for name, estimate in self.metrics.items()
-        ]
+        rows: list[list[str | Estimate | None]] = []
+        for name, estimate in self.metrics.items():
+            metric = self.metric(name)
+            values = [figures[name].value if name in figures else None for figures in self.baselines.values()]
+            beside = [None if value is None else Estimate(value) for value in values]
+            rows.append([name, None if estimate.value is None else estimate, *beside, "" if metric is None else metric.about])
+        return rows
 
     def rows(self, *, full: bool = False) -> list[list[str]]:
         """The header and the cells as text; with the column of descriptions only when ``full``."""
@@ -185,7 +284,7 @@ class Evaluation:
     def about(self) -> str:
         """Split, step and scope in one line."""
         at = "" if self.step is None else f" at step {self.step:,}"
-        intervals = "; in brackets 95 % intervals" if self._units() > 1 else ""
+        intervals = "; in brackets 95 % intervals" if any(estimate.n > 1 for estimate in self.metrics.values()) else ""
         return f"{self.name}{at}: {self.scope}{intervals}"
 
     def __str__(self) -> str:
@@ -203,8 +302,9 @@ class Evaluation:
             f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{notes}"
         )
 
-    def _units(self) -> int:
-        return max((estimate.n for estimate in self.metrics.values()), default=0)
+
+_NOT_DETAILS = {field.name for field in fields(Evaluation)} | {"taint", "schema"}
+"""Keys of the JSON form that are not ``details``."""
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:
@@ -216,11 +316,6 @@ def text_table(rows: Sequence[Sequence[str]]) -> str:
 
     header, *body = rows
     return "\n".join([line(header), "  ".join("-" * width for width in widths), *(line(row) for row in body)])
-
-
-def _without_interval(estimate: Estimate | None) -> Estimate | None:
-    """The value alone; None if there is none."""
-    return None if estimate is None or estimate.value is None else Estimate(estimate.value)
 
 
 def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes], metric: Metric) -> str | None:
@@ -240,10 +335,8 @@ def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes],
     theirs, ours = baselines[best].units[metric.name], model.units[metric.name]
     gain = ratio(sign * (theirs.sums - ours.sums), ours.weights, blocks=model.unit in AUTOCORRELATED_UNITS)
     assert gain.value is not None
-    beside, what = (
-        f"{word} {own.value:.4f} against {known[best]:.4f}",
-        "texts" if model.unit in ("document", *AUTOCORRELATED_UNITS) else "items",
-    )
+    beside = f"{word} {own.value:.4f} against {known[best]:.4f}"
+    what = "texts" if model.unit in ("document", *AUTOCORRELATED_UNITS) else "items"
     if gain.value <= 0:
         return f"The model is not better than the {best} baseline on these {what} ({beside})."
     if gain.low is None or gain.high is None:
@@ -256,38 +349,96 @@ def not_better_than_baseline(model: Outcomes, baselines: Mapping[str, Outcomes],
     return None
 
 
-OWN_KEYS = frozenset(
-    [
-        "name",
-        "step",
-        "metrics",
-        "baselines",
-        "tainted",
-        "taint",
-        "notes",
-        "scope",
-        "unit",
-        "described",
-        "trivial",
-        "units",
-        "losses",
-        "schema",
-    ]
-)
-"""Keys of the JSON form that are not ``details``."""
+class _Objective(Protocol):
+    """What an evaluation needs of an objective (``objectives.base.ObjectiveConfig``)."""
 
-OLD_TRIVIAL = ("uniform", "unigram", "untrained")
-"""The trivial baselines in files of older versions, which do not name them."""
+    @property
+    def metrics(self) -> Sequence[Metric]: ...
+
+    def evaluate(self, network: Any, items: Any, tools: EvaluationTools) -> Outcomes: ...
+
+    def predict(self, network: Any, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]: ...
 
 
-def _old_scope(document: Mapping[str, Any]) -> str:
-    """The scope for files of older versions, which have none."""
-    return f"{document.get('tokens', 0):,} predicted tokens in {document.get('documents', 0):,} documents"
+@final
+@dataclass(frozen=True)
+class Evaluator:
+    """Evaluates one network; the baselines are fitted once for any number of sets."""
+
+    objective: _Objective
+    network: Any
+    untrained: Any
+    """The network before training, or None."""
+    baselines: Mapping[str, Baseline]
+    tools: EvaluationTools
+    step: int | None = None
+    tainted: str | None = None
+    parent: Any = None
+    """The network this one started from, if its head has the same size: shows the effect of fine-tuning."""
+
+    def measure(self, name: str, items: Any, *, notes: Sequence[str] = (), watch: Watcher = SILENT) -> Evaluation:
+        """The metrics on one set: of the network, the baselines and the untrained network."""
+        tools = replace(self.tools, progress=_progress_callback(watch, items))
+        outcomes = self.objective.evaluate(self.network, items, tools)
+        beside: dict[str, Outcomes] = {name: one.evaluate(items, tools) for name, one in self.baselines.items()}
+        trivial = [name for name, one in self.baselines.items() if one.trivial]
+        if self.untrained is not None:
+            beside["untrained"] = self.objective.evaluate(self.untrained, items, tools)
+            trivial.append("untrained")
+        if self.parent is not None:
+            beside["parent"] = self.objective.evaluate(self.parent, items, tools)
+        return Evaluation.of(
+            name,
+            outcomes,
+            beside,
+            metrics=self.objective.metrics,
+            trivial=trivial,
+            step=self.step,
+            tainted=self.tainted,
+            notes=notes,
+        )
+
+    def write_predictions(self, file: Path, *sets: Any) -> None:
+        """Writes the prediction for each item as a tab-separated line, with a header and, for several sets, the set's name."""
+        found = [self.objective.predict(self.network, items, self.tools) for items in sets]
+        numbered = [{"text": number, **row} for number, rows in enumerate(found, start=1) for row in rows]
+        rows = found[0] if len(sets) == 1 else numbered
+        header = list(rows[0]) if rows else []
+        lines = ["\t".join(header), *("\t".join(_tsv_cell(row[key]) for key in header) for row in rows)]
+        write_atomically(file, "\n".join(lines) + "\n")
 
 
-def _figures(document: Mapping[str, Any]) -> Figures:
-    return {name: Estimate.from_dict(value) for name, value in document.items()}
+def _progress_callback(watch: Watcher, items: Any) -> Callable[[int], None]:
+    """A progress callback; the total counts all items twice, for the network and the untrained one."""
+    done, total = 0, 2 * max(1, len(getattr(items, "tokens", items)) - 1)
+
+    def progress(more: int) -> None:
+        nonlocal done
+        done += more
+        watch.progress("evaluating", min(done, total), total)
+
+    return progress
 
 
-def _floats(values: Sequence[float | None]) -> tuple[float, ...]:
-    return tuple(float("nan") if value is None else value for value in values)
+def _tsv_cell(value: Any) -> str:
+    """A value as one cell, with tabs and line breaks escaped."""
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    text = str(value).replace("\\", "\\\\")
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def saved_evaluation(run: RunDirectory, split: str, step: int) -> Evaluation | None:
+    """The evaluation of a checkpoint that is saved in its run, or None."""
+    file = run.evaluation_file(split, step)
+    return Evaluation.read(file) if file.is_file() else None
+
+
+def save_evaluation(run: RunDirectory, split: str, result: Evaluation) -> Evaluation:
+    """Writes the evaluation with its sums by unit, and returns it as read back; in a read-only run, unchanged."""
+    assert result.step is not None
+    try:
+        write_json(run.evaluation_file(split, result.step), {"schema": RunDirectory.SCHEMA, **result.to_file_dict()})
+    except PermissionError:
+        return result
+    return saved_evaluation(run, split, result.step) or result

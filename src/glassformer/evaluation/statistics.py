@@ -20,7 +20,7 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 
 if TYPE_CHECKING:
-    from glassformer.evaluation.outcomes import Outcomes
+    from glassformer.evaluation.results import Outcomes
 
 AUTOCORRELATED_UNITS = ("block", "window")
 """Units that are consecutive parts of one text."""

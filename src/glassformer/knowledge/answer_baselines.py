@@ -1,121 +1,223 @@
-"""Baselines of question answering: guessers fitted on the training questions, saved in a run as arrays. Imports no torch."""
+"""Baselines of question answering, without a network: fitted on the training questions, saved in a run as arrays.
+
+Most common answer, London, nearest name, naive Bayes on letters, pattern matching on the text. Imports no torch.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.knowledge.answer_metrics import GivenAnswers, answer_outcomes
-from glassformer.knowledge.guessing import BagOfLetters, Constant, Guesser, NearestName, OpenBook
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
+from glassformer.knowledge.questions import NAME, subject
+
+FEATURES = 1024
+"""The size of the hashed features: character 1- to 3-grams of a name."""
+
+SMOOTHING = 0.5
+"""Added to each count of naive Bayes."""
+
+LONGEST_TEXT = 32 << 20
+"""The largest text in bytes for ``OpenBookAnswer``; it is saved in the run."""
+
+_PLACE = rf"({NAME}(?:[ -]{NAME})*)"
+_BIRTH = (
+    re.compile(rf"\b[Bb]orn\b[^.;]{{0,60}}?\b(?:in|at|near)\s+(?:the\s+)?{_PLACE}"),
+    re.compile(rf"\b[Bb]irth ?place\b[^.;]{{0,80}}?\b(?:is|was)\s+{_PLACE}"),
+    re.compile(rf"\({_PLACE}\s*[,;]|\(\d[^)]*?,?\s{_PLACE}"),
+    re.compile(rf"^{_PLACE} is where "),
+    re.compile(rf"\b(?:from|in|left)\s+(?:the\s+)?{_PLACE}"),
+)
 
 
-class GuessingBaseline(Baseline):
-    """A baseline that answers with a guesser."""
+class AnswerBaseline(Baseline):
+    """A baseline with one answer to each question, and no confidence."""
 
-    def __init__(self, guesser: Guesser) -> None:
-        self.guesser = guesser
-
-    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
-        nowhere = None if items.nowhere is None else GivenAnswers(self.guesser.answers(items.nowhere.questions))
-        return answer_outcomes(items, GivenAnswers(self.guesser.answers(items.questions)), nowhere)
+    @abstractmethod
+    def answers(self, questions: Sequence[str]) -> list[str]: ...
 
     @classmethod
-    @abstractmethod
-    def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self: ...
+    def fit(cls, questions: Sequence[str], answers: Sequence[str], text: str | None) -> Self | None:
+        """From the training questions and the training text; None where the text is needed and too long to be searched."""
+        raise NotImplementedError
+
+    def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
+        nowhere = None if items.nowhere is None else AnswerSet(self.answers(items.nowhere.questions))
+        return answer_outcomes(items, AnswerSet(self.answers(items.questions)), nowhere)
 
 
-class _ConstantBaseline(GuessingBaseline):
-    guesser: Constant
+class ConstantAnswer(AnswerBaseline):
+    """The same answer to every question."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+
+    def answers(self, questions: Sequence[str]) -> list[str]:
+        return [self.answer] * len(questions)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"answer": packed([self.guesser.answer])}
+        return {"answer": packed([self.answer])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(Constant(unpacked(arrays["answer"])[0]))
+        return cls(unpacked(arrays["answer"])[0])
 
 
 @final
-class MostCommonAnswer(_ConstantBaseline):
-    """The most common answer of the training questions, to everything."""
+class MostCommonAnswer(ConstantAnswer):
+    """The most common answer of the training questions; the first of equally common ones by the alphabet."""
 
     @classmethod
-    def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self:
-        return cls(Constant.most_common(answers))
+    def fit(cls, questions: Sequence[str], answers: Sequence[str], text: str | None) -> Self:
+        counts = Counter(answers)
+        return cls(min(counts, key=lambda answer: (-counts[answer], answer)))
 
 
 @final
-class LondonAnswer(_ConstantBaseline):
+class LondonAnswer(ConstantAnswer):
     """London, to everything: the baseline of published figures for birth places."""
 
     @classmethod
-    def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self:
-        return cls(Constant("London"))
+    def fit(cls, questions: Sequence[str], answers: Sequence[str], text: str | None) -> Self:
+        return cls("London")
 
 
 @final
-class NearestNameAnswer(GuessingBaseline):
-    """The answer about the training person with the most similar name."""
+class NearestNameAnswer(AnswerBaseline):
+    """The answer about the training person with the most similar name, by cosine similarity of character n-grams."""
 
-    guesser: NearestName
+    def __init__(self, names: Sequence[str], answers: Sequence[str]) -> None:
+        self.names, self.known = list(names), list(answers)
+        self._table_NF = _unit(np.stack([letters(name) for name in names]))
 
     @classmethod
-    def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self:
-        return cls(NearestName.fit(questions, answers))
+    def fit(cls, questions: Sequence[str], answers: Sequence[str], text: str | None) -> Self:
+        by_name = {subject(question): answer for question, answer in zip(questions, answers)}
+        return cls(list(by_name), list(by_name.values()))
+
+    def answers(self, questions: Sequence[str]) -> list[str]:
+        found = []
+        for features_BF in _letter_batches(questions):
+            found += [self.known[at] for at in (_unit(features_BF) @ self._table_NF.T).argmax(axis=1).tolist()]
+        return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"names": packed(self.guesser.names), "answers": packed(self.guesser.known)}
+        return {"names": packed(self.names), "answers": packed(self.known)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(NearestName(unpacked(arrays["names"]), unpacked(arrays["answers"])))
+        return cls(unpacked(arrays["names"]), unpacked(arrays["answers"]))
 
 
 @final
-class BagOfLettersAnswer(GuessingBaseline):
-    """A guess from the letters of the name alone: from its sound."""
+class BagOfLettersAnswer(AnswerBaseline):
+    """The most probable answer given the name's character n-grams (naive Bayes): a guess from its sound."""
 
-    guesser: BagOfLetters
+    def __init__(self, classes: Sequence[str], table_CF: np.ndarray, prior_C: np.ndarray) -> None:
+        self.classes, self.table_CF, self.prior_C = list(classes), table_CF, prior_C
 
     @classmethod
-    def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self:
-        return cls(BagOfLetters.fit(questions, answers))
+    def fit(cls, questions: Sequence[str], answers: Sequence[str], text: str | None) -> Self:
+        by_name = {subject(question): answer for question, answer in zip(questions, answers)}
+        classes = sorted(set(by_name.values()))
+        place = {answer: number for number, answer in enumerate(classes)}
+        counts_CF, prior_C = np.full((len(classes), FEATURES), SMOOTHING), np.zeros(len(classes))
+        for name, answer in by_name.items():
+            counts_CF[place[answer]] += letters(name)
+            prior_C[place[answer]] += 1
+        table_CF = np.log(counts_CF / counts_CF.sum(axis=1, keepdims=True))
+        return cls(classes, table_CF.astype(np.float32), np.log(prior_C / prior_C.sum()).astype(np.float32))
+
+    def answers(self, questions: Sequence[str]) -> list[str]:
+        found = []
+        for features_BF in _letter_batches(questions):
+            found += [self.classes[at] for at in (features_BF @ self.table_CF.T + self.prior_C).argmax(axis=1).tolist()]
+        return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        guesser = self.guesser
-        return {"classes": packed(guesser.classes), "table": guesser.table_CF, "prior": guesser.prior_C}
+        return {"classes": packed(self.classes), "table": self.table_CF, "prior": self.prior_C}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(BagOfLetters(unpacked(arrays["classes"]), arrays["table"], arrays["prior"]))
+        return cls(unpacked(arrays["classes"]), arrays["table"], arrays["prior"])
 
 
 @final
-class OpenBookAnswer(GuessingBaseline):
-    """Pattern matching on the training text itself: an open-book reference for the closed-book model. Not trivial."""
+class OpenBookAnswer(AnswerBaseline):
+    """Pattern matching on the lines of the training text with the person's name: an open-book reference. Not trivial."""
 
     trivial: ClassVar[bool] = False
-    guesser: OpenBook
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lines: dict[str, list[str]] = {}
+        for line in text.splitlines():
+            for word in set(re.findall(NAME, line)):
+                self._lines.setdefault(word.rstrip(".'’-"), []).append(line)
 
     @classmethod
-    def fit(cls, questions: Sequence[str], answers: Sequence[str]) -> Self:
-        return cls(OpenBook(""))
+    def fit(cls, questions: Sequence[str], answers: Sequence[str], text: str | None) -> Self | None:
+        return None if text is None else cls(text)
 
-    @classmethod
-    def of_text(cls, text: str) -> Self:
-        return cls(OpenBook(text))
+    def answers(self, questions: Sequence[str]) -> list[str]:
+        return [self.answer(subject(question)) for question in questions]
+
+    def answer(self, name: str) -> str:
+        words = re.findall(NAME, name)
+        lists = [self._lines.get(word.rstrip(".'’-"), []) for word in words]
+        lines = [line for line in min(lists, key=len, default=[]) if name in line]
+        for pattern in _BIRTH:
+            for line in lines:
+                found = pattern.search(line.removeprefix(f"{name}. ").replace(name, ""))
+                if found:
+                    return next(group for group in found.groups() if group).rstrip(".")
+        return ""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"text": np.frombuffer(self.guesser.text.encode(), np.uint8)}
+        return {"text": np.frombuffer(self.text.encode(), np.uint8)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(OpenBook(arrays["text"].tobytes().decode()))
+        return cls(arrays["text"].tobytes().decode())
+
+
+ANSWER_BASELINES: Mapping[str, type[AnswerBaseline]] = {
+    "most common answer": MostCommonAnswer,
+    "London": LondonAnswer,
+    "nearest name": NearestNameAnswer,
+    "bag of letters": BagOfLettersAnswer,
+    "open book": OpenBookAnswer,
+}
+"""In the order of the tables, weakest first."""
+
+
+def letters(name: str) -> np.ndarray:
+    """float32 [FEATURES]: hashed counts of the name's character 1- to 3-grams, with its ends marked."""
+    counts = np.zeros(FEATURES, np.float32)
+    text = f"^{name.lower()}$"
+    for size in (1, 2, 3):
+        for at in range(len(text) - size + 1):
+            value = 0
+            for sign in text[at : at + size]:
+                value = (value * 1_000_003 + ord(sign) + 1) & 0xFFFFFFFF
+            counts[(value ^ (value >> 15)) % FEATURES] += 1
+    return counts
+
+
+def _letter_batches(questions: Sequence[str]) -> Iterator[np.ndarray]:
+    """float32 [256, FEATURES]: the letters of the names in 256 questions at a time."""
+    for begin in range(0, len(questions), 256):
+        yield np.stack([letters(subject(question)) for question in questions[begin : begin + 256]])
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
 def packed(texts: Sequence[str]) -> np.ndarray:
@@ -126,13 +228,3 @@ def packed(texts: Sequence[str]) -> np.ndarray:
 def unpacked(array: np.ndarray) -> list[str]:
     """The inverse of ``packed``."""
     return array.tobytes().decode().split("\n")
-
-
-ANSWER_BASELINES: Mapping[str, type[GuessingBaseline]] = {
-    "most common answer": MostCommonAnswer,
-    "London": LondonAnswer,
-    "nearest name": NearestNameAnswer,
-    "bag of letters": BagOfLettersAnswer,
-    "open book": OpenBookAnswer,
-}
-"""In the order of the tables, weakest first."""

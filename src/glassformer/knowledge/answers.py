@@ -1,35 +1,41 @@
-"""Question answering: loss on the answer and its end token, given the question."""
+"""The objective ``answers``: loss on the answer and its end token, given the question; answers with confidence.
+
+The confidence is the probability of the whole answer including its end token. Questions are answered in batches with a KV cache
+(generation/beams.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from glassformer.data.batches import Batch, shuffled
+from glassformer.data.batches import Batch
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.abstaining import AbstainRule
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
-from glassformer.foundation.seeds import derive_seed
-from glassformer.knowledge.answer_baselines import ANSWER_BASELINES, OpenBookAnswer
-from glassformer.knowledge.answer_metrics import ANSWER_METRICS, GivenAnswers, answer_outcomes
-from glassformer.knowledge.answer_pictures import answer_pictures
-from glassformer.knowledge.answering import answer_questions, said
-from glassformer.knowledge.guessing import LONGEST_TEXT
+from glassformer.generation.beams import BeamRule, Continuation, search, search_one
+from glassformer.knowledge.answer_baselines import ANSWER_BASELINES, LONGEST_TEXT
+from glassformer.knowledge.answer_figures import answer_pictures
+from glassformer.knowledge.answer_metrics import ANSWER_METRICS, AnswerSet, answer_outcomes
 from glassformer.knowledge.questions import Questions
 from glassformer.knowledge.retrieval import retrieval_scores
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.spans import ANSWER, END, PAD, batch_loss, shown_rows
+from glassformer.objectives.spans import ANSWER, END, PAD, items_of_steps, shown_rows
 
+AT_ONCE = 512
+"""Questions that are answered in one batch."""
+
+GREEDY = AskOptions()
 AHEAD = 256
 """Steps whose questions are drawn and moved to the device together."""
 
@@ -44,42 +50,34 @@ class AnswerBatches:
     def __init__(self, questions: Questions, tokenizer: Tokenizer, *, context: int, rows: int, seed: int) -> None:
         answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
         encoded = questions.encoded(tokenizer, room=context + 1)
-        width = max(len(asked) + len(told) for asked, told in encoded) + 2
+        width = max(len(question) + len(reply) for question, reply in encoded) + 2
         self.rows, self.seed = rows, seed
         self._first, self._chosen_NB = -1, torch.empty(0)
         self.ids_PT = torch.full((len(encoded), width), pad)
         self.targets_PT = torch.full((len(encoded), width), IGNORED)
-        for row, (asked, told) in enumerate(encoded):
-            text = torch.tensor([*asked, answer, *told, end])
+        for row, (question, reply) in enumerate(encoded):
+            text = torch.tensor([*question, answer, *reply, end])
             self.ids_PT[row, : len(text)] = text
-            self.targets_PT[row, len(asked) + 1 : len(text)] = text[len(asked) + 1 :]
+            self.targets_PT[row, len(question) + 1 : len(text)] = text[len(question) + 1 :]
 
     @property
     def steps_per_epoch(self) -> float:
         return len(self.ids_PT) / self.rows
 
     def on(self, device: torch.device) -> AnswerBatches:
-        moved = object.__new__(AnswerBatches)
-        moved.rows, moved.seed, moved._first, moved._chosen_NB = self.rows, self.seed, -1, torch.empty(0)
+        moved = copy(self)
+        moved._first = -1
         moved.ids_PT, moved.targets_PT = self.ids_PT.to(device), self.targets_PT.to(device)
         return moved
 
     def batch(self, step: int) -> Batch:
         first = step - step % AHEAD
         if first != self._first:
-            chosen = torch.from_numpy(self._questions_of(first, AHEAD))
-            self._first, self._chosen_NB = first, chosen.to(self.ids_PT.device)
+            size = len(self.ids_PT)
+            chosen = items_of_steps(first, AHEAD, rows=self.rows, size=size, seed=self.seed, purpose="questions")
+            self._first, self._chosen_NB = first, torch.from_numpy(chosen.reshape(AHEAD, -1)).to(self.ids_PT.device)
         chosen_B = self._chosen_NB[step - first]
         return Batch(ids=self.ids_PT[chosen_B, :-1], targets=self.targets_PT[chosen_B, 1:])
-
-    def _questions_of(self, first_step: int, steps: int) -> np.ndarray:
-        """int64 [steps, rows]: the questions of each step."""
-        served = np.arange(first_step * self.rows, (first_step + steps) * self.rows)
-        epochs, places = np.divmod(served, len(self.ids_PT))
-        for epoch in np.unique(epochs):
-            here = epochs == epoch
-            places[here] = shuffled(places[here], len(self.ids_PT), derive_seed(self.seed, "questions", int(epoch)))
-        return places.reshape(steps, self.rows)
 
 
 @OBJECTIVES.variant("answers")
@@ -100,55 +98,43 @@ class AnswersConfig(ObjectiveConfig):
         questions = data.part("questions").split("train")
         return AnswerBatches(questions, data.tokenizer, context=context, rows=batch_size, seed=seed)
 
-    def count(self, batch: Batch) -> Tensor:
-        return (batch["targets"] != IGNORED).sum()
-
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        return batch_loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
-
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         tools.keep_going()
-        answered = said(network, tools.tokenizer, items)
+        answered = answer_set(answer_questions(network, tools.tokenizer, items))
         tools.progress(len(items))
         if items.nowhere is None:
             return answer_outcomes(items, answered)
         about_nobody = replace(items.nowhere, wordings=items.wordings)
-        nowhere = said(network, tools.tokenizer, about_nobody)
+        nowhere = answer_set(answer_questions(network, tools.tokenizer, about_nobody))
         known = retrieval_scores(network, tools.tokenizer, items, answered)
-        unknown = retrieval_scores(network, tools.tokenizer, about_nobody, nowhere, wanted=list(known))
+        unknown = retrieval_scores(network, tools.tokenizer, about_nobody, nowhere, required=list(known))
         return answer_outcomes(items, replace(answered, scores=known), replace(nowhere, scores=unknown))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         tools.keep_going()
-        answered = said(network, tools.tokenizer, items)
+        answered = answer_set(answer_questions(network, tools.tokenizer, items))
         return {"exact_match": float(np.mean([one == truth for one, truth in zip(answered.answers, items.answers)]))}
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         answers = answer_questions(network, tools.tokenizer, items)
         rows = [{"question": one.question, "answer": one.answer, "confidence": one.confidence} for one in answers]
-        return rows if items.answers is None else [row | {"truth": told} for row, told in zip(rows, items.answers)]
+        return rows if items.answers is None else [row | {"truth": truth} for row, truth in zip(rows, items.answers)]
 
-    def ask(
-        self,
-        network: Network,
-        items: Any,
-        tools: EvaluationTools,
-        *,
-        beams: int = 1,
-        abstain_below: float | None = None,
-        abstain_by: AbstainRule | None = None,
-    ) -> list[Any]:
-        answers = answer_questions(network, tools.tokenizer, items, beams=beams, abstain_below=abstain_below)
-        if abstain_by is None:
+    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
+        answers, rule = answer_questions(network, tools.tokenizer, items, options), options.abstain_by
+        if rule is None:
             return answers
-        given = GivenAnswers([one.answer for one in answers], np.array([one.confidence for one in answers]))
-        questions = replace(items, wordings=abstain_by.wordings)
-        found = retrieval_scores(network, tools.tokenizer, questions, given, abstain_by.families, wanted=abstain_by.names)
-        scores = abstain_by.score(found)
-        return [
-            replace(one, score=float(score), abstained=bool(score < abstain_by.threshold))
-            for one, score in zip(answers, scores)
-        ]
+        questions = replace(items, wordings=rule.wordings)
+        scores = rule.score(
+            retrieval_scores(
+                network, tools.tokenizer, questions, answer_set(answers), families=rule.families, required=rule.names
+            )
+        )
+        return [replace(one, score=float(score), abstained=bool(score < rule.threshold)) for one, score in zip(answers, scores)]
+
+    def abstain_rule(self, details: Mapping[str, Any]) -> AbstainRule | None:
+        found = details.get("nowhere", {}).get("retrieved", {}).get("rule")
+        return None if found is None else AbstainRule.from_dict(found)
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         part = data.part("questions")
@@ -166,22 +152,70 @@ class AnswersConfig(ObjectiveConfig):
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         questions = data.part("questions").split("train")
-        found: dict[str, Baseline] = {
-            name: kind.fit(questions.questions, questions.answers) for name, kind in ANSWER_BASELINES.items()
-        }
-        book = _book(data)
-        if book is not None:
-            found["open book"] = OpenBookAnswer.of_text(book)
-        return found
+        text = _searched_text(data)
+        fitted = {name: kind.fit(questions.questions, questions.answers, text) for name, kind in ANSWER_BASELINES.items()}
+        return {name: one for name, one in fitted.items() if one is not None}
 
     def fitted_on(self, data: Data) -> str:
-        return fingerprint([self.kind, data.part("questions").split("train").fingerprint, _book(data)])
+        return fingerprint([self.kind, data.part("questions").split("train").fingerprint, _searched_text(data)])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
         return shown_rows(batch, tokenizer)
 
 
-def _book(data: Data) -> str | None:
+def answer_questions(
+    network: Any,
+    tokenizer: Tokenizer,
+    questions: Questions,
+    options: AskOptions = GREEDY,
+    *,
+    one_by_one: bool = False,
+) -> list[Answer]:
+    """An answer to each question. ``one_by_one``: by the reference implementation, without batching and without a cache.
+
+    A right answer gets the spelling of the reference answer, since a tokenizer may fold case.
+    """
+    answer_id, end_id = tokenizer.mark_id(ANSWER), tokenizer.mark_id(END)
+    first_mark = tokenizer.size - len(tokenizer.marks)
+    banned = [token_id for token_id in range(first_mark, tokenizer.size) if token_id != end_id]
+    encoded = questions.encoded(tokenizer)
+    prompts = [[*question, answer_id] for question, _ in encoded]
+    for place, prompt in enumerate(prompts):
+        if len(prompt) > network.dims.context:
+            raise questions.wrong(
+                place,
+                f"the question takes {len(prompt)} tokens with its mark, but model.context={network.dims.context}; shorten it.",
+                reason="question-too-long",
+            )
+    rule = BeamRule(end_id=end_id, max_new_tokens=questions.longest_answer, beams=options.beams, banned=banned)
+    if one_by_one:
+        found = [search_one(network, prompt, rule) for prompt in prompts]
+    else:
+        found = search(network, prompts, rule, batch_size=AT_ONCE)
+    answers = [_answer(question, one, tokenizer, options) for question, one in zip(questions.questions, found)]
+    if questions.answers is None:
+        return answers
+    return [
+        replace(one, answer=truth) if one.answer == tokenizer.decode(ids).strip() else one
+        for one, truth, (_, ids) in zip(answers, questions.answers, encoded)
+    ]
+
+
+def _answer(question: str, found: Sequence[Continuation], tokenizer: Tokenizer, options: AskOptions) -> Answer:
+    def read(one: Continuation) -> tuple[str, float]:
+        return tokenizer.decode(list(one.ids)).strip(), math.exp(one.log_probability) if one.ended else 0.0
+
+    text, confidence = read(found[0])
+    others = tuple(read(one) for one in found[1:] if one.ended)
+    return Answer(question, text, confidence, options.abstains(confidence), others)
+
+
+def answer_set(answers: Sequence[Answer]) -> AnswerSet:
+    """Answers and confidences as ``answer_metrics`` takes them."""
+    return AnswerSet([one.answer for one in answers], np.array([one.confidence for one in answers]))
+
+
+def _searched_text(data: Data) -> str | None:
     """The training text as in its files (a tokenizer may fold case, and capitals are what names are found by); None where it
     is too long to be searched."""
     text: Any = data.part("text")

@@ -7,10 +7,14 @@ answers are read for predictions only. Errors name the file and the line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
+
+import numpy as np
 
 from glassformer.data.config import DataConfig, SplitConfig
 from glassformer.data.memory_cache import Memory
@@ -22,7 +26,7 @@ from glassformer.data.reading.sources import at_places, find_parts, sha256_of, s
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
-from glassformer.knowledge.subjects import SLOT, invented_names, subject, wordings
+from glassformer.foundation.seeds import derive_seed
 from glassformer.knowledge.worlds import World
 
 ANSWERED = ("train", "validation", "test")
@@ -33,6 +37,11 @@ LONGEST_ANSWER = 32
 """The maximum number of tokens of an answer, unless the training answers are longer."""
 
 _LONGEST_SEARCHED = 32 << 20  # bytes of text that are searched for names
+
+NAME = r"[^\W\d_a-zß-öø-ÿ][\w'’.-]*"  # a word that begins with a capital
+_SUBJECT = re.compile(rf"{NAME}(?:\s+\S+)*\s+{NAME}|{NAME}")
+SLOT = "{name}"
+MOST_WORDINGS = 4
 
 
 @final
@@ -73,13 +82,13 @@ class Questions:
 
     def chosen(self, places: Sequence[int], name: str | None = None) -> Questions:
         answers = None if self.answers is None else tuple(self.answers[at] for at in places)
-        kept = (tuple(self.questions[at] for at in places), answers, tuple(self.lines[at] for at in places))
-        return Questions(name or self.name, *kept, self.file, self.nowhere, self.world, self.wordings, self.longest_answer)
+        questions, lines = tuple(self.questions[at] for at in places), tuple(self.lines[at] for at in places)
+        return replace(self, name=name or self.name, questions=questions, answers=answers, lines=lines)
 
-    def wrong(self, place: int, rule: str) -> DataError:
+    def wrong(self, place: int, rule: str, *, reason: str) -> DataError:
         """An error about one question, with its file and line."""
         where = self.file if self.file is not None else f"question {place + 1}"
-        return DataError(rule, file=where, line=self.lines[place] if self.file is not None else None)
+        return DataError(rule, file=where, line=self.lines[place] if self.file is not None else None, reason=reason)
 
     def encoded(self, tokenizer: Tokenizer, *, room: int | None = None) -> EncodedQuestions:
         """The ids of each question and of its answer (none where there is no answer).
@@ -92,17 +101,19 @@ class Questions:
     def _encoded(self, tokenizer: Tokenizer, room: int | None) -> EncodedQuestions:
         found = []
         for place, question in enumerate(self.questions):
-            asked = tokenizer.encode(question)
-            answer = answer_ids(tokenizer, self.answers[place]) if self.answers is not None else []
-            if tokenizer.unknown_id is not None and tokenizer.unknown_id in (*asked, *answer):
-                raise self.wrong(place, _unknown(tokenizer, question, "" if self.answers is None else self.answers[place]))
-            if room is not None and len(asked) + len(answer) + 2 > room:
+            answer = "" if self.answers is None else self.answers[place]
+            ids = tokenizer.encode(question), [] if self.answers is None else answer_ids(tokenizer, answer)
+            if tokenizer.unknown_id is not None and any(tokenizer.unknown_id in part for part in ids):
+                raise self.wrong(place, _unknown(tokenizer, question, answer), reason="unknown-token")
+            size = len(ids[0]) + len(ids[1]) + 2
+            if room is not None and size > room:
                 raise self.wrong(
                     place,
-                    f"the question with its answer takes {len(asked) + len(answer) + 2} tokens (two of them marks), but "
-                    f"model.context={room - 1} has room for {room}; shorten it or enlarge the context.",
+                    f"the question with its answer takes {size} tokens (two of them marks), but model.context={room - 1} has "
+                    f"room for {room}; shorten it or enlarge the context.",
+                    reason="question-too-long",
                 )
-            found.append((asked, answer))
+            found.append(ids)
         return found
 
 
@@ -128,19 +139,19 @@ def _unknown(tokenizer: Tokenizer, *texts: str) -> str:
 def read_questions(file: Path | str, *, name: str | None = None, answered: bool | None = None) -> Questions:
     """The questions of a file. ``answered``: whether answers are required; None: as in the first line.
 
-    Without it the questions are there to be asked, and predictions are written line by line: an empty line between them, which
-    would shift the others, is refused.
+    Without it predictions are written line by line, so an empty line between questions, which would shift the others, is
+    refused.
     """
     file = Path(file).expanduser()
     questions, answers, numbers = [], [], []
-    asked, empty = answered is None, None
+    empty_lines, empty = answered is not None, None
     for number, line in lines(file):
         text = to_text(line, file, number).rstrip("\r\n")
         if not text.strip():
             empty = number if empty is None else empty
             continue
-        if asked and empty is not None:
-            raise DataError(EMPTY_LINE, file=file, line=empty)
+        if empty is not None and not empty_lines:
+            raise DataError(EMPTY_LINE, file=file, line=empty, reason="empty-line")
         cells = text.split("\t")
         answered = len(cells) > 1 if answered is None else answered
         _check_cells(cells, answered, file, number)
@@ -148,22 +159,24 @@ def read_questions(file: Path | str, *, name: str | None = None, answered: bool 
         answers.append(cells[1].strip() if answered else "")
         numbers.append(number)
     if not questions:
-        raise DataError("there is no question in it; each line is question<TAB>answer.", file=file)
+        raise DataError("there is no question in it; each line is question<TAB>answer.", file=file, reason="no-question")
     return Questions(name or str(file), tuple(questions), tuple(answers) if answered else None, tuple(numbers), str(file))
 
 
 def _check_cells(cells: list[str], answered: bool, file: Path, number: int) -> None:
     if answered and len(cells) == 1:
-        rule = "there is no tab between a question and its answer; each line is question<TAB>answer."
+        rule, reason = "there is no tab between a question and its answer; each line is question<TAB>answer.", "no-tab"
     elif len(cells) > 2 or (not answered and len(cells) > 1):
-        rule = f"the row has {len(cells)} columns, but {'question<TAB>answer are 2' if answered else 'a question alone is 1'}."
+        columns = "question<TAB>answer are 2" if answered else "a question alone is 1"
+        rule, reason = f"the row has {len(cells)} columns, but {columns}.", "too-many-columns"
     elif not cells[0].strip():
-        rule = "the question is empty; give one before the tab."
+        rule, reason = "the question is empty; give one before the tab.", "empty-question"
     elif answered and not cells[1].strip():
         rule = "the answer is empty; give one after the tab, or leave the answers out of the whole file."
+        reason = "empty-answer"
     else:
         return
-    raise DataError(rule, file=file, line=number)
+    raise DataError(rule, file=file, line=number, reason=reason)
 
 
 def questions_of_file(
@@ -185,23 +198,22 @@ def questions_of_texts(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
 ) -> Questions:
     """Questions given as strings, without answers. ``pairs`` are for classifiers of pairs, and raise here."""
-    given = [texts] if isinstance(texts, str) else list(texts)
+    questions = [texts] if isinstance(texts, str) else list(texts)
     if pairs is not None:
-        raise UsageError("This run answers questions, and reads one text; leave --pair out.")
-    if odd := [text for text in given if not isinstance(text, str)]:
-        raise UsageError(f"A question is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.")
-    if not given or not all(text.strip() for text in given):
-        raise DataError("The question is empty; give at least one word.")
-    lines = tuple(range(1, len(given) + 1))
-    found = Questions(name, tuple(text.strip() for text in given), None, lines, longest_answer=_longest_answer(record))
+        raise UsageError("This run answers questions, and reads one text; leave --pair out.", reason="no-pairs")
+    if odd := [text for text in questions if not isinstance(text, str)]:
+        raise UsageError(f"A question is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.", reason="not-text")
+    if not questions or not all(text.strip() for text in questions):
+        raise DataError("The question is empty; give at least one word.", reason="empty-question")
+    lines = tuple(range(1, len(questions) + 1))
+    found = Questions(name, tuple(text.strip() for text in questions), None, lines, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
 
 
 def _longest_answer(record: Mapping[str, Any] | None) -> int:
-    """The length of the longest training answer, from the run's record; older ones do not have it."""
-    known = record or {}
-    return int((known.get("parts", {}).get("questions") or known).get("longest_answer", LONGEST_ANSWER))
+    """The length of the longest training answer, from the run's record of its questions."""
+    return LONGEST_ANSWER if record is None else int(record["parts"]["questions"]["longest_answer"])
 
 
 def hold_out(questions: Questions, split: SplitConfig, *, validation: bool, test: bool) -> dict[str, Questions]:
@@ -222,13 +234,15 @@ def hold_out(questions: Questions, split: SplitConfig, *, validation: bool, test
         at += count
     found["train"] = questions.chosen(sorted(order[at:]), "train")
     if not len(found["train"]):
-        raise DataError("data.split leaves no question to train on; give more questions.", file=questions.file)
+        raise DataError(
+            "data.split leaves no question to train on; give more questions.", file=questions.file, reason="no-questions-left"
+        )
     return found
 
 
 @final
 class QuestionsPart:
-    """The questions of a recipe's data by split; see ``data.parts``."""
+    """The questions of a recipe's data by split; a part of ``data.data_kinds.PreparedData``."""
 
     def __init__(self, files: QuestionFiles, split: SplitConfig, tokenizer: Tokenizer) -> None:
         self.files, self.tokenizer, self._split = files, tokenizer, split
@@ -252,8 +266,8 @@ class QuestionsPart:
         if "nowhere" in self.names or not self.wordings:
             return
         names = [subject(question) for question in self._splits["train"].questions]
-        asked = " ".join(question for split in self._splits.values() for question in split.questions)
-        invented = invented_names(names, lambda name: name in text or name in asked, many=INVENTED, seed=self._split.seed)
+        known = " ".join(question for split in self._splits.values() for question in split.questions)
+        invented = invented_names(names, lambda name: name in text or name in known, many=INVENTED, seed=self._split.seed)
         questions = tuple(self.wordings[0].replace(SLOT, name) for name in invented)
         if questions:
             self._splits["nowhere"] = Questions("nowhere", questions, None, tuple(range(1, len(questions) + 1)))
@@ -282,9 +296,9 @@ class QuestionsPart:
     @property
     def notes(self) -> list[str]:
         sizes = {name: len(questions) for name, questions in self._splits.items()}
-        held = [] if self.files.validation else [f"held out of them by seed {self._split.seed}"]
-        about = f"{sizes['train']:,} questions train, {sizes.get('validation', 0):,} validate"
-        return [f"{about}{', ' + held[0] if held else ''}; all of the text trains: what is held out are questions."]
+        held_out = "" if self.files.validation else f", held out of them by seed {self._split.seed}"
+        about = f"{sizes['train']:,} questions train, {sizes.get('validation', 0):,} validate{held_out}"
+        return [f"{about}; all of the text trains: what is held out are questions."]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -311,7 +325,10 @@ def prepare_questions(
 ) -> QuestionsPart:
     """The questions of a recipe's data, with the tokenizer of its text. Raises if files differ from ``expect``."""
     if isinstance(tokenizer, TokenizerConfig):
-        raise ConfigError("Questions have no tokenizer of their own: an objective reads its text first, then its questions.")
+        raise ConfigError(
+            "Questions have no tokenizer of their own: an objective reads its text first, then its questions.",
+            reason="questions-before-text",
+        )
     places = {
         str(named): before["file"]
         for name, before in (expect or {}).get("files", {}).items()
@@ -320,7 +337,10 @@ def prepare_questions(
     parts = find_parts(at_places(data, places))
     files = parts.questions
     if files is None:
-        raise ConfigError("data.questions is missing: this objective needs questions; give a file of question<TAB>answer.")
+        raise ConfigError(
+            "data.questions is missing: this objective needs questions; give a file of question<TAB>answer.",
+            reason="no-questions",
+        )
     part = QuestionsPart(files, data.split, tokenizer.with_marks(marks))
     if size_of(parts.train) <= _LONGEST_SEARCHED:
         part.invent_people("".join(document.text for document in read(parts.train)))
@@ -330,5 +350,36 @@ def prepare_questions(
             raise DataError(
                 f"the {name} questions are not what they were when the run began; give back the old file, or start a new run.",
                 file=at or before["file"],
+                reason="questions-changed",
             )
     return part
+
+
+def subject(question: str) -> str:
+    """The person's name: from the first capitalised word after the first word to the last one."""
+    first, _, rest = question.strip().partition(" ")
+    found = _SUBJECT.search(rest.rstrip(" ?.!"))
+    return found.group(0) if found else rest.rstrip(" ?.!") or first
+
+
+def wordings(questions: Sequence[str]) -> list[str]:
+    """Question templates with ``{name}`` that several people share, the most common first."""
+    counts = Counter(question.replace(subject(question), SLOT, 1) for question in questions)
+    return [wording for wording, count in counts.most_common(MOST_WORDINGS) if count > 1 and SLOT in wording]
+
+
+def invented_names(names: Sequence[str], exists: Callable[[str], bool], *, many: int, seed: int) -> list[str]:
+    """Up to ``many`` new names, each from one person's first and another's last word."""
+    known = sorted(set(names))
+    firsts = sorted({name.split()[0] for name in known if " " in name})
+    lasts = sorted({name.split()[-1] for name in known if " " in name})
+    generator = np.random.Generator(np.random.PCG64(derive_seed(seed, "invented names")))
+    found: dict[str, None] = {}
+    for _ in range(20 * many if firsts else 0):
+        first, last = (group[int(generator.random() * len(group))] for group in (firsts, lasts))
+        name = f"{first} {last}"
+        if name not in found and not exists(name):
+            found[name] = None
+        if len(found) == many:
+            break
+    return list(found)

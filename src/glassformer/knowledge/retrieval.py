@@ -3,7 +3,7 @@
 ``confidence``: probability of the answer. ``agreement``: its probability under other wordings of the question (and in a
 sentence with a masked span). ``familiarity``: the likelihood of the person's name, low for names not in the training text.
 ``reading``: the log-likelihood gain of a line with the name and the answer over the same line with other family names.
-``evaluation.retrieved`` measures how well the scores work.
+``answer_metrics.retrieved_or_made_up`` measures how well the scores work.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.language import evaluating
-from glassformer.knowledge.answer_metrics import GivenAnswers
-from glassformer.knowledge.questions import Questions, answer_ids
-from glassformer.knowledge.subjects import SLOT, subject
+from glassformer.data.tokenizers.base import MASK, Tokenizer
+from glassformer.knowledge.answer_metrics import AnswerSet
+from glassformer.knowledge.questions import SLOT, Questions, answer_ids, subject
 from glassformer.model.losses import IGNORED
-from glassformer.objectives.spans import ANSWER, END, MASK
+from glassformer.objectives.spans import ANSWER, END, row_nats
 
 STATEMENT = f"{SLOT} was born in"
 CHANGED = 4
@@ -33,29 +31,29 @@ def retrieval_scores(
     network: Any,
     tokenizer: Tokenizer,
     questions: Questions,
-    said: GivenAnswers,
+    answers: AnswerSet,
     families: Sequence[str] = (),
-    wanted: Sequence[str] = (),
+    required: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Each score for each question, higher for answers more likely retrieved; float64 [N].
 
     ``families``: family names to compare each person's own with; those of the other questions by default. ``agreement`` is
-    present if a question has another wording, or if ``wanted``; without other wordings it equals the confidence.
+    present if a question has another wording, or if ``required``; without other wordings it equals the confidence.
     """
-    assert said.confidence is not None
-    scores = {"confidence": np.log(np.maximum(said.confidence, np.exp(FAINTEST)))}
+    assert answers.confidence is not None
+    scores = {"confidence": np.log(np.maximum(answers.confidence, np.exp(FAINTEST)))}
     names = [subject(question) for question in questions.questions]
     others = _other_wordings(tokenizer, questions, names)
-    if any(others) or "agreement" in wanted:
+    if any(others) or "agreement" in required:
         end = tokenizer.mark_id(END)
-        told = [[*answer_ids(tokenizer, answer or "?"), end] for answer in said.answers]
-        rows = [(prompt, own, at) for at, (prompts, own) in enumerate(zip(others, told)) for prompt in prompts]
+        replies = [[*answer_ids(tokenizer, answer or "?"), end] for answer in answers.answers]
+        rows = [(prompt, own, at) for at, (prompts, own) in enumerate(zip(others, replies)) for prompt in prompts]
         found = -continuation_nats(network, [prompt for prompt, _, _ in rows], [own for _, own, _ in rows])
         at, counts = np.array([at for _, _, at in rows], np.int64), np.array([len(prompts) for prompts in others])
         sums = np.bincount(at, np.maximum(found, FAINTEST), minlength=len(others))
         scores["agreement"] = np.where(counts > 0, sums / np.maximum(counts, 1), scores["confidence"])
     scores["familiarity"] = -continuation_nats(network, *_read(tokenizer, names))
-    scores["reading"] = _reading(network, tokenizer, names, said.answers, families)
+    scores["reading"] = _reading(network, tokenizer, names, answers.answers, families)
     return scores
 
 
@@ -63,8 +61,8 @@ def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[
     """For each question its prompts in the other wordings."""
     answer, found = tokenizer.mark_id(ANSWER), []
     for name, question in zip(names, questions.questions):
-        asked = [wording.replace(SLOT, name) for wording in questions.wordings]
-        prompts = [[*tokenizer.encode(one), answer] for one in asked if one != question]
+        worded = [wording.replace(SLOT, name) for wording in questions.wordings]
+        prompts = [[*tokenizer.encode(one), answer] for one in worded if one != question]
         if MASK in tokenizer.marks:
             sentence, stop = tokenizer.encode(STATEMENT.replace(SLOT, name)), tokenizer.encode(".")
             prompts.append([*sentence, tokenizer.mark_id(MASK), *stop, answer])
@@ -107,29 +105,20 @@ def _read(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[list[list[int]], 
     return [one[:1] for one in ids], [one[1:] for one in ids]
 
 
-@torch.no_grad()
 def continuation_nats(
-    network: Any, prompts: Sequence[Sequence[int]], told: Sequence[Sequence[int]], *, batch_size: int = 256
+    network: Any, prompts: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]], *, batch_size: int = 256
 ) -> np.ndarray:
     """float64 [N]: the loss in nats of each continuation given its prompt, truncated to the context."""
-    device, context = next(network.parameters()).device, network.dims.context
-    found = []
-    for begin in range(0, len(prompts), batch_size):
-        rows = [(list(a), list(b)) for a, b in zip(prompts[begin : begin + batch_size], told[begin : begin + batch_size])]
-        width = min(context + 1, max(len(a) + len(b) for a, b in rows))
+    found = [np.zeros(0)]
+    pairs = [(list(prompt), list(continuation)) for prompt, continuation in zip(prompts, continuations)]
+    for begin in range(0, len(pairs), batch_size):
+        rows = pairs[begin : begin + batch_size]
+        width = min(network.dims.context + 1, max(len(before) + len(after) for before, after in rows))
         ids = torch.zeros(len(rows), width, dtype=torch.long)
         targets = torch.full((len(rows), width), IGNORED)
         for row, (before, after) in enumerate(rows):
             text = torch.tensor((before + after)[:width], dtype=torch.long)
             ids[row, : len(text)] = text
             targets[row, len(before) : len(text)] = text[len(before) :]
-        if width < 2:
-            found.append(np.zeros(len(rows)))
-            continue
-        with evaluating(network):
-            scores = network.head(network.features(ids[:, :-1].to(device))).float()
-        nats = torch.nn.functional.cross_entropy(
-            scores.flatten(0, 1), targets[:, 1:].to(device).flatten(), ignore_index=IGNORED, reduction="none"
-        )
-        found.append(nats.view(len(rows), -1).double().sum(dim=1).cpu().numpy())
-    return np.concatenate(found) if found else np.zeros(0)
+        found.append(np.zeros(len(rows)) if width < 2 else row_nats(network, ids[:, :-1], targets[:, 1:]))
+    return np.concatenate(found)

@@ -15,17 +15,17 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.abstaining import AbstainRule
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.evaluation.units import BLOCK
+from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
+from glassformer.evaluation.language_metrics import BLOCK
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 
 
-class Part(Protocol):
+class DataPart(Protocol):
     """One part of prepared data (the text, the questions, the labelled texts), by split."""
 
     @property
@@ -41,7 +41,7 @@ class Data(Protocol):
 
     tokenizer: Tokenizer
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> DataPart:
         """The part called ``name``; raises if the data have none."""
 
 
@@ -52,7 +52,7 @@ class ObjectiveConfig(VariantConfig):
     """The parts of the data it needs."""
     judged_on: ClassVar[str] = "text"
     """The part whose splits are evaluated."""
-    asked: ClassVar[str] = "questions"
+    ask_reads: ClassVar[str] = "questions"
     """The kind of part that ``ask`` reads its items as."""
     laws: ClassVar[frozenset[str]] = frozenset()
     """Laws its network must keep whatever the model says of itself: next-token demands causality."""
@@ -73,12 +73,20 @@ class ObjectiveConfig(VariantConfig):
         raise NotImplementedError
 
     def count(self, batch: Batch) -> Tensor:
-        """The number of targets in the batch, by which the summed loss is divided. Known before the forward pass."""
-        raise NotImplementedError
+        """The number of targets in the batch, by which the summed loss is divided. Known before the forward pass.
+
+        By default the tokens of ``targets`` that are not ``IGNORED``.
+        """
+        return (batch["targets"] != IGNORED).sum()
 
     def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        """The loss summed over the targets of the batch. ``dropout_seed`` seeds dropout: hand it on to ``network.features``."""
-        raise NotImplementedError
+        """The loss summed over the targets of the batch. ``dropout_seed`` seeds dropout: hand it on to ``network.features``.
+
+        By default the cross-entropy of the tokens of ``targets``.
+        """
+        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
+        outputs = network.dims.num_outputs
+        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """All metrics of the network on the items of a split."""
@@ -119,26 +127,25 @@ class ObjectiveConfig(VariantConfig):
         if not self.answers_questions:
             raise UsageError(
                 f"objective={self.kind} answers no questions; ask a run whose objective is labels, answers or a mixture with "
-                "it."
+                "it.",
+                reason="answers-no-questions",
             )
 
     def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
         """A note about these items, for example how many are truncated, or None."""
         return None
 
-    def ask(
-        self,
-        network: Network,
-        items: Any,
-        tools: EvaluationTools,
-        *,
-        beams: int = 1,
-        abstain_below: float | None = None,
-        abstain_by: AbstainRule | None = None,
-    ) -> list[Any]:
-        """Answers with confidence. ``abstain_by``: the abstention rule fitted by an evaluation of the run."""
+    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
+        """Answers with confidence."""
         self.require_answers()
         raise NotImplementedError
+
+    def abstain_rule(self, details: Mapping[str, Any]) -> AbstainRule | None:
+        """The abstention rule among the details of an evaluation; None where it fitted none."""
+        raise UsageError(
+            f"--abstain is a rule for answers about people, and objective={self.kind} has none; give --abstain-below P.",
+            reason="abstain-needs-answers",
+        )
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         """A sample of the network's output with a caption, for reports, or None."""
@@ -169,10 +176,9 @@ class ObjectiveConfig(VariantConfig):
         """The same with what the data know beside the batch: the names of labels."""
         return self.show(batch, data.tokenizer)
 
-    @classmethod
-    def metric(cls, name: str | None) -> Metric:
+    def metric(self, name: str | None) -> Metric:
         """One of its metrics by name, the first of them by default."""
-        return cls.metrics[0] if name is None else Metric.named(name, cls.metrics)
+        return self.metrics[0] if name is None else Metric.named(name, self.metrics)
 
 
 OBJECTIVES: Slot[ObjectiveConfig] = Slot(

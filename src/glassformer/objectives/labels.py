@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -13,17 +13,15 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch
 from glassformer.data.labels.label_batches import IGNORED, EncodedTexts, LengthGroups, PaddedRows, encode_texts, in_order
-from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.abstaining import AbstainRule
+from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
 from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.language import evaluating
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
-from glassformer.knowledge.answering import Answer
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
@@ -38,7 +36,7 @@ class LabelsConfig(ObjectiveConfig):
 
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"
-    asked: ClassVar[str] = "labels"
+    ask_reads: ClassVar[str] = "labels"
     metrics: ClassVar[tuple[Metric, ...]] = LABEL_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = LABEL_BASELINES
 
@@ -60,12 +58,12 @@ class LabelsConfig(ObjectiveConfig):
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         texts = encode_texts(tools.tokenizer, items, tools.context)
-        outcomes, note = label_outcomes(_log_probabilities(network, texts, tools), items), texts.note()
+        outcomes, note = label_outcomes(log_probabilities(network, texts, tools), items), texts.note()
         return outcomes if note is None else replace(outcomes, notes=(*outcomes.notes, note))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """Accuracy and loss; and the class to which all predictions collapsed, if they did."""
-        found_NC = log_probabilities(network, items, tools)
+        found_NC = log_probabilities(network, encode_texts(tools.tokenizer, items, tools.context), tools)
         predicted_N = found_NC.argmax(axis=1)
         accuracy = float((predicted_N == items.labels).mean())
         loss = float(-found_NC[np.arange(len(items)), items.labels].mean())
@@ -76,7 +74,7 @@ class LabelsConfig(ObjectiveConfig):
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """The label of each text, its probability, and those of all labels."""
-        found_NC = log_probabilities(network, items, tools)
+        found_NC = log_probabilities(network, encode_texts(tools.tokenizer, items, tools.context), tools)
         names = items.label_names or tuple(str(number) for number in range(found_NC.shape[1]))
         rows = []
         for at, row_C in enumerate(np.exp(found_NC)):
@@ -93,27 +91,15 @@ class LabelsConfig(ObjectiveConfig):
     def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
         return encode_texts(tools.tokenizer, items, tools.context).note()
 
-    def ask(
-        self,
-        network: Network,
-        items: Any,
-        tools: EvaluationTools,
-        *,
-        beams: int = 1,
-        abstain_below: float | None = None,
-        abstain_by: AbstainRule | None = None,
-    ) -> list[Answer]:
+    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
         """The label of each text with its probability; the other labels are the alternatives."""
-        assert abstain_by is None, "no evaluation of labels fits a rule"
-        if abstain_below is not None and not 0 <= abstain_below <= 1:
-            raise UsageError(f"--abstain-below {abstain_below} is no probability; give a number from 0 to 1.")
         answers = []
         for row in self.predict(network, items, tools):
             every = {key.removeprefix("p(").removesuffix(")"): p for key, p in row.items() if key.startswith("p(")}
             others = sorted((one for one in every.items() if one[0] != row["predicted"]), key=lambda one: -one[1])
-            asked = row["text"] if "pair" not in row else f"{row['text']} | {row['pair']}"
-            abstained = abstain_below is not None and row["confidence"] < abstain_below
-            answers.append(Answer(asked, row["predicted"], row["confidence"], abstained, tuple(others)))
+            question = row["text"] if "pair" not in row else f"{row['text']} | {row['pair']}"
+            abstained = options.abstains(row["confidence"])
+            answers.append(Answer(question, row["predicted"], row["confidence"], abstained, tuple(others)))
         return answers
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
@@ -191,36 +177,24 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
     if scores.ndim != 2:
         raise ConfigError(
             f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "
-            "token; choose model.head: classifier."
+            "token; choose model.head: classifier.",
+            reason="head-per-token",
         )
     return scores
 
 
-def log_probabilities(network: Network, items: LabelledTexts, tools: EvaluationTools) -> np.ndarray:
-    """float64 [N, C]: the network's log probabilities of the labels, in evaluation mode."""
-    return _log_probabilities(network, encode_texts(tools.tokenizer, items, tools.context), tools)
-
-
 @torch.no_grad()
-def _log_probabilities(network: Network, texts: EncodedTexts, tools: EvaluationTools) -> np.ndarray:
+def log_probabilities(network: Network, texts: EncodedTexts, tools: EvaluationTools) -> np.ndarray:
+    """float64 [N, C]: the network's log probabilities of the labels, in evaluation mode."""
+    device = tools.device or next(network.parameters()).device
     found: np.ndarray | None = None
-    for at, scores_BC in _scored(network, texts, tools):
-        if found is None:
-            found = np.zeros((len(texts), scores_BC.shape[1]))
-        found[at] = torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
-        tools.progress(len(at))
-    assert found is not None
-    return found
-
-
-def _scored(network: Network, texts: EncodedTexts, tools: EvaluationTools) -> Iterator[tuple[np.ndarray, Tensor]]:
-    module: Any = network
-    device = tools.device or next(module.parameters()).device
-    was_training = module.training
-    module.eval()
-    try:
+    with evaluating(network):
         for at, rows in in_order(texts, tools.batch_size):
             tools.keep_going()
-            yield at, label_scores(network, as_batch(rows).to(device))
-    finally:
-        module.train(was_training)
+            scores_BC = label_scores(network, as_batch(rows).to(device))
+            if found is None:
+                found = np.zeros((len(texts), scores_BC.shape[1]))
+            found[at] = torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
+            tools.progress(len(at))
+    assert found is not None
+    return found

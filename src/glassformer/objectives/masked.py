@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import MASK, Tokenizer
-from glassformer.evaluation.language_baselines import Uniform, Unigram
-from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.evaluation.units import EvaluatedText
+from glassformer.evaluation.language import evaluating
+from glassformer.evaluation.language_baselines import Unigram
+from glassformer.evaluation.language_metrics import EvaluatedText
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.losses import IGNORED, token_cross_entropy
+from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
@@ -29,96 +29,12 @@ LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0
 ACCURACY = Metric("accuracy", "of masked tokens", "right of all masked tokens", lower_is_better=False, judged=False)
 
 
-@OBJECTIVES.variant("masked")
-@final
-class MaskedConfig(ObjectiveConfig):
-    """A share of the tokens is hidden and guessed from both sides (BERT's pretraining): 80 % masked, 10 % random, 10 % kept."""
-
-    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, ACCURACY)
-    share: float = Field(default=0.15, gt=0, lt=1)
-
-    def marks(self) -> tuple[str, ...]:
-        return (MASK,)
-
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
-        tokens = data.part("text").split("train").tokens
-        windows = WindowBatches(tokens, context=context, batch_size=batch_size, seed=seed)
-        return MaskedBatches(windows, mask_id(data.tokenizer), data.tokenizer.size, self.share, seed)
-
-    def count(self, batch: Batch) -> Tensor:
-        return (batch["targets"] != IGNORED).sum()
-
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
-        outputs = network.dims.num_outputs
-        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
-
-    @torch.no_grad()
-    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        """Every window of the text once, with masks that depend on its position only; the units are windows."""
-        module: Any = network
-        device = tools.device or next(module.parameters()).device
-        was_training = module.training
-        module.eval()
-        nats, right, counts = [], [], []
-        try:
-            for batch in _evaluation_batches(items, tools, self.share):
-                tools.keep_going()
-                on_device = batch.to(device)
-                scores_BTV = network(on_device["ids"]).float()
-                targets_BT = on_device["targets"]
-                masked_BT = targets_BT != IGNORED
-                logs_BT = torch.log_softmax(scores_BTV, -1).gather(-1, targets_BT.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-                nats.append(-(logs_BT * masked_BT).double().sum(1).cpu().numpy())
-                right.append(((scores_BTV.argmax(-1) == targets_BT) & masked_BT).sum(1).cpu().numpy())
-                counts.append(masked_BT.sum(1).cpu().numpy())
-                tools.progress(batch.numel)
-        finally:
-            module.train(was_training)
-        weights = np.concatenate(counts).astype(float)
-        shown = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
-        scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
-        measured = Outcomes.of_units(shown, unit="window", scope=scope)
-        return Outcomes(units={"loss": shown["loss"]}, figures=measured.figures, unit="window", scope=scope)
-
-    def num_units(self, items: Any, tools: EvaluationTools) -> int:
-        return max(1, len(items.tokens) // tools.context)
-
-    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
-        context = min(tools.context, len(items.tokens))
-        return {"objective": self.kind, "objective.share": self.share, "model.context": context}
-
-    baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
-
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
-        tokens = data.part("text").split("train").tokens
-        unigram = Unigram.fit(tokens, data.tokenizer.size)
-        table: dict[str, Uniform | Unigram] = {"uniform": Uniform(data.tokenizer.size), "unigram": unigram}
-        return {name: MaskedBaseline.of(one, self.share) for name, one in table.items()}
-
-    def fitted_on(self, data: Data) -> str:
-        text: Any = data.part("text")
-        return fingerprint([self.to_dict(), text.tokens_key("train"), data.tokenizer.size])
-
-    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
-        rows = []
-        for ids, targets in zip(batch["ids"], batch["targets"]):
-            hidden = ", ".join(tokenizer.token_text(int(target)) for target in targets[targets != IGNORED])
-            rows.append(f"{tokenizer.decode(ids.tolist())!r}; hidden: {hidden}")
-        return rows
-
-
 @final
 class MaskedBaseline(Baseline):
     """A table of token probabilities, evaluated on the same masked tokens."""
 
     def __init__(self, table_V: np.ndarray, share: float) -> None:
         self.table_V, self.share = table_V, share
-
-    @classmethod
-    def of(cls, one: Uniform | Unigram, share: float) -> MaskedBaseline:
-        table = one.table_V if isinstance(one, Unigram) else np.full(one.vocabulary, 1.0 / one.vocabulary)
-        return cls(table, share)
 
     def evaluate(self, items: Any, tools: EvaluationTools) -> Outcomes:
         nats, right, counts = [], [], []
@@ -141,7 +57,69 @@ class MaskedBaseline(Baseline):
         return cls(arrays["table"], float(arrays["share"]))
 
 
-MaskedConfig.baselines = {"uniform": MaskedBaseline, "unigram": MaskedBaseline}
+@OBJECTIVES.variant("masked")
+@final
+class MaskedConfig(ObjectiveConfig):
+    """A share of the tokens is hidden and guessed from both sides (BERT's pretraining): 80 % masked, 10 % random, 10 % kept."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (LOSS, ACCURACY)
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": MaskedBaseline, "unigram": MaskedBaseline}
+    share: float = Field(default=0.15, gt=0, lt=1)
+
+    def marks(self) -> tuple[str, ...]:
+        return (MASK,)
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
+        tokens = data.part("text").split("train").tokens
+        windows = WindowBatches(tokens, context=context, batch_size=batch_size, seed=seed)
+        return MaskedBatches(windows, data.tokenizer.mark_id(MASK), data.tokenizer.size, self.share, seed)
+
+    @torch.no_grad()
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        """Every window of the text once, with masks that depend on its position only; the units are windows."""
+        device = tools.device or next(network.parameters()).device
+        nats, right, counts = [], [], []
+        with evaluating(network):
+            for batch in _evaluation_batches(items, tools, self.share):
+                tools.keep_going()
+                on_device = batch.to(device)
+                scores_BTV = network(on_device["ids"]).float()
+                targets_BT = on_device["targets"]
+                masked_BT = targets_BT != IGNORED
+                logs_BT = torch.log_softmax(scores_BTV, -1).gather(-1, targets_BT.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+                nats.append(-(logs_BT * masked_BT).double().sum(1).cpu().numpy())
+                right.append(((scores_BTV.argmax(-1) == targets_BT) & masked_BT).sum(1).cpu().numpy())
+                counts.append(masked_BT.sum(1).cpu().numpy())
+                tools.progress(batch.numel)
+        weights = np.concatenate(counts).astype(float)
+        units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
+        scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
+        found = Outcomes.of_units(units, unit="window", scope=scope)
+        return replace(found, units={"loss": units["loss"]})  # accuracy is not judged
+
+    def num_units(self, items: Any, tools: EvaluationTools) -> int:
+        return max(1, len(items.tokens) // tools.context)
+
+    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
+        context = min(tools.context, len(items.tokens))
+        return {"objective": self.kind, "objective.share": self.share, "model.context": context}
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        size = data.tokenizer.size
+        unigram = Unigram.fit(data.part("text").split("train").tokens, size)
+        tables = {"uniform": np.full(size, 1.0 / size), "unigram": unigram.table_V}
+        return {name: MaskedBaseline(table_V, self.share) for name, table_V in tables.items()}
+
+    def fitted_on(self, data: Data) -> str:
+        text: Any = data.part("text")
+        return fingerprint([self.to_dict(), text.tokens_key("train"), data.tokenizer.size])
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        rows = []
+        for ids, targets in zip(batch["ids"], batch["targets"]):
+            hidden = ", ".join(tokenizer.token_text(int(target)) for target in targets[targets != IGNORED])
+            rows.append(f"{tokenizer.decode(ids.tolist())!r}; hidden: {hidden}")
+        return rows
 
 
 @final
@@ -175,11 +153,6 @@ def masked_batch(ids_BT: np.ndarray, mask: int, vocabulary: int, share: float, d
     return Batch(ids=torch.from_numpy(inputs_BT.astype(np.int64)), targets=torch.from_numpy(targets_BT.astype(np.int64)))
 
 
-def mask_id(tokenizer: Tokenizer) -> int:
-    """The id of the mask token: the added one, or the tokenizer's own ([MASK], <mask>)."""
-    return tokenizer.mark_id(MASK)
-
-
 def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any:
     """The whole text in windows of the context; a shorter remainder is left out, unless it is the whole text.
 
@@ -188,7 +161,7 @@ def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any
     tokens = EvaluatedText.of(items, tools.tokenizer).tokens
     context = min(tools.context, len(tokens))
     rows = np.asarray(tokens[: len(tokens) // context * context], np.int64).reshape(-1, context)
-    mask = mask_id(tools.tokenizer)
+    mask = tools.tokenizer.mark_id(MASK)
     for start in range(0, len(rows), DRAWN_TOGETHER):
         draw = np.random.default_rng(derive_seed(0, "mask", start))
         drawn = masked_batch(rows[start : start + DRAWN_TOGETHER], mask, tools.tokenizer.size, share, draw)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import torch
 import torch.nn.functional as F
@@ -13,18 +13,15 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.abstaining import AbstainRule
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
+from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
-from glassformer.knowledge.answer_baselines import ANSWER_BASELINES
-from glassformer.knowledge.answer_metrics import ANSWER_METRICS
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.spans import PAD, batch_loss
+from glassformer.objectives.spans import PAD
 
 SHARE = "share"
 
@@ -54,17 +51,6 @@ class MixedBatches:
         return Batch(ids=joined("ids", self.pad), targets=joined("targets", IGNORED))
 
 
-@final
-class _Joined:
-    """A descriptor: a class attribute of objectives that a mixture collects from its parts."""
-
-    def __init__(self, usual: Any, of_parts: Callable[[Any], Any]) -> None:
-        self.usual, self.of_parts = usual, of_parts
-
-    def __get__(self, mixture: Any, owner: type) -> Any:
-        return self.usual if mixture is None else self.of_parts(mixture)
-
-
 @OBJECTIVES.variant("mixture")
 @final
 class MixtureConfig(ObjectiveConfig):
@@ -72,12 +58,6 @@ class MixtureConfig(ObjectiveConfig):
 
     A part is an objective by name with its share of the rows and its settings; ``judged_by`` is the one that is evaluated.
     """
-
-    reads: ClassVar[Any] = _Joined(("text", "questions"), lambda one: tuple(one.joined("reads")))
-    laws: ClassVar[Any] = _Joined(frozenset({"causality"}), lambda one: frozenset(one.joined("laws")))
-    judged_on: ClassVar[Any] = _Joined("questions", lambda one: one.judge.judged_on)
-    metrics: ClassVar[Any] = _Joined(ANSWER_METRICS, lambda one: one.judge.metrics)
-    baselines: ClassVar[Any] = _Joined(ANSWER_BASELINES, lambda one: one.judge.baselines)
 
     parts: dict[str, dict[str, Any]] = Field(min_length=1)
     judged_by: str
@@ -105,16 +85,35 @@ class MixtureConfig(ObjectiveConfig):
             for kind, settings in self.parts.items()
         }
 
-    def joined(self, name: str) -> list[Any]:
-        """The values of attribute ``name`` of all parts, without duplicates."""
-        return list(dict.fromkeys(thing for one in self.objectives.values() for thing in getattr(one, name)))
-
     @property
     def judge(self) -> ObjectiveConfig:
+        """The part that is evaluated."""
         return self.objectives[self.judged_by]
 
-    def metric(self, name: str | None) -> Metric:  # type: ignore[override]
-        return self.judge.metric(name)
+    # Class variables of other objectives; a mixture has them from its parts.
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(name for one in self.objectives.values() for name in one.reads))
+
+    @property
+    def laws(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset(law for one in self.objectives.values() for law in one.laws)
+
+    @property
+    def judged_on(self) -> str:  # type: ignore[override]
+        return self.judge.judged_on
+
+    @property
+    def ask_reads(self) -> str:  # type: ignore[override]
+        return self.judge.ask_reads
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
+        return self.judge.metrics
+
+    @property
+    def baselines(self) -> Mapping[str, type[Baseline]]:  # type: ignore[override]
+        return self.judge.baselines
 
     def marks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(mark for one in self.objectives.values() for mark in one.marks()))
@@ -126,7 +125,8 @@ class MixtureConfig(ObjectiveConfig):
         left = batch_size - sum(rows.values())
         if left < 1:
             raise ConfigError(
-                f"training.batch_size={batch_size} is too small for the {len(self.parts)} parts of objective.parts; enlarge it."
+                f"training.batch_size={batch_size} is too small for the {len(self.parts)} objective.parts; enlarge it.",
+                reason="batch-smaller-than-parts",
             )
         return {first: left, **rows}
 
@@ -136,12 +136,6 @@ class MixtureConfig(ObjectiveConfig):
             for kind, rows in self.rows_of(batch_size).items()
         ]
         return MixedBatches(made, data.tokenizer.mark_id(PAD))
-
-    def count(self, batch: Batch) -> Tensor:
-        return (batch["targets"] != IGNORED).sum()
-
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        return batch_loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         return self.judge.evaluate(network, items, tools)
@@ -162,20 +156,14 @@ class MixtureConfig(ObjectiveConfig):
     def answers_questions(self) -> bool:
         return self.judge.answers_questions
 
-    def require_answers(self) -> None:
-        self.judge.require_answers()
+    def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
+        return self.judge.remark_on(items, tools)
 
-    def ask(
-        self,
-        network: Network,
-        items: Any,
-        tools: EvaluationTools,
-        *,
-        beams: int = 1,
-        abstain_below: float | None = None,
-        abstain_by: AbstainRule | None = None,
-    ) -> list[Any]:
-        return self.judge.ask(network, items, tools, beams=beams, abstain_below=abstain_below, abstain_by=abstain_by)
+    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
+        return self.judge.ask(network, items, tools, options)
+
+    def abstain_rule(self, details: Mapping[str, Any]) -> AbstainRule | None:
+        return self.judge.abstain_rule(details)
 
     def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
         return self.judge.sample(network, data, tools)

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
-from torch import Tensor
-
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.language import document_losses, token_losses
+from glassformer.evaluation.language import How, document_losses, token_losses
 from glassformer.evaluation.language_baselines import Bigram, Uniform, Unigram, trivial_baselines
-from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, language_outcomes
-from glassformer.evaluation.outcomes import Outcomes
-from glassformer.evaluation.tools import Baseline, EvaluationTools
-from glassformer.evaluation.units import EvaluatedText
+from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, EvaluatedText, language_outcomes
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import generate_texts
-from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
@@ -42,29 +37,23 @@ class NextTokenConfig(ObjectiveConfig):
         if judged is not None and judged < 2:
             raise DataError(
                 f"The validation text has {judged} token{'' if judged == 1 else 's'}, but to predict one from another needs "
-                "at least 2; give more text, or none."
+                "at least 2; give more text, or none.",
+                reason="validation-too-short",
             )
         return WindowBatches(text.split("train").tokens, context=context, batch_size=batch_size, seed=seed)
 
-    def count(self, batch: Batch) -> Tensor:
-        return (batch["targets"] != IGNORED).sum()
-
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
-        outputs = network.dims.num_outputs
-        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
-
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        return language_outcomes(*document_losses(network, EvaluatedText.of(items, tools.tokenizer), **_how(tools)))
+        text = EvaluatedText.of(items, tools.tokenizer)
+        return language_outcomes(*document_losses(network, text, context=tools.context, **_how(tools)))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         text = EvaluatedText.of(items, tools.tokenizer)
-        losses, _ = document_losses(network, text, by_position=False, **_how(tools))
+        losses, _ = document_losses(network, text, context=tools.context, by_position=False, **_how(tools))
         return {"loss": float(losses.nats.sum() / losses.tokens.sum())}
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """Every predicted token with its loss."""
-        nats_N = token_losses(network, items.tokens, **_how(tools))
+        nats_N = token_losses(network, items.tokens, context=tools.context, **_how(tools))
         ids = items.tokens[1:].tolist()
         texts = (tools.tokenizer.token_text(token_id) for token_id in ids)
         return [
@@ -91,9 +80,8 @@ class NextTokenConfig(ObjectiveConfig):
         ]
 
 
-def _how(tools: EvaluationTools) -> dict[str, Any]:
+def _how(tools: EvaluationTools) -> How:
     return {
-        "context": tools.context,
         "batch_size": tools.batch_size,
         "device": tools.device,
         "keep_going": tools.keep_going,

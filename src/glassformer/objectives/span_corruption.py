@@ -1,8 +1,8 @@
 """Span corruption: lines of tokens -> rows `prefix MASK suffix ANSWER span END`, vectorised, on any device.
 
-``Lines`` indexes the lines of a text; ``draw`` samples the truncation and the spans of each row (numpy, on the host);
+``TextLines`` indexes the lines of a text; ``draw`` samples the truncation and the spans of each row (numpy, on the host);
 ``compose`` builds the rows (torch, where the tokens are). The caller chooses the lines. With several spans each has its own
-mask token, and the answer is all of them, separated by their masks.
+mask token, and the answer is all of them, separated by their masks. ``salient_spans`` finds capitalised names and years.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.objectives.salient_spans import salient_spans
-
 Start = Literal["line", "title", "anywhere"]
 DRAWS = 4  # uniform random numbers per row, besides two for each span
-MARKS = 3  # special ids in a row with one span: MASK, ANSWER, END
+YEAR_DIGITS = 4
 
 
 class Marks(NamedTuple):
@@ -32,7 +30,7 @@ class Marks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class SpanRule:
     """How rows are truncated and masked; lengths in tokens."""
 
     shortest: int
@@ -55,7 +53,7 @@ class Rule:
 
 
 @final
-class Lines:
+class TextLines:
     """The lines of a text in tokens: where each begins, how long it is, its title, and its salient spans."""
 
     def __init__(self, tokens_N: np.ndarray, document_starts: np.ndarray, texts: Sequence[str], *, salient: bool) -> None:
@@ -112,7 +110,7 @@ class Draw:
         return np.column_stack([self.start, self.title, self.skip, self.length, self.begin_RK, self.end_RK])
 
 
-def draw(lines: Lines, rows: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> Draw:
+def draw(lines: TextLines, rows: np.ndarray, uniform_RU: np.ndarray, rule: SpanRule) -> Draw:
     """The draws for each line of ``rows``, from uniform numbers [R, DRAWS + 2 * spans]."""
     start, length = lines.starts_R[rows], lines.lengths_R[rows]
     title = {"line": length, "title": lines.titles_R[rows], "anywhere": np.zeros_like(length)}[rule.start]
@@ -145,7 +143,7 @@ def _below(uniform: np.ndarray, many: np.ndarray) -> np.ndarray:
 
 
 def _salient(
-    lines: Lines, rows: np.ndarray, wanted: np.ndarray, which: np.ndarray, reach: np.ndarray, rule: Rule
+    lines: TextLines, rows: np.ndarray, wanted: np.ndarray, which: np.ndarray, reach: np.ndarray, rule: SpanRule
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A salient span of each line that fits into the row, and whether there is one to use."""
     begins, ends, first = lines.spans
@@ -159,7 +157,7 @@ def _salient(
     return np.where(usable, begin, 0), np.where(usable, end, 0), usable
 
 
-def _random_spans(cut: np.ndarray, uniform_RU: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+def _random_spans(cut: np.ndarray, uniform_RU: np.ndarray, rule: SpanRule) -> tuple[np.ndarray, np.ndarray]:
     """One span anywhere; or several, one in each of as many equal segments of the row. int64 [R, K]."""
     many = np.ones_like(cut)
     if rule.mean_span is not None:
@@ -212,3 +210,71 @@ def compose(tokens_N: Tensor, packed_RC: Tensor, marks: Marks, width: int) -> Te
     row_RT.scatter_(1, answer_R1, marks.answer)
     row_RT.scatter_(1, end_R1, marks.end)
     return row_RT[:, :width]
+
+
+class _Ids(NamedTuple):
+    """Properties of the text of each id, bool [V]."""
+
+    word: np.ndarray  # has a letter or digit after its leading white space
+    spaced: np.ndarray  # begins with one space before a word
+    blank: np.ndarray  # is one space
+    begins: np.ndarray  # begins with a letter or digit
+    ends: np.ndarray  # ends with one
+    upper: np.ndarray  # the first letter of the word is a capital
+    digits: np.ndarray  # nothing but digits
+    size: np.ndarray  # int64: characters of the word
+
+
+def salient_spans(tokens_N: np.ndarray, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Capitalised names and years: where the spans begin and end (int64, rising, disjoint). ``texts``: the text of each id.
+
+    Works on any tokenizer by looking at the text of each id once. Neighbouring capitalised words are one span ("New York").
+    """
+    about = _about_ids(texts)
+    ids = np.asarray(tokens_N, dtype=np.int64)
+    ends_before = np.concatenate([[False], about.ends[ids[:-1]]])
+    first = about.word[ids] & (~about.begins[ids] | ~ends_before)
+    starts = np.flatnonzero(first)
+    if not len(starts):
+        return starts, starts
+    going_on = about.begins[ids] & ends_before
+    # A word ends at the first token that does not continue it.
+    stops = np.flatnonzero(~going_on)
+    ends = np.append(stops, len(ids))[np.searchsorted(stops, starts, side="right")]
+    whole_digits = np.add.reduceat(np.append(~about.digits[ids], False), np.stack([starts, ends], 1).ravel())[::2] == 0
+    length = np.add.reduceat(np.append(about.size[ids], 0), np.stack([starts, ends], 1).ravel())[::2]
+    capital = about.upper[ids[starts]]
+    year = whole_digits & (length == YEAR_DIGITS)
+    chosen = np.flatnonzero(capital | year)
+    return _join_words(starts[chosen], ends[chosen], capital[chosen], ids, about)
+
+
+def _join_words(
+    starts: np.ndarray, ends: np.ndarray, capital: np.ndarray, ids: np.ndarray, about: _Ids
+) -> tuple[np.ndarray, np.ndarray]:
+    """Capitalised words with nothing but one space between them become one span."""
+    if len(starts) < 2:
+        return starts, ends
+    adjoin = (starts[1:] == ends[:-1]) & about.spaced[ids[starts[1:]]]
+    apart = (starts[1:] == ends[:-1] + 1) & about.blank[ids[ends[:-1]]] & ~about.spaced[ids[starts[1:]]]
+    together = (adjoin | apart) & capital[1:] & capital[:-1]
+    first = np.concatenate([[True], ~together])
+    last = np.concatenate([~together, [True]])
+    return starts[first], ends[last]
+
+
+def _about_ids(texts: Sequence[str]) -> _Ids:
+    def inside(sign: str) -> bool:
+        return sign.isalnum() or sign in "'’-"
+
+    stripped = [text.lstrip() for text in texts]
+    return _Ids(
+        word=np.array([bool(word) and word[0].isalnum() for word in stripped]),
+        spaced=np.array([text == " " + word and bool(word) for text, word in zip(texts, stripped)]),
+        blank=np.array([text == " " for text in texts]),
+        begins=np.array([bool(text) and inside(text[0]) for text in texts]),
+        ends=np.array([bool(text) and inside(text[-1]) for text in texts]),
+        upper=np.array([bool(word) and word[0].isupper() for word in stripped]),
+        digits=np.array([word.isdigit() for word in stripped]),
+        size=np.array([len(word) for word in stripped], dtype=np.int64),
+    )

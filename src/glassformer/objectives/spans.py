@@ -1,4 +1,7 @@
-"""Span corruption: a masked span of a line is predicted at its end."""
+"""The objective ``spans``: a masked span of a line is predicted at its end; its batches and its evaluation.
+
+Lines and masked spans of step n depend on (seed, n) only. ``span_corruption`` draws and composes the rows.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,21 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from glassformer.data.batches import Batch
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.batches import Batch, shuffled
+from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.language import evaluating
-from glassformer.evaluation.outcomes import Outcomes, Units
-from glassformer.evaluation.tools import EvaluationTools
+from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.losses import IGNORED, token_cross_entropy
+from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.span_batches import SpanBatches, as_batch
-from glassformer.objectives.span_corruption import DRAWS, Lines, Marks, Rule, Start, compose, draw
+from glassformer.objectives.span_corruption import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
 
-MASK, ANSWER, END, PAD = "<mask>", "<answer>", "<end>", "<pad>"
+ANSWER, END, PAD = "<answer>", "<end>", "<pad>"
+AHEAD = 64
+"""Steps whose rows are drawn together from one seed; changing it changes the batches of a seed."""
 
 
 @OBJECTIVES.variant("spans")
@@ -60,22 +63,23 @@ class SpansConfig(ObjectiveConfig):
         """The most spans a row can have, for contexts up to 1024 tokens."""
         return 1 if self.length is None else max(1, round(1024 * self.span / self.length))
 
-    def rule(self, context: int, longest_line: int) -> Rule:
+    def rule(self, context: int, longest_line: int) -> SpanRule:
         """How rows for this context are drawn; not wider than the longest line needs."""
         mean = self.length
         for longest in range(min(int(self.longest * context), max(longest_line, self.shortest)), self.shortest - 1, -1):
-            rule = Rule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start)
+            rule = SpanRule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start)
             if rule.width <= context + 1 and rule.spans <= self._most_spans():
                 return rule
         raise ConfigError(
-            f"model.context={context} is too short for objective.shortest={self.shortest} tokens and their marks; enlarge it."
+            f"model.context={context} is too short for objective.shortest={self.shortest} tokens and their marks; enlarge it.",
+            reason="context-too-short",
         )
 
     def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> SpanBatches:
         text = data.part("text").split("train")
-        lines = Lines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
+        lines = TextLines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
         if not len(lines):
-            raise DataError("The training text has no lines to hide something of; give more text.")
+            raise DataError("The training text has no lines to hide something of; give more text.", reason="no-lines")
         rule = self.rule(context, int(lines.lengths_R.max()))
         answer_only = self.learn == "answer"
         return SpanBatches(lines, rule, self.mark_ids(data.tokenizer), rows=batch_size, seed=seed, answer_only=answer_only)
@@ -84,24 +88,12 @@ class SpansConfig(ObjectiveConfig):
         answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
         return Marks(tuple(tokenizer.mark_id(mark) for mark in self.marks() if mark.startswith("<mask")), answer, end, pad)
 
-    def count(self, batch: Batch) -> Tensor:
-        return (batch["targets"] != IGNORED).sum()
-
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        return batch_loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
-
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """Nats per masked token of every line, each with a fixed span."""
         sums, counts = [], []
         for batch in self._fixed_rows(items, tools):
-            targets_BT = batch["targets"].to(_device_of(network))
-            with evaluating(network), torch.no_grad():
-                scores_BTV = network.head(network.features(batch["ids"].to(targets_BT.device))).float()
-            nats_BT = torch.nn.functional.cross_entropy(
-                scores_BTV.flatten(0, 1), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"
-            ).view_as(targets_BT)
-            sums.append(nats_BT.double().sum(dim=1).cpu().numpy())
-            counts.append((targets_BT != IGNORED).sum(dim=1).cpu().numpy())
+            sums.append(row_nats(network, batch["ids"], batch["targets"]))
+            counts.append((batch["targets"] != IGNORED).sum(dim=1).numpy())
             tools.progress(batch.rows)
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
         return Outcomes.of_units(units, unit="line")
@@ -111,8 +103,8 @@ class SpansConfig(ObjectiveConfig):
         settings = {f"objective.{key}": getattr(self, key) for key in ("start", "cut", "shortest", "span", "length", "salient")}
         return {"objective": self.kind, **settings, "longest row, by model.context and objective.longest": rule.longest}
 
-    def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[Lines, Rule]:
-        lines = Lines(items.tokens, items.starts, texts_of(tools.tokenizer), salient=self.salient > 0)
+    def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[TextLines, SpanRule]:
+        lines = TextLines(items.tokens, items.starts, texts_of(tools.tokenizer), salient=self.salient > 0)
         return lines, self.rule(tools.context, int(lines.lengths_R.max()))
 
     def _fixed_rows(self, items: Any, tools: EvaluationTools) -> Iterator[Batch]:
@@ -130,11 +122,82 @@ class SpansConfig(ObjectiveConfig):
         return shown_rows(batch, tokenizer)
 
 
-def batch_loss(network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-    """The summed cross-entropy of a batch's targets."""
-    features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
-    outputs = network.dims.num_outputs
-    return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
+@final
+class SpanBatches:
+    """Batches of ``rows`` corrupted lines. ``answer_only``: only the masked tokens and the end token are targets."""
+
+    def __init__(self, lines: TextLines, rule: SpanRule, marks: Marks, *, rows: int, seed: int, answer_only: bool) -> None:
+        self.lines, self.rule, self.marks = lines, rule, marks
+        self.rows, self.seed, self.answer_only = rows, seed, answer_only
+        self._tokens_N: Tensor | None = None
+        self._device = torch.device("cpu")
+        self._first, self._made = -1, torch.empty(0)
+        self._together = AHEAD if rule.spans == 1 else 8  # composing rows with many spans takes more memory
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return len(self.lines) / self.rows
+
+    def on(self, device: torch.device) -> SpanBatches:
+        """The same batches, composed on ``device``: tokens are moved there once."""
+        made = SpanBatches(self.lines, self.rule, self.marks, rows=self.rows, seed=self.seed, answer_only=self.answer_only)
+        made._device = device
+        return made
+
+    def lines_of(self, first_step: int, steps: int) -> np.ndarray:
+        """int64 [steps * rows]: the lines of each step."""
+        return items_of_steps(first_step, steps, rows=self.rows, size=len(self.lines), seed=self.seed, purpose="epoch")
+
+    def drawn(self, block: int) -> Draw:
+        """The draws for the rows of the steps from ``block * AHEAD`` on."""
+        generator = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "spans", block)))
+        uniform = generator.random((AHEAD * self.rows, DRAWS + 2 * self.rule.spans))
+        return draw(self.lines, self.lines_of(block * AHEAD, AHEAD), uniform, self.rule)
+
+    def batch(self, step: int) -> Batch:
+        first = step - step % self._together
+        if first != self._first:
+            self._first, self._made = first, self._rows_from(first)
+        at = (step - first) * self.rows
+        return as_batch(self._made[at : at + self.rows], self.marks, answer_only=self.answer_only)
+
+    def _rows_from(self, first: int) -> Tensor:
+        if self._tokens_N is None:
+            self._tokens_N = torch.from_numpy(np.asarray(self.lines.tokens_N).astype(np.int32)).to(self._device)
+        begin = (first % AHEAD) * self.rows
+        packed = self.drawn(first // AHEAD).packed()[begin : begin + self._together * self.rows]
+        return compose(self._tokens_N, torch.from_numpy(packed).to(self._device), self.marks, self.rule.width)
+
+
+def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool) -> Batch:
+    """Rows -> inputs and targets shifted by one; padding is no target."""
+    targets_BT = rows_BT[:, 1:]
+    nothing_BT = targets_BT == marks.pad
+    if answer_only:
+        before_BT = (rows_BT[:, :-1] == marks.answer).cumsum(dim=1) == 0
+        nothing_BT = nothing_BT | before_BT
+    return Batch(ids=rows_BT[:, :-1].contiguous(), targets=targets_BT.masked_fill(nothing_BT, IGNORED))
+
+
+@torch.no_grad()
+def row_nats(network: Network, ids_BT: Tensor, targets_BT: Tensor) -> np.ndarray:
+    """float64 [B]: the loss in nats, summed over the targets of each row, in evaluation mode."""
+    device = next(network.parameters()).device
+    with evaluating(network):
+        scores_BTV = network.head(network.features(ids_BT.to(device))).float()
+    nats = torch.nn.functional.cross_entropy(
+        scores_BTV.flatten(0, 1), targets_BT.to(device).flatten(), ignore_index=IGNORED, reduction="none"
+    )
+    return np.asarray(nats.view(len(ids_BT), -1).double().sum(dim=1).cpu().numpy())
+
+
+def items_of_steps(first_step: int, steps: int, *, rows: int, size: int, seed: int, purpose: str) -> np.ndarray:
+    """int64 [steps * rows]: the items of each step; each epoch visits all ``size`` of them once, in an order of its own."""
+    epochs, places = np.divmod(np.arange(first_step * rows, (first_step + steps) * rows), size)
+    for epoch in np.unique(epochs):
+        here = epochs == epoch
+        places[here] = shuffled(places[here], size, derive_seed(seed, purpose, int(epoch)))
+    return places
 
 
 def texts_of(tokenizer: Tokenizer) -> list[str]:
@@ -152,7 +215,3 @@ def shown_rows(batch: Batch, tokenizer: Tokenizer) -> list[str]:
         part = "" if len(learned) >= len(row) - 1 else f"   (learned: {tokenizer.decode(learned)})"
         shown.append(f"{tokenizer.decode(row)}{part}")
     return shown
-
-
-def _device_of(network: Any) -> torch.device:
-    return next(network.parameters()).device

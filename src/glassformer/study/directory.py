@@ -19,9 +19,10 @@ from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
 from glassformer.study.history.ledger import Earlier
-from glassformer.study.planning.plan import Resolve, StudyPlan, Trial, recipe_fingerprint
+from glassformer.study.planning.plan import Area, Resolve, StudyPlan, Trial, recipe_fingerprint
 
-TAKEN = ".taken"
+REUSED = ".taken"
+"""Marks a trial that was copied from the store, not trained here."""
 
 
 @final
@@ -74,13 +75,15 @@ class StudyDirectory:
         return self.root / "logs"
 
     def read_earlier(self) -> dict[str, Earlier]:
-        """Earlier studies by change; empty for a study older than the ledger."""
+        """Earlier studies by change; empty before the study is entered in the ledger."""
         if not self.earlier_file.is_file():
             return {}
         try:
             return {name: Earlier.from_dict(one) for name, one in read_json(self.earlier_file)["changes"].items()}
         except (KeyError, TypeError) as error:
-            raise RunError(f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.") from error
+            raise RunError(
+                f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.", reason="damaged"
+            ) from error
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -89,7 +92,10 @@ class StudyDirectory:
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(lock, wait=False) as mine:
             if not mine:
-                raise RunError(f"{self.root} is being worked on by another process; wait for it, or choose another --out.")
+                raise RunError(
+                    f"{self.root} is being worked on by another process; wait for it, or choose another --out.",
+                    reason="study-in-use",
+                )
             try:
                 yield
             finally:
@@ -113,13 +119,6 @@ class StudyDirectory:
         """The run folder of one trial."""
         return self.root / trial.area / trial.folder
 
-    def mark_reused(self, trial: Trial) -> None:
-        """Marks a trial as copied from the store, not trained here."""
-        (self.trial(trial) / TAKEN).touch()
-
-    def was_reused(self, trial: Trial) -> bool:
-        return (self.trial(trial) / TAKEN).is_file()
-
     def exists(self) -> bool:
         return self.plan_file.is_file()
 
@@ -135,28 +134,24 @@ class StudyDirectory:
             return plan, []
         old, old_recipes = self._read()
         plan, notes = _continued(old, plan, self.plan_file)
-        for name, was in old_recipes.items():
-            now = recipe_fingerprint(resolve(old.settings(name)))
-            if now != was:
+        for name, before in old_recipes.items():
+            if recipe_fingerprint(resolve(old.settings(name))) != before:
                 raise ConfigError(
                     f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
-                    "undo the change of the recipe, or begin a new study with another --out."
+                    "undo the change of the recipe, or begin a new study with another --out.",
+                    reason="recipe-changed",
                 )
         if plan != old:
             self._write(plan, {**recipes, **old_recipes})
         return plan, notes
 
+    def has_trials(self, area: Area = "trials") -> bool:
+        """Whether there are trials of the comparison, or of tuning."""
+        return (self.root / area).exists()
+
     def begun(self) -> bool:
         """Whether a trial was started: from then on the plan is fixed."""
-        return (self.root / "trials").exists() or (self.root / "tuning").exists()
-
-    def has_trials(self) -> bool:
-        """Whether there are trials, not counting those of tuning."""
-        return (self.root / "trials").exists()
-
-    def has_tuning(self) -> bool:
-        """Whether there are tuning trials."""
-        return (self.root / "tuning").exists()
+        return self.has_trials() or self.has_trials("tuning")
 
     def write_design(self, plan: StudyPlan) -> None:
         """Writes the plan again once its design is chosen, before the first trial."""
@@ -173,9 +168,7 @@ class StudyDirectory:
         """Whether this folder holds the same plan, so that it can be resumed."""
         try:
             old, recipes = self._read()
-            own, planned, every = ([one.set for one in some] for some in (plan.planned, old.planned, old.changes))
-            same = _fixed_settings(old) == _fixed_settings(plan) and own in (planned, every)
-            return same and recipes == _recipes(old, resolve)
+            return _continued(old, plan, self.plan_file)[0].changes == old.changes and recipes == _recipes(old, resolve)
         except (RunError, ConfigError):
             return False
 
@@ -197,17 +190,25 @@ class StudyDirectory:
         try:
             document = parse_yaml(file.read_text(encoding="utf-8"), str(file))
         except FileNotFoundError:
-            raise RunError(f"{self.root} is not a study: it has no {file.name}.") from None
+            raise RunError(f"{self.root} is not a study: it has no {file.name}.", reason="not-a-study") from None
         except UnicodeDecodeError as error:
-            raise RunError(f"{file} is not UTF-8 text ({error}); it was damaged after it was written.") from error
+            raise RunError(
+                f"{file} is not UTF-8 text ({error}); it was damaged after it was written.", reason="not-utf-8"
+            ) from error
         if not isinstance(document, dict) or not {"schema", "fingerprint", "recipes", "plan"} <= set(document):
-            raise RunError(f"{file} is not the plan of a begun study; a plan to begin with is given as `compare PLAN.yaml`.")
+            raise RunError(
+                f"{file} is not the plan of a begun study; a plan to begin with is given as `compare PLAN.yaml`.",
+                reason="not-a-begun-plan",
+            )
         if document["schema"] != self.SCHEMA:
-            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.")
+            raise RunError(
+                f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.", reason="other-schema"
+            )
         if fingerprint(document["plan"]) != document["fingerprint"]:
             raise ConfigError(
                 f"{file} was changed after the study began, which would make its verdicts worthless; restore it, "
-                "or begin a new study with another --out."
+                "or begin a new study with another --out.",
+                reason="plan-edited",
             )
         return StudyPlan.parse(document["plan"], at=f"{file.name}: plan"), dict(document["recipes"])
 
@@ -228,16 +229,22 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
     now = {change.name: {**change.set, **change.tune} for change in new.changes}
     lost = [change.name for change in old.planned if change.name not in now]
     if lost:
-        raise ConfigError(f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.")
+        raise ConfigError(
+            f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.",
+            reason="planned-change-missing",
+        )
     for name in now.keys() & before.keys():
         if now[name] != before[name]:
-            raise ConfigError(f"{file}: {name} set {before[name]} when the study began and sets {now[name]} now.")
+            raise ConfigError(
+                f"{file}: {name} set {before[name]} when the study began and sets {now[name]} now.", reason="change-redefined"
+            )
     differences = diff(_fixed_settings(old), _fixed_settings(new))
     if differences:
         key, (was, is_now) = next(iter(differences.items()))
         raise ConfigError(
             f"{file}: {key} was {was!r} when the study began and is {is_now!r} now; "
-            "keep it, or begin a new study with another --out."
+            "keep it, or begin a new study with another --out.",
+            reason="plan-setting-changed",
         )
     added = [change.model_copy(update={"exploratory": True}) for change in new.changes if change.name not in before]
     notes = [f"{change.name} was not in the plan: it is shown as exploratory." for change in added]
@@ -250,11 +257,5 @@ MAY_CHANGE = ("changes", "about", "base", "budget_hours", "measured", "design", 
 
 
 def _fixed_settings(plan: StudyPlan) -> dict[str, Any]:
-    """The settings that are fixed once a study has begun. Changes are compared by name, the base by its resolved recipe.
-
-    The tuning seeds follow from the first seed; studies of earlier versions all have the same ones, and keep them.
-    """
-    fixed = {key: value for key, value in plan.to_dict().items() if key not in MAY_CHANGE}
-    if fixed["tune"]:
-        fixed["tune"] = {key: value for key, value in fixed["tune"].items() if key != "first_seed"}
-    return fixed
+    """The settings that are fixed once a study has begun. Changes are compared by name, the base by its resolved recipe."""
+    return {key: value for key, value in plan.to_dict().items() if key not in MAY_CHANGE}

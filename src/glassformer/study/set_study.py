@@ -43,7 +43,8 @@ class SetStudy:
         before = cls._names(folder)
         if before != names:
             raise RunError(
-                f"{folder} holds the sets {', '.join(before)}, not {', '.join(names)}; name another folder with --out."
+                f"{folder} holds the sets {', '.join(before)}, not {', '.join(names)}; name another folder with --out.",
+                reason="other-sets",
             )
 
     @classmethod
@@ -58,11 +59,13 @@ class SetStudy:
         try:
             document = read_json(file)
             if document["schema"] != cls.SCHEMA:
-                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {cls.SCHEMA}.")
+                raise RunError(
+                    f"{file} has schema {document['schema']!r}; this version reads {cls.SCHEMA}.", reason="other-schema"
+                )
             return [str(name) for name in document["names"]]
         except (KeyError, TypeError) as error:
             raise RunError(
-                f"{file} is damaged ({error}); the same compare command writes it again once it is removed."
+                f"{file} is damaged ({error}); the same compare command writes it again once it is removed.", reason="damaged"
             ) from error
 
     @property

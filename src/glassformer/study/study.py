@@ -9,6 +9,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -33,7 +34,7 @@ from glassformer.study.inference.tuning import tuning_variance
 from glassformer.study.inference.verdict import Verdict, decide
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.variants import Facts, VariantBook
-from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of, share_spent
+from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
 from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.values import StudyValues, read_values, write_values
@@ -91,12 +92,35 @@ class Study:
         return rows
 
     @cached_property
-    def _gathered(self) -> tuple[dict[str, Trials], Floats]:
-        if self.kept is not None:
-            return dict(self.kept.trials), self.kept.weights
+    def values(self) -> StudyValues:
+        """What verdicts, table and notes are computed from: gathered from the trials, or read where these were deleted."""
+        if self._trials_deleted:
+            return read_values(self.directory.values_file)
         leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
-        return gather_trials(self.results, self.metric, leaks=leaks, exploratory=exploratory)
+        trials, weights = gather_trials(self.results, self.metric, leaks=leaks, exploratory=exploratory)
+        seed_values, tokens_per_second = dict[str, Floats](), dict[str, float | None]()
+        for name in trials:
+            done = self.finished(name)
+            measured = [] if self.withheld(name) else [one.units for one in done if one.units is not None]
+            seed_values[name] = np.array([metric_of(units, self.metric) for units in measured])
+            rates = [one.tokens_per_second for one in done if one.tokens_per_second]
+            tokens_per_second[name] = float(np.mean(rates)) if rates else None
+        evaluations = [one.evaluation for rows in self.results.values() for one in rows if one.evaluation is not None]
+        return StudyValues(
+            self._with_tuning_variance(trials, seed_values),
+            weights,
+            any(one.unit in AUTOCORRELATED_UNITS for one in evaluations),
+            seed_values,
+            tokens_per_second,
+            {name: share_spent(self, name) for name in trials},
+            tuple(notes_of_trials(self)),
+            remarks_of_trials(self),
+        )
+
+    @property
+    def _trials_deleted(self) -> bool:
+        return self.directory.values_file.is_file() and not self.directory.has_trials()
 
     def withheld(self, variant: str) -> bool:
         """Whether a variant's results are hidden: a check found a leak, and ``allow_leaks`` is off."""
@@ -106,21 +130,21 @@ class Study:
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """One per change, in the plan's order."""
-        trials, weights = self._gathered
-        base, *changes = (self._annotated(trials[name]) for name in self.plan.variants)
-        rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=remarks_of(self))
+        values = self.values
+        base, *changes = (self._annotated(values.trials[name]) for name in self.plan.variants)
+        rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=values.remarks)
         return decide(
             base,
             changes,
             rules,
-            weights=weights,
+            weights=values.weights,
             labels=self.plan.seed_numbers,
-            blocks=self._blocks,
+            blocks=values.blocks,
             base_labels=self.plan.bank,
         )
 
     def _annotated(self, trials: Trials) -> Trials:
-        """With the description of its leak, its tuning variance, and earlier studies of it."""
+        """With the description of its leak, and earlier studies of it."""
         facts = self.book.variants.get(trials.name)
         return replace(
             trials,
@@ -128,7 +152,6 @@ class Study:
             leak=facts.cheats.rstrip(".") if facts else "",
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
             leaks_in_step=facts is not None and facts.leaks_in_step,
-            tuning_variance=self._tuning_variance(trials.name),
             earlier=self.earlier.get(trials.name, Earlier()),
         )
 
@@ -142,50 +165,26 @@ class Study:
         found = attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
         return [one for one in found if not self.withheld(one.name)]
 
-    def _tuning_variance(self, variant: str) -> float:
-        """The variance that selecting its settings adds to a variant's mean; 0 without tuning."""
+    def _with_tuning_variance(self, trials: Mapping[str, Trials], seed_values: Mapping[str, Floats]) -> dict[str, Trials]:
+        """With the variance that selecting its settings adds to each variant's mean; 0 without tuning."""
         if self.plan.tune is None:
-            return 0.0
-        written = self.kept
-        if written is None and not self.directory.has_tuning() and self.directory.values_file.is_file():
-            written = read_values(self.directory.values_file)  # the tuning trials were deleted
-        if written is not None and variant in written.trials and written.trials[variant].tuning_variance:
-            return written.trials[variant].tuning_variance
-        own = [trial for trial in self.plan.tuning_trials(self._matched()) if trial.variant == variant]
-        grid = np.full((len(self.plan.tuning_points(variant)), self.plan.tune.seeds), np.nan)
-        for trial in own:
-            try:
+            return dict(trials)
+        if not self.directory.has_trials("tuning") and self.directory.values_file.is_file():  # the tuning trials were deleted
+            stored = read_values(self.directory.values_file).trials
+            known = {name: one.tuning_variance for name, one in stored.items()}
+            return {name: replace(one, tuning_variance=known.get(name, 0.0)) for name, one in trials.items()}
+        grids = {name: np.full((len(self.plan.tuning_points(name)), self.plan.tune.seeds), np.nan) for name in trials}
+        for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
+            with suppress(RunError):
                 found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split_of(trial))
-                if found.status == "pending":  # earlier versions tuned on the split of the verdicts
-                    found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
-            except RunError:
-                continue
-            if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                grid[trial.point, self.plan.tuning_seeds.index(trial.seed)] = metric_of(found.units, self.metric)
-        values = self.seed_values(variant)
-        noise = float(values.var(ddof=1)) if len(values) > 1 else None
-        return tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
-
-    def _matched(self) -> dict[str, dict[str, Any]]:
-        return {name: facts.matched for name, facts in self.book.variants.items()}
-
-    @cached_property
-    def kept(self) -> StudyValues | None:
-        """The stored values, if the trials were deleted; else None."""
-        removed = self.directory.values_file.is_file() and not self.directory.has_trials()
-        return read_values(self.directory.values_file) if removed else None
-
-    @property
-    def _blocks(self) -> bool:
-        """Whether the documents are blocks of one text."""
-        if self.kept is not None:
-            return self.kept.blocks
-        return any(
-            one.evaluation.unit in AUTOCORRELATED_UNITS
-            for rows in self.results.values()
-            for one in rows
-            if one.evaluation is not None
-        )
+                if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
+                    at = trial.point, self.plan.tuning_seeds.index(trial.seed)
+                    grids[trial.variant][at] = metric_of(found.units, self.metric)
+        variances = {}
+        for name, grid in grids.items():
+            noise = float(seed_values[name].var(ddof=1)) if len(seed_values[name]) > 1 else None
+            variances[name] = tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
+        return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
 
     def _fresh_seeds(self) -> str:
         """The command for a study of the same changes on fresh seeds."""
@@ -217,23 +216,7 @@ class Study:
 
     def seed_values(self, variant: str) -> Floats:
         """The metric of each finished trial, over the whole set; empty for a variant whose results are withheld."""
-        if self.withheld(variant):
-            return np.array([])
-        if self.kept is not None:
-            return self.kept.seed_values[variant]
-        return np.array([metric_of(one.units, self.metric) for one in self.finished(variant) if one.units is not None])
-
-    def tokens_per_second(self, variant: str) -> float | None:
-        """The mean over its finished trials; None where it was not timed."""
-        if self.kept is not None:
-            return self.kept.tokens_per_second.get(variant)
-        rates = [one.tokens_per_second for one in self.finished(variant) if one.tokens_per_second]
-        return float(np.mean(rates)) if rates else None
-
-    def _failed(self, variant: str) -> int:
-        if self.kept is not None:
-            return len(self.kept.trials[variant].problems)
-        return sum(one.problem is not None for one in self.results[variant])
+        return self.values.seed_values[variant]
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
@@ -241,19 +224,25 @@ class Study:
         words = {BASE: "", **{verdict.variant: verdict.verdict for verdict in self.verdicts}}
         rows = []
         for name in self.plan.variants:
-            facts = self.book.variants.get(name)
-            rate = self.tokens_per_second(name)
+            facts, spent, rate = self.book.variants.get(name), self.values.spent[name], self.values.tokens_per_second[name]
+            seeds, failed = len(self.seed_values(name)), len(self.values.trials[name].problems)
+            if not self._trials_deleted:  # those of a variant that leaks are counted, too
+                seeds, failed = len(self.finished(name)), sum(one.problem is not None for one in self.results[name])
             rows.append(
                 {
                     "variant": name,
                     "verdict": words[name],
-                    "seeds": len(self.finished(name)) if self.kept is None else len(self.seed_values(name)),
-                    "failed": self._failed(name),
+                    "seeds": seeds,
+                    "failed": failed,
                     self.metric.name: self._mean_with_interval(name).to_dict(),
                     "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
-                    **_cost(facts, share_spent(self, name)),
+                    # what was really run: of the planned steps the share ``spent``
+                    "parameters": facts and facts.parameters,
+                    "flops": facts and round(spent * facts.flops),
+                    "memory_bytes": facts and facts.memory_bytes,
+                    "tokens": facts and round(spent * facts.tokens),
                     "tokens_per_second": rate,
-                    "seconds": share_spent(self, name) * facts.tokens / rate if facts and rate else None,
+                    "seconds": spent * facts.tokens / rate if facts and rate else None,
                 }
             )
         return rows
@@ -285,23 +274,8 @@ class Study:
     def write(self) -> None:
         """Writes results.json and values.json, and updates the ledger."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.to_dict()})
-        if self.kept is None:
-            write_values(self.directory.values_file, self._values_to_store(), metric=self.metric.name)
+        write_values(self.directory.values_file, self.values, metric=self.metric.name)
         Ledger.beside(self.folder).record(self.attempts())
-
-    def _values_to_store(self) -> StudyValues:
-        """Everything that is otherwise read from the trials' folders."""
-        trials, weights = self._gathered
-        return StudyValues(
-            {name: replace(one, tuning_variance=self._tuning_variance(name)) for name, one in trials.items()},
-            weights,
-            self._blocks,
-            {name: self.seed_values(name) for name in trials},
-            {name: self.tokens_per_second(name) for name in trials},
-            {name: share_spent(self, name) for name in trials},
-            tuple(notes_of_trials(self)),
-            remarks_of(self),
-        )
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""
@@ -371,18 +345,6 @@ def over_seeds(values: Sequence[float] | Floats) -> Estimate:
 def _details_html(details: Sequence[str]) -> str:
     """The details as a collapsible element."""
     return f"<details><summary>Details</summary>{escape(' '.join(details))}</details>" if details else ""
-
-
-def _cost(facts: Facts | None, spent: float) -> dict[str, Any]:
-    """``spent``: the fraction of the planned steps that was run."""
-    if facts is None:
-        return dict.fromkeys(("parameters", "flops", "memory_bytes", "tokens"))
-    return {
-        "parameters": facts.parameters,
-        "flops": round(spent * facts.flops),
-        "memory_bytes": facts.memory_bytes,
-        "tokens": round(spent * facts.tokens),
-    }
 
 
 def _estimate(document: dict[str, Any]) -> Estimate | None:

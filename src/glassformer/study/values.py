@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,40 +26,40 @@ class StudyValues:
     """The results of a study's trials. ``blocks``: documents are blocks of one text.
 
     ``seed_values``: the metric of each finished run. ``spent``: the fraction of the planned steps that was run. ``notes`` and
-    ``remarks``: those made from the trials' folders. Files of earlier versions have only the first three fields.
+    ``remarks``: those made from the trials' folders.
     """
 
     trials: Mapping[str, Trials]
     weights: Floats
     blocks: bool
     seed_values: Mapping[str, Floats]
-    tokens_per_second: Mapping[str, float | None] = field(default_factory=dict)
-    spent: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    tokens_per_second: Mapping[str, float | None]
+    spent: Mapping[str, float]
+    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
-def write_values(file: Path, kept: StudyValues, *, metric: str) -> None:
+def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
     """Writes ``values[seed][document]`` of every variant, the documents' weights, and problems of single runs."""
     document = {
         "schema": SCHEMA,
         "metric": metric,
-        "blocks": kept.blocks,
-        "weights": kept.weights.tolist(),
+        "blocks": study.blocks,
+        "weights": study.weights.tolist(),
         "variants": {
             name: {
                 "values": [[None if np.isnan(value) else value for value in row] for row in one.values.tolist()],
                 "problems": {str(at): problem.value for at, problem in one.problems.items()},
                 "exploratory": one.exploratory,
                 "luck": one.tuning_variance,
-                "seed_values": kept.seed_values[name].tolist(),
-                "tokens_per_second": kept.tokens_per_second.get(name),
-                "spent": kept.spent.get(name, 1.0),
+                "seed_values": study.seed_values[name].tolist(),
+                "tokens_per_second": study.tokens_per_second[name],
+                "spent": study.spent[name],
             }
-            for name, one in kept.trials.items()
+            for name, one in study.trials.items()
         },
-        "notes": list(kept.notes),
-        "remarks": list(kept.remarks),
+        "notes": list(study.notes),
+        "remarks": list(study.remarks),
     }
     write_atomically(file, json.dumps(document, allow_nan=False))
 
@@ -69,7 +69,7 @@ def read_values(file: Path) -> StudyValues:
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
-            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
         weights = np.asarray(document["weights"], dtype=np.float64)
         variants = document["variants"]
         trials = {
@@ -80,26 +80,21 @@ def read_values(file: Path) -> StudyValues:
                 ).reshape(len(one["values"]), len(weights)),
                 {int(at): Problem(problem) for at, problem in one["problems"].items()},
                 one["exploratory"],
-                tuning_variance=float(one.get("luck", 0.0)),
+                tuning_variance=float(one["luck"]),
             )
             for name, one in variants.items()
         }
-        seeds = {name: one.get("seed_values", _means(trials[name].values, weights)) for name, one in variants.items()}
         return StudyValues(
             trials,
             weights,
             bool(document["blocks"]),
-            {name: np.asarray(values, dtype=np.float64) for name, values in seeds.items()},
-            {name: one.get("tokens_per_second") for name, one in variants.items()},
-            {name: float(one.get("spent", 1.0)) for name, one in variants.items()},
-            tuple(document.get("notes", ())),
-            tuple(document.get("remarks", ())),
+            {name: np.asarray(one["seed_values"], dtype=np.float64) for name, one in variants.items()},
+            {name: one["tokens_per_second"] for name, one in variants.items()},
+            {name: float(one["spent"]) for name, one in variants.items()},
+            tuple(document["notes"]),
+            tuple(document["remarks"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file} cannot be read as the values of a study ({type(error).__name__}: {error}).") from error
-
-
-def _means(values: Floats, weights: Floats) -> Floats:
-    """The metric over the whole set, for each run without missing values."""
-    whole = values[np.isfinite(values).all(axis=1)]
-    return np.asarray(whole @ (weights / max(weights.sum(), 1e-300)))
+        raise RunError(
+            f"{file} cannot be read as the values of a study ({type(error).__name__}: {error}).", reason="damaged-values"
+        ) from error

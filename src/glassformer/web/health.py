@@ -7,7 +7,6 @@ from typing import Any
 
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Block, Paragraph, Table
 from glassformer.runs.curves import Curves
@@ -76,7 +75,7 @@ def evaluation_of(run: RunDirectory) -> Evaluation | None:
     if file is None or not file.is_file():
         return None
     try:
-        return Evaluation.from_dict(read_json(file))
+        return Evaluation.read(file)
     except (GlassformerError, KeyError, TypeError, ValueError, AttributeError):
         return None
 

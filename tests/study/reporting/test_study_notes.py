@@ -6,7 +6,7 @@ import shutil
 
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.reporting.study_notes import remarks_of
+from glassformer.study.reporting.study_notes import remarks_of_trials
 from glassformer.study.study import Study
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
@@ -91,6 +91,6 @@ def test_text_that_does_not_decide_flatters_no_verdict(made_up, tmp_path):
         file.rename(file.with_name("test-step-24.json"))
     study = with_data_notes(Study.load(study.folder), OVERLAP)
     assert len(study.finished("base")) == 6
-    assert not any("too optimistic" in remark for remark in remarks_of(study))
+    assert not any("too optimistic" in remark for remark in remarks_of_trials(study))
     judged = with_data_notes(made_up.study(tmp_path / "other", LOSSES), OVERLAP)
-    assert any("too optimistic" in remark for remark in remarks_of(judged))
+    assert any("too optimistic" in remark for remark in remarks_of_trials(judged))

@@ -21,7 +21,7 @@ from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.running import work
 from glassformer.study.running.executors.base import Task
-from glassformer.study.running.executors.worker import NEEDS_GPU
+from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.work import perform
 
 
@@ -37,6 +37,8 @@ def trial(recipe: dict[str, Any], study: Path, *, check: Any = None, **more: Any
         "check": check,
         "check_trained": False,
         "store": False,
+        "split": "validation",
+        "planned_flops": 0.0,
     }
     return Task("trial", "x, seed 0", {**values, **more})
 

@@ -52,10 +52,7 @@ def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mappin
 
 def _inputs_fingerprint(plan: StudyPlan, book: VariantBook, name: str) -> str:
     """A fingerprint of the other inputs of the runs: training text, parents, plugins, tuning grid."""
-    grids = None
-    if plan.tune is not None:  # whichever seeds chose, the same setting on the same seed is the same run
-        tune = {key: value for key, value in plan.tune.to_dict().items() if key != "first_seed"}
-        grids = [tune, plan.tuning_points(name)]
+    grids = None if plan.tune is None else [plan.tune.to_dict(), plan.tuning_points(name)]
     both = [(facts.data, facts.parent) for facts in (book.variants[BASE], book.variants[name])]
     return fingerprint([grids, both, plugin_checksums(book.plugins)])
 

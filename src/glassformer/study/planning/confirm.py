@@ -13,7 +13,7 @@ from glassformer.foundation.config import value_at
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.inference.verdict import Verdict
-from glassformer.study.planning.plan import BASE, FIRST_TUNING_SEED, StudyPlan
+from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.study import Study
 
 UNSEEN_SPLIT = "test"
@@ -24,13 +24,8 @@ def winner(study: Study) -> Verdict:
     """The better change with the largest difference; raises if there is none."""
     better = [one for one in study.verdicts if one.verdict == "better" and not one.exploratory]
     if not better:
-        raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.")
+        raise UsageError(f"{study.folder} found no change better, so there is nothing to confirm.", reason="nothing-to-confirm")
     return max(better, key=lambda one: abs(one.difference.value or 0.0))
-
-
-def _first_unused_seed(plan: StudyPlan) -> int:
-    """The first seed after all seeds of the study and of its bank."""
-    return max([plan.seed_numbers[-1], *(seed for seed in plan.bank if seed < FIRST_TUNING_SEED)]) + 1
 
 
 def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
@@ -39,7 +34,10 @@ def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
     keys = [key for key in theirs if key not in own]
     done = study.finished(name) if keys else []
     if keys and not done:
-        raise UsageError(f"{study.folder} has no trial of {name} any more, so its {keys[0]} is unknown; restore trials/.")
+        raise UsageError(
+            f"{study.folder} has no trial of {name} any more, so its {keys[0]} is unknown; restore trials/.",
+            reason="no-trial-left",
+        )
     recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
     held = {key: value_at(recipe, key, default=NOT_THERE) for key in keys}
     return {key: value for key, value in held.items() if value is not NOT_THERE}
@@ -48,7 +46,10 @@ def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
 def confirmation(study: Study) -> tuple[StudyPlan, Path]:
     """The plan, and the only folder it may be run in."""
     if study.plan.split != "validation":
-        raise ConfigError(f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.")
+        raise ConfigError(
+            f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.",
+            reason="split-seen-before",
+        )
     name = winner(study).variant
     adapted = {variant: dict(facts.adapted) for variant, facts in study.book.variants.items()}
     own = next(change for change in study.plan.changes if change.name == name)
@@ -57,7 +58,7 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
         "about": f"Confirms {name} of {study.folder}, once, on fresh seeds and on the {UNSEEN_SPLIT} text.",
         "set": {**study.plan.set, **adapted.get(BASE, {})},
         "changes": [{"name": name, "set": {**_settings_tuned_for_baseline(study, name), **own.set, **adapted.get(name, {})}}],
-        "first_seed": _first_unused_seed(study.plan),
+        "first_seed": max(*study.plan.seed_numbers, *study.plan.bank) + 1,
         "split": UNSEEN_SPLIT,
         "confirms": str(study.folder),
         "tune": None,

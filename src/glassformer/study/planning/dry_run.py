@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from glassformer.assembly import prepare_data
-from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import duration
-from glassformer.recipe import Recipe, Source
+from glassformer.recipe import Recipe
 from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.inference.tuning import affects_cost
-from glassformer.study.planning.plan import BASE, StudyPlan
-from glassformer.study.planning.plan_source import find_plan
-from glassformer.study.running.executors.machine import cores
+from glassformer.study.planning.plan import StudyPlan
+from glassformer.study.planning.planned_study import PlannedStudy
+from glassformer.study.planning.variant_data import prepare_each
+from glassformer.study.running.executors.local import cores
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class StudyEstimate:
             "jobs": self.jobs,
             "seconds_of_computing": self.total,
             "seconds": self.total / self.jobs,
-            "power": self.plan.foresight(),
+            "power": self.plan.power_sentence(),
             "notes": list(self.notes),
         }
 
@@ -82,30 +80,20 @@ class StudyEstimate:
                 *rows,
                 f"{variants} with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
                 f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed; evaluations come on top).",
-                self.plan.foresight(),
+                self.plan.power_sentence(),
                 *self.notes,
             ]
         )
 
 
-def foresee(
-    source: Source | StudyPlan,
-    vary: Mapping[str, Sequence[Any]] | Sequence[str] | None = None,
-    *,
-    cross: bool = False,
-    set: Mapping[str, Any] | None = None,
-    jobs: int | None = None,
-    plugins: Sequence[Path | str] = (),
-    **given: Any,
-) -> StudyEstimate:
-    """Estimates ``compare`` with the same arguments: prepares the data and times a few steps of every variant."""
-    load_plugins(plugins)
-    known = {name: value for name, value in given.items() if value is not None}
-    plan, resolve, notes = find_plan(source, vary, cross=cross, set=set or {}, **known)
+def estimate_study(planned: PlannedStudy, jobs: int | None = None) -> StudyEstimate:
+    """Estimates the planned study: prepares the data and times a few steps of every variant."""
+    plan, resolve = planned.plan, planned.resolve
+    recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
+    prepared = prepare_each(recipes)
     parameters, seconds, tuned = dict[str, int](), dict[str, float](), dict[str, list[float]]()
-    for name in (BASE, *(change.name for change in plan.changes)):
-        recipe = Recipe.parse(resolve(plan.settings(name)))
-        data = prepare_data(recipe)
+    for name, recipe in recipes.items():
+        data = prepared[name]
         found = with_time(plan_with(recipe, data), data)
         parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
         points = [
@@ -114,7 +102,7 @@ def foresee(
         ]
         tuned[name] = [seconds[name] * _work(point) / _work(found) for point in points]
     runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning and comparison never overlap
-    return StudyEstimate(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs), tuned)
+    return StudyEstimate(plan, planned.notes, parameters, seconds, min(jobs or cores(), runs), tuned)
 
 
 def _work(plan: Plan) -> int:

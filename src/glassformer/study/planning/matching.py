@@ -7,7 +7,6 @@ positions or the merge are not affected.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from glassformer.foundation.errors import ConfigError
@@ -21,26 +20,21 @@ WIDEST = 1 << 20
 FAR = 0.01  # relative difference above which the narrowest feed-forward is not a match
 
 
-@dataclass(frozen=True)
-class Match:
-    """The setting, and a sentence about it."""
-
-    settings: dict[str, Any]
-    sentence: str
-
-
 def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int) -> int:
     """Parameters, or FLOPs of one training step."""
     if not isinstance(model, ModelConfig):
-        raise ConfigError(f"match={what} adapts the feed-forward of a Transformer; model.kind={model.kind} has none to adapt.")
+        raise ConfigError(
+            f"match={what} adapts the feed-forward of a Transformer; model.kind={model.kind} has none to adapt.",
+            reason="no-feedforward-to-match",
+        )
     parts = parts_of(model, vocabulary, batch=batch)
     if what == "parameters":
         return sum(part.parameters for part in parts)
     return sum(part.forward_flops + part.backward_flops for part in parts)
 
 
-def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) -> Match:
-    """Adapts ``recipe`` to ``wanted`` parameters or FLOPs; raises where no inner width comes close."""
+def match(name: str, recipe: Recipe, vocabulary: int, what: str, target: int) -> tuple[dict[str, Any], list[str]]:
+    """The setting that gives ``recipe`` the ``target`` parameters or FLOPs, and a note; raises where no width comes close."""
     batch = recipe.training.batch_size
 
     def size(inner: int) -> int:
@@ -48,23 +42,27 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, wanted: int) ->
 
     now = size_of(recipe.model, vocabulary, what, batch)
     assert isinstance(recipe.model, ModelConfig)
-    if now == wanted:
-        return Match({}, "")
+    if now == target:
+        return {}, []
     if recipe.model.layers == 0:
-        raise ConfigError(f"match={what}: {name} has no layers and so no feed-forward to adapt; compare it without match.")
-    inner = _nearest(size, wanted)
+        raise ConfigError(
+            f"match={what}: {name} has no layers and so no feed-forward to adapt; compare it without match.",
+            reason="no-layers-to-match",
+        )
+    inner = _nearest(size, target)
     found = size(inner)
-    rest = found / wanted - 1.0
+    rest = found / target - 1.0
     if inner == 1 and rest > FAR:
         raise ConfigError(
-            f"match={what}: {name} has {found:,} {what} even with the narrowest feed-forward, and the baseline {wanted:,}; "
-            "compare it without match, or widen the baseline."
+            f"match={what}: {name} has {found:,} {what} even with the narrowest feed-forward, and the baseline {target:,}; "
+            "compare it without match, or widen the baseline.",
+            reason="too-large-to-match",
         )
-    sentence = (
-        f"{name}: {KEY} is set to {inner}, which gives {found:,} {what} against the baseline's {wanted:,} "
+    note = (
+        f"{name}: {KEY} is set to {inner}, which gives {found:,} {what} against the baseline's {target:,} "
         f"({100 * rest:+.2f} %); without it there would be {now:,}."
     )
-    return Match({KEY: inner}, sentence)
+    return {KEY: inner}, [note]
 
 
 def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:
@@ -74,16 +72,17 @@ def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:
     except ConfigError as error:
         kind = getattr(recipe.model, "feedforward", recipe.model).kind
         raise ConfigError(
-            f"match={what} adapts {KEY}, which the feed-forward {kind!r} of {name} does not have; compare it without match."
+            f"match={what} adapts {KEY}, which the feed-forward {kind!r} of {name} does not have; compare it without match.",
+            reason="no-width-to-match",
         ) from error
 
 
-def _nearest(size: Any, wanted: int) -> int:
-    """The inner width whose size is nearest to ``wanted``; the size grows with the width."""
+def _nearest(size: Any, target: int) -> int:
+    """The inner width whose size is nearest to ``target``; the size grows with the width."""
     low, high = 1, 2
-    while size(high) < wanted and high < WIDEST:
+    while size(high) < target and high < WIDEST:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) < wanted else (low, middle)
-    return min((low, high), key=lambda inner: abs(size(inner) - wanted))
+        low, high = (middle, high) if size(middle) < target else (low, middle)
+    return min((low, high), key=lambda inner: abs(size(inner) - target))

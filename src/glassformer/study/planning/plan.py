@@ -1,15 +1,16 @@
 """A study's plan: base recipe, single named changes, seeds, looks, margin and metric -> the trials to run.
 
 Everything a verdict depends on is here and is written down before the first run. A plan comes from YAML or from ``--vary``
-arguments. The caller resolves recipes (``Resolve``), so reading a plan imports neither model code nor torch.
+arguments (``planned_study.py``), which resolves recipes, too, so that reading a plan imports neither model code nor torch.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -27,15 +28,16 @@ from glassformer.study.planning.search_space import Range, number_of_points, poi
 BASE = "base"
 VALIDATION_SPLIT = "validation"
 USUAL_SEEDS = 8
-MOST_CHANGES = 200  # more is a mistake: a product of too many values
 LONGEST_FOLDER = 60
 FIRST_TUNING_SEED = 1_000_000  # disjoint from the seeds that are compared, so that tuning never sees them
-TUNING_SEEDS_APART = 1_000  # for each seed that a study begins later: no two studies share a tuning seed
+TUNING_SEEDS_APART = 1_000  # for each seed that a study begins later: a study on fresh seeds has fresh tuning seeds, too
 # Keys ignored when recipes are compared: descriptions, and the seed, which the study sets.
 NOT_COMPARED = ("about", "result", "seed")
 MONITORING_KEYS = ("checkpoint.", "training.log_every.", "evaluation.texts.", "evaluation.batch_size.")
 """Keys for saving and monitoring, which do not affect the weights. Without patience, all of ``evaluation`` is."""
 
+Area = Literal["trials", "tuning"]
+"""The part of a study's folder that a trial belongs to."""
 Resolve = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Dotted changes -> the base recipe's values with them; raises for keys and values that do not exist."""
 
@@ -52,9 +54,15 @@ class Change(Config):
     @model_validator(mode="after")
     def _validate_change(self) -> Self:
         if "seed" in self.set:
-            raise ConfigError(f"changes: {self.name!r} sets seed, but the study gives every variant the same seeds; remove it.")
+            raise ConfigError(
+                f"changes: {self.name!r} sets seed, but the study gives every variant the same seeds; remove it.",
+                reason="seed-varied",
+            )
         if self.name == BASE:
-            raise ConfigError(f"changes: no change may be called {BASE!r}; that is the name of the recipe as it stands.")
+            raise ConfigError(
+                f"changes: no change may be called {BASE!r}; that is the name of the recipe as it stands.",
+                reason="change-called-base",
+            )
         return self
 
 
@@ -71,21 +79,24 @@ class Tuning(Config):
     Without ``tries`` it is a grid search; with it, a random search of so many points, and a key may have a range of values.
     """
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"tries", "first_seed"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"tries"})
 
     grid: dict[str, list[Any] | Range] = Field(min_length=1)
     tries: int | None = Field(default=None, ge=2)
     seeds: int = Field(default=4, ge=1)
     """With fewer than 4 the choice is mostly noise, which widens the interval."""
-    first_seed: int | None = Field(default=None, ge=FIRST_TUNING_SEED)
-    """The first of these seeds, 1000000 unless given. Written by ``compare`` where the study's own seeds do not begin at 0."""
 
     @model_validator(mode="after")
     def _validate_grid(self) -> Self:
         if "seed" in self.grid:
-            raise ConfigError("tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.")
+            raise ConfigError(
+                "tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.", reason="seed-tuned"
+            )
         if number_of_points(self.grid, self.tries) < 2:
-            raise ConfigError("tune.grid has one point only, so there is nothing to choose; give some key two values or more.")
+            raise ConfigError(
+                "tune.grid has one point only, so there is nothing to choose; give some key two values or more.",
+                reason="one-tuning-point",
+            )
         return self
 
 
@@ -135,15 +146,21 @@ class StudyPlan(Config):
         names = [change.name for change in self.changes]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ConfigError(f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.")
+            raise ConfigError(
+                f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.",
+                reason="name-used-twice",
+            )
         if not self.changes and self.tune is None:
-            raise ConfigError("changes: there is none, and no tune; give at least one change, or a grid to search.")
+            raise ConfigError(
+                "changes: there is none, and no tune; give at least one change, or a grid to search.", reason="no-changes"
+            )
         self._check_seeds()
         Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
         if self.design == "bank" and len(self.bank) < 2:
             raise ConfigError(
                 f"design=bank compares changes with kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 "
-                "of their seeds; leave design out and use --baseline bank."
+                "of their seeds; leave design out and use --baseline bank.",
+                reason="bank-too-small",
             )
         self._check_tuning()
         return self
@@ -152,35 +169,53 @@ class StudyPlan(Config):
         tuned = [change for change in self.changes if change.tune]
         if self.tune is None:
             if tuned:
-                raise ConfigError(f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.")
+                raise ConfigError(
+                    f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.",
+                    reason="tune-without-plan",
+                )
             return
         for change in self.changes:
             grid = change.tune or self.tune.grid
             own, theirs = (number_of_points(one, self.tune.tries) for one in (grid, self.tune.grid))
             if own != theirs:
                 raise ConfigError(
-                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give every variant equally many."
+                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give all equally many.",
+                    reason="unequal-tuning",
                 )
             taken = sorted(set(grid) & set(change.set))
             if taken:
-                raise ConfigError(f"changes: {change.name!r} sets {taken[0]} and tunes it too; leave it out of one of the two.")
+                raise ConfigError(
+                    f"changes: {change.name!r} sets {taken[0]} and tunes it too; leave it out of one of the two.",
+                    reason="key-set-and-tuned",
+                )
         if self.match is not None and any(key.startswith("model.") for key in self.tune.grid):
-            raise ConfigError(f"match={self.match} fixes the size of the model, so tune.grid cannot change model settings.")
+            raise ConfigError(
+                f"match={self.match} fixes the size of the model, so tune.grid cannot change model settings.",
+                reason="match-with-tuned-model",
+            )
 
     def _check_seeds(self) -> None:
         first, last = self.all_looks[0], self.all_looks[-1]
         if last < 2:
             raise ConfigError(
-                f"seeds={last}: one seed says nothing about the noise; give 2 or more, and {FEWEST_SEEDS} or more for verdicts."
+                f"seeds={last}: one seed says nothing about the noise; give 2 or more, and {FEWEST_SEEDS} for verdicts.",
+                reason="one-seed",
             )
         if self.looks and self.seeds not in (None, first):
-            raise ConfigError(f"seeds={self.seeds} is not the first of looks={list(self.looks)}; leave one of the two out.")
+            raise ConfigError(
+                f"seeds={self.seeds} is not the first of looks={list(self.looks)}; leave one of the two out.",
+                reason="seeds-not-first-look",
+            )
         if self.max_seeds is not None and (last != self.max_seeds or (self.seeds or 0) > self.max_seeds):
             raise ConfigError(
-                f"max_seeds={self.max_seeds} must be the last look; here seeds={self.seeds} and looks={list(self.looks)}."
+                f"max_seeds={self.max_seeds} must be the last look; here seeds={self.seeds} and looks={list(self.looks)}.",
+                reason="max-seeds-not-last-look",
             )
         if first < min(FEWEST_SEEDS, last):
-            raise ConfigError(f"The first look is at {first} seeds; below {FEWEST_SEEDS} nothing is decided, so look later.")
+            raise ConfigError(
+                f"The first look is at {first} seeds; below {FEWEST_SEEDS} nothing is decided, so look later.",
+                reason="first-look-too-early",
+            )
 
     @property
     def all_looks(self) -> tuple[int, ...]:
@@ -212,7 +247,7 @@ class StudyPlan(Config):
 
     @property
     def judged(self) -> Metric:
-        """The metric that is compared; plans of older versions have its name only."""
+        """The metric that is compared; before ``with_metric`` the built-in one of that name."""
         if self.measured is not None:
             return Metric.from_dict(self.measured)
         return Metric.named(self.metric or LOSS.name)
@@ -240,7 +275,7 @@ class StudyPlan(Config):
 
         ``adapted``: by variant, the settings from matching and tuning.
         """
-        folders, more = folder_names(self.variants), adapted or {}
+        more = adapted or {}
         pairs = [(seed, variant) for seed in self.seed_numbers[:seeds] for variant in self.variants]
         if self.design == "bank":
             pairs = [*((seed, BASE) for seed in self.bank), *(one for one in pairs if one[1] != BASE)]
@@ -249,7 +284,7 @@ class StudyPlan(Config):
                 variant,
                 seed,
                 {**self.settings(variant), **more.get(variant, {}), "seed": seed},
-                f"{folders[variant]}/seed-{seed}",
+                f"{folder_name(variant)}/seed-{seed}",
             )
             for seed, variant in pairs
         ]
@@ -264,15 +299,8 @@ class StudyPlan(Config):
         """The seeds that settings are chosen on."""
         if self.tune is None:
             return range(0)
-        first = FIRST_TUNING_SEED if self.tune.first_seed is None else self.tune.first_seed
+        first = FIRST_TUNING_SEED + TUNING_SEEDS_APART * self.first_seed
         return range(first, first + self.tune.seeds)
-
-    def with_fresh_tuning(self) -> StudyPlan:
-        """The plan with tuning seeds that belong to its own seeds: a study on fresh seeds chooses its settings anew, too."""
-        if self.tune is None:
-            return self
-        first = FIRST_TUNING_SEED + TUNING_SEEDS_APART * self.first_seed if self.first_seed else None
-        return self.model_copy(update={"tune": self.tune.model_copy(update={"first_seed": first})})
 
     def tuning_points(self, variant: str) -> list[dict[str, Any]]:
         """The points of a variant's search space."""
@@ -285,13 +313,13 @@ class StudyPlan(Config):
         """Every variant at each point of its grid, on seeds that the comparison does not use."""
         if self.tune is None:
             return []
-        folders, more = folder_names(self.variants), adapted or {}
+        more = adapted or {}
         return [
             Trial(
                 variant,
                 seed,
                 {**self.settings(variant), **more.get(variant, {}), **point, "seed": seed},
-                f"{folders[variant]}/point-{number}/seed-{seed}",
+                f"{folder_name(variant)}/point-{number}/seed-{seed}",
                 area="tuning",
                 point=number,
             )
@@ -304,7 +332,7 @@ class StudyPlan(Config):
         """The split a trial is evaluated on: tuning always uses validation, never the split of the verdicts."""
         return VALIDATION_SPLIT if trial.area == "tuning" else self.split
 
-    def foresight(self) -> str:
+    def power_sentence(self) -> str:
         """The power of the study, in a sentence printed before the first run."""
         looks, count = self.all_looks, len(self.planned)
         if looks[-1] < FEWEST_SEEDS:
@@ -330,7 +358,7 @@ class Trial:
     seed: int
     set: dict[str, Any]
     folder: str
-    area: str = "trials"
+    area: Area = "trials"
     point: int = 0
     """Which setting of its grid, for a trial of the area ``tuning``."""
 
@@ -340,32 +368,16 @@ class Trial:
         return f"{self.variant}, seed {self.seed}{at}"
 
 
-def plan_from_flags(
-    base: str | Mapping[str, Any],
-    vary: Sequence[str] | Mapping[str, Sequence[Any]],
-    resolve: Resolve,
-    *,
-    cross: bool = False,
-    **more: Any,
-) -> tuple[StudyPlan, list[str]]:
-    """``--vary key=a,b`` arguments (or a mapping of values) -> a plan, and notes about changes that were left out."""
-    values = dict(vary) if isinstance(vary, Mapping) else parse_vary(vary)
-    if not values:
-        raise ConfigError("Nothing is varied; give at least one --vary, for example --vary model.positions=sinusoidal,alibi.")
-    if cross:
-        combinations: list[dict[str, Any]] = [
-            dict(zip(values, chosen)) for chosen in itertools.islice(itertools.product(*values.values()), MOST_CHANGES + 1)
-        ]
-    else:
-        combinations = [{key: value} for key, several in values.items() for value in several]
-    if len(combinations) > MOST_CHANGES:
-        raise ConfigError(
-            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once."
-        )
-    changes = [{"name": _change_name(one), "set": one} for one in combinations]
-    unique = list({change["name"]: change for change in changes}.values())
-    plain_base = base if isinstance(base, str) else dict(base)
-    return without_repeats(StudyPlan.parse({"base": plain_base, "changes": unique, **more}), resolve)
+def built_in_studies() -> dict[str, Path]:
+    """The files of the built-in plans, by name."""
+    folder = Path(str(resources.files("glassformer"))) / "recipes" / "studies"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def list_studies() -> list[dict[str, str]]:
+    """Name, description and base recipe of each built-in plan."""
+    plans = {name: parse_yaml(file.read_text(encoding="utf-8"), str(file)) for name, file in built_in_studies().items()}
+    return [{"name": name, "about": values["about"], "base": values["base"]} for name, values in plans.items()]
 
 
 def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -376,28 +388,11 @@ def parse_vary(texts: Sequence[str]) -> dict[str, list[Any]]:
         key = key.strip()
         if not equals or not key or not listed.strip():
             raise ConfigError(
-                f"--vary {text!r} is not of the form key=value,value, for example model.positions=sinusoidal,alibi."
+                f"--vary {text!r} is not of the form key=value,value, for example model.positions=sinusoidal,alibi.",
+                reason="not-an-assignment",
             )
         values.setdefault(key, []).extend(parse_yaml(f"[{listed}]", f"--vary {text!r}"))
     return values
-
-
-def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
-    """The plan without changes that equal the baseline or each other, and a note about each.
-
-    Resolved recipes are compared, so a change to a default value is recognised as the baseline.
-    """
-    seen = {recipe_fingerprint(resolve(plan.set)): "the baseline"}
-    kept, notes = [], []
-    for change in plan.changes:
-        same_as = seen.setdefault(recipe_fingerprint(resolve({**plan.set, **change.set})), change.name)
-        if same_as == change.name:
-            kept.append(change)
-        else:
-            notes.append(f"{change.name} is left out: it is the same as {same_as}.")
-    if plan.changes and not kept:
-        raise ConfigError(f"No change is left to compare: {' '.join(notes)} Vary a key to another value.")
-    return plan.model_copy(update={"changes": kept}), notes
 
 
 def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
@@ -413,27 +408,10 @@ def training_fingerprint(recipe: Mapping[str, Any]) -> str:
     return fingerprint({key: value for key, value in flatten(plain).items() if not f"{key}.".startswith(ignored)})
 
 
-def folder_names(variants: Sequence[str]) -> dict[str, str]:
-    """A folder name for each variant that is valid on any file system; it depends on the variant's name only."""
-    return {name: _folder(name) for name in variants}
-
-
-def _folder(name: str) -> str:
+def folder_name(name: str) -> str:
+    """A folder name for a variant that is valid on any file system; it depends on the variant's name only."""
     plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.") or "change"
     if plain == name and len(name) <= LONGEST_FOLDER and name == name.lower():
         return name
     # shortened, or ambiguous on a case-insensitive file system: a checksum makes it unique
     return f"{plain[:LONGEST_FOLDER].rstrip('-.')}-{sha256_of_text(name)[:8]}"
-
-
-def _change_name(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={_format_value(value)}" for key, value in settings.items())
-
-
-def _format_value(value: Any) -> str:
-    """A value as part of a name: ``alibi``, ``64``, ``{kind: alibi}``."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_format_value(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_format_value(part) for part in value) + "]"
-    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

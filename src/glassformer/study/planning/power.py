@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from glassformer.foundation.distributions import Floats, chi_square_quantile, normal_cdf, normal_quantile, t_upper
+from glassformer.foundation.distributions import chi_square_quantile, normal_quantile, t_upper
 from glassformer.study.inference.two_way import TwoWayEffects
 
 ALPHA = 0.05
@@ -20,34 +17,15 @@ POWER = 0.8
 FEWEST_SEEDS = 6  # below this no verdict is given: with 5 seeds even 5 of 5 has a sign-flip p of .0625
 
 
-def _power(shift: float, critical: float, df: int) -> float:
-    """P(|t| >= critical) for a true mean of ``shift`` standard errors, integrated over the estimated sd."""
-    spread, weight = _spreads(df)
-    found = normal_cdf(shift - critical * spread) + normal_cdf(-shift - critical * spread)
-    return float(found @ weight)
-
-
-@lru_cache(maxsize=64)
-def _spreads(df: int) -> tuple[Floats, Floats]:
-    """Quadrature nodes and weights for the ratio of estimated to true sd, sqrt(chi-square / df)."""
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    top = 1.0 + 9.0 / math.sqrt(2.0 * df)
-    spread = 0.5 * top * (nodes + 1.0)
-    log_density = df * np.log(spread) - 0.5 * df * spread**2 - np.log(spread)
-    density = np.exp(log_density - log_density.max()) * weights
-    return spread, density / density.sum()
-
-
 def detectable(seeds: int, changes: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The difference, in sd of the paired differences, that ``seeds`` seeds detect with the given power."""
+    """The difference, in sd of the paired differences, that ``seeds`` seeds detect with the given power.
+
+    Given a true difference, the test statistic has the noncentral t distribution.
+    """
+    from scipy.special import nctdtrinc
+
     critical = float(t_upper(alpha / (2 * changes), seeds - 1))
-    low, high = 0.0, critical + 10.0  # in standard errors
-    while _power(high, critical, seeds - 1) < power:
-        high *= 2.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _power(middle, critical, seeds - 1) < power else (low, middle)
-    return high / math.sqrt(seeds)
+    return float(nctdtrinc(seeds - 1, 1.0 - power, critical)) / math.sqrt(seeds)
 
 
 @dataclass(frozen=True)
@@ -79,18 +57,22 @@ def seeds_needed(effects: TwoWayEffects, difference: float, changes: int = 1, al
     The variance over seeds is itself an estimate. The number gives an average power of 80 % over its uncertainty; the range
     uses the two ends of its 80 % interval.
     """
+    from scipy.special import nctdtrit
+
     n = effects.seeds
     if n < 2:
         return SeedsNeeded(None, reason="one seed says nothing about the noise")
     low_factor, high_factor = (float((n - 1) / chi_square_quantile(q, n - 1)) for q in (0.9, 0.1))
     z = normal_quantile(1.0 - alpha / (2 * changes))
+    # over the uncertainty of the noise, the statistic of the study that is planned has the noncentral t distribution
+    average_factor = float(nctdtrit(n - 1, z, POWER) / (z + normal_quantile(POWER))) ** 2
     permitted, documents = difference**2 / (z + normal_quantile(POWER)) ** 2, float(effects.document_variance)
     room = permitted - documents - effects.from_tuning
     if not room > 0.0:
         return SeedsNeeded(None, reason=MORE_DOCUMENTS if documents > effects.from_tuning else MORE_TUNING)
     low, value, high = (
         max(FEWEST_SEEDS, math.ceil(float(effects.seed_variance) * factor / room + z**2 / 2))
-        for factor in (low_factor, _for_unknown_noise(n - 1, z), high_factor)
+        for factor in (low_factor, average_factor, high_factor)
     )
     return SeedsNeeded(value, low, high)
 
@@ -101,16 +83,3 @@ def documents_wanted(effects: TwoWayEffects, difference: float, changes: int = 1
     permitted = 0.5 * difference**2 / (z + normal_quantile(POWER)) ** 2
     have = float(effects.document_variance)
     return math.ceil(effects.documents * have / permitted) if math.isfinite(have) and have > permitted else None
-
-
-@lru_cache(maxsize=256)
-def _for_unknown_noise(df: int, z: float) -> float:
-    """The factor on the estimated variance that gives an average power of 80 % over the uncertainty of the noise."""
-    spread, weight = _spreads(df)
-    low, high = 0.0, 1.0
-    while float(normal_cdf(high * spread - z) @ weight) < POWER:
-        high *= 2.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if float(normal_cdf(middle * spread - z) @ weight) < POWER else (low, middle)
-    return (high / (z + normal_quantile(POWER))) ** 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -37,16 +37,25 @@ def number_of_points(space: Space, tries: int | None = None) -> int:
     ranges = {key: values for key, values in space.items() if isinstance(values, Range)}
     for key, one in ranges.items():
         if not one.low < one.high:
-            raise ConfigError(f"tune.grid.{key}: low={one.low} must be below high={one.high}; swap them.")
+            raise ConfigError(
+                f"tune.grid.{key}: low={one.low} must be below high={one.high}; swap them.", reason="range-reversed"
+            )
         if one.scale == "log" and not one.low > 0:
-            raise ConfigError(f"tune.grid.{key}: low={one.low} has no logarithm; give a number above 0, or scale: linear.")
+            raise ConfigError(
+                f"tune.grid.{key}: low={one.low} has no logarithm; give a number above 0, or scale: linear.",
+                reason="range-not-positive",
+            )
     if ranges and tries is None:
         raise ConfigError(
-            f"tune.grid.{next(iter(ranges))} is a range; say with tune.tries how many points are drawn at random."
+            f"tune.grid.{next(iter(ranges))} is a range; say with tune.tries how many points are drawn at random.",
+            reason="range-without-tries",
         )
     size = math.prod(len(values) for values in space.values() if not isinstance(values, Range))
     if tries is not None and not ranges and tries > size:
-        raise ConfigError(f"tune.tries={tries} is more than the {size} combinations there are; leave it out to try them all.")
+        raise ConfigError(
+            f"tune.tries={tries} is more than the {size} combinations there are; leave it out to try them all.",
+            reason="too-many-tries",
+        )
     return size if tries is None else tries
 
 
@@ -55,20 +64,19 @@ def points_of(space: Space, tries: int | None = None) -> list[dict[str, Any]]:
     if tries is None:
         lists = [values for values in space.values() if not isinstance(values, Range)]
         return [dict(zip(space, chosen)) for chosen in itertools.product(*lists)]
-    generator = np.random.default_rng(int(fingerprint([_plain(space), tries])[:16], 16))
+    plain = {key: values.to_dict() if isinstance(values, Range) else list(values) for key, values in space.items()}
+    generator = np.random.default_rng(int(fingerprint([plain, tries])[:16], 16))
     points: list[dict[str, Any]] = []
     for _ in range(1000 * tries):
-        point = {key: _drawn(values, generator) for key, values in space.items()}
+        point = {
+            key: values.draw(generator) if isinstance(values, Range) else values[int(generator.integers(len(values)))]
+            for key, values in space.items()
+        }
         if point not in points:
             points.append(point)
         if len(points) == tries:
             return points
-    raise ConfigError(f"tune.tries={tries}: the ranges of tune.grid hold only {len(points)} different settings; ask for fewer.")
-
-
-def _drawn(values: Sequence[Any] | Range, generator: np.random.Generator) -> Any:
-    return values.draw(generator) if isinstance(values, Range) else values[int(generator.integers(len(values)))]
-
-
-def _plain(space: Space) -> dict[str, Any]:
-    return {key: values.to_dict() if isinstance(values, Range) else list(values) for key, values in space.items()}
+    raise ConfigError(
+        f"tune.tries={tries}: the ranges of tune.grid hold only {len(points)} different settings; ask for fewer.",
+        reason="range-too-narrow",
+    )

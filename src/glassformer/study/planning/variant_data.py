@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.token_files import TokenSplit
-from glassformer.evaluation.units import DocumentLosses, EvaluatedText
+from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
@@ -45,41 +44,33 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     for name, recipe in recipes.items():
         refuse_metric(plan.judged, recipe.objective, name)
     compared_recipes = {**recipes, **_grid_points(plan, resolve)}
-    data = _prepare_all_data(compared_recipes, watch)
+    data = prepare_each(compared_recipes, watch)
     _require_same_text(plan, data)
     _require_same_targets(plan, compared_recipes, data)
     parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
-    facts = {
-        name: Facts(
-            recipe=recipe_fingerprint(recipe.to_dict()),
+    base, facts = recipes[BASE], dict[str, Facts]()
+    for name, recipe in recipes.items():
+        settings, notes = dict[str, Any](), list[str]()
+        if name == BASE:
+            notes = _sample_size_notes(plan, recipe, data[name])
+        elif plan.match is not None:
+            size = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
+            settings, notes = match(name, recipe, data[name].tokenizer.size, plan.match, size)
+        own = resolve({**plan.settings(name), **settings})
+        facts[name] = Facts(
+            recipe=recipe_fingerprint(own),
             data=str(data[name].record["sha256"]),
             documents=_items_checksum(data[name], plan.split),
+            matched=settings,
+            notes=tuple(notes),
             parent=parents[recipe.init_from],
-            asked=training_fingerprint(recipe.to_dict()),
+            asked=training_fingerprint(own),
         )
-        for name, recipe in recipes.items()
-    }
-    facts[BASE] = replace(facts[BASE], notes=tuple(_sample_size_notes(plan, recipes[BASE], data[BASE])))
-    if plan.match is not None:
-        base = recipes[BASE]
-        wanted = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
-        for name in plan.variants[1:]:
-            found = match(name, recipes[name], data[name].tokenizer.size, plan.match, wanted)
-            if found.settings:
-                resolved = Recipe.parse(resolve({**plan.settings(name), **found.settings}))
-                own = resolved.to_dict()
-                facts[name] = replace(
-                    facts[name],
-                    recipe=recipe_fingerprint(own),
-                    asked=training_fingerprint(own),
-                    matched=found.settings,
-                    notes=(found.sentence,),
-                )
     return facts
 
 
 def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str, Any]]) -> str | None:
-    """Names a key in which a stored recipe differs; both are parsed, so that a key added later means its default."""
+    """Names a key in which the recipe in a trial's folder differs from the planned one; None where they are the same."""
     keys = diff(Recipe.parse(dict(stored)).to_dict(), dict(recipe_of()))
     return next((key for key in keys if key.split(".")[0] not in NOT_COMPARED or key == "seed"), None)
 
@@ -93,24 +84,21 @@ def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
     }
 
 
-def _prepare_all_data(recipes: dict[str, Recipe], watch: Watcher) -> dict[str, PreparedData]:
-    """Most variants share their data: each kind is prepared once."""
+def prepare_each(recipes: Mapping[str, Recipe], watch: Watcher = SILENT) -> dict[str, PreparedData]:
+    """The data of each recipe, by name. Most variants share theirs: each kind is prepared once."""
+
+    def report(what: str, done: int, total: int | None) -> None:
+        if total:
+            watch.progress(what, done, total)
+
     kinds: dict[str, PreparedData] = {}
     result = {}
     for name, recipe in recipes.items():
         kind = fingerprint([recipe.data.to_dict(), recipe.tokenizer.to_dict(), recipe.init_from, recipe.objective.to_dict()])
         if kind not in kinds:
-            kinds[kind] = prepare_data(recipe, progress=_progress_callback(watch))
+            kinds[kind] = prepare_data(recipe, progress=report)
         result[name] = kinds[kind]
     return result
-
-
-def _progress_callback(watch: Watcher) -> Any:
-    def report(what: str, done: int, total: int | None) -> None:
-        if total:
-            watch.progress(what, done, total)
-
-    return report
 
 
 def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None:
@@ -119,7 +107,10 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
     if metric.name not in known:
         given = {one.name for one in objective.metrics}
         why = "is no mean over units, so it cannot be judged" if metric.name in given else "is not measured"
-        raise ConfigError(f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.")
+        raise ConfigError(
+            f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.",
+            reason="metric-not-judged",
+        )
 
 
 def _items_checksum(data: PreparedData, split: str) -> str:
@@ -141,11 +132,15 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     base, split = data[BASE], plan.split
     if split.partition(":")[0] not in base.names:
         there = ", ".join(name for name in base.names if name != "train") or "none to compare on"
-        raise ConfigError(f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.")
+        raise ConfigError(
+            f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.",
+            reason="no-such-split",
+        )
     if plan.tune is not None and VALIDATION_SPLIT not in base.names:
         raise ConfigError(
             f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
-            "or a share in data.split."
+            "or a share in data.split.",
+            reason="no-validation-to-tune-on",
         )
     for name, own in data.items():
         if own is base:
@@ -153,7 +148,8 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
         if split.partition(":")[0] not in own.names or not _same_items(own, base, split):
             raise ConfigError(
                 f"{name} is measured on other documents than the baseline, so nothing can be paired; "
-                "give both the same data.validation."
+                "give both the same data.validation.",
+                reason="other-documents",
             )
         if base.judged_on == "text" and plan.judged.name == BITS_PER_BYTE.name:
             _require_same_bytes(name, own, base, split)
@@ -173,7 +169,8 @@ def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
             key, (was, now) = next(iter(differing.items()))
             raise ConfigError(
                 f"{name} predicts other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
-                f"paired; keep it the same in every variant."
+                f"paired; keep it the same in every variant.",
+                reason="other-targets",
             )
 
 
@@ -193,7 +190,7 @@ def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> l
         return []
     return [
         f'The {plan.split} part has {units} documents, blocks or items: better and worse can be found, but "same" within a '
-        f"margin of {plan.same_within:g} takes {needed}, because fewer may miss rare badly hurt ones."
+        f"margin of {plan.same_within:g} takes {needed}, because fewer documents cannot rule out rare large losses."
     ]
 
 
@@ -204,13 +201,15 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
         if np.isnan(found).any():
             raise ConfigError(
                 f"{who} cannot be compared by bits_per_byte: some of its tokens (UNK) stand for no certain number of bytes; "
-                "choose a tokenizer that knows every character, such as bpe or byte."
+                "choose a tokenizer that knows every character, such as bpe or byte.",
+                reason="bytes-unknown",
             )
     one, other = sizes[BASE], sizes[name]
     if len(one) != len(other) or not np.array_equal(one[1:], other[1:]):
         raise ConfigError(
             f"{name} counts other bytes in the validation documents than the baseline (its tokenizer changes the text), so "
-            "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is."
+            "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
+            reason="other-bytes",
         )
 
 
@@ -224,10 +223,12 @@ def _require_same_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: Toke
     if plan.judged.unit == LOSS.unit and not same:
         raise ConfigError(
             f"{name} cuts the text into other tokens than the baseline, so nats per token mean something else; "
-            "compare by --metric bits_per_byte."
+            "compare by --metric bits_per_byte.",
+            reason="other-tokens",
         )
     if not same and base.num_documents < 2:
         raise ConfigError(
             f"{name} cuts the text into other tokens than the baseline, and the validation text is one document, whose "
-            "parts cannot be paired; give data.document=line or block."
+            "parts cannot be paired; give data.document=line or block.",
+            reason="one-document",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import plugin_checksums
-from glassformer.study.planning.plan import Trial
 
 SCHEMA = 1
 _LAWS = {
@@ -50,18 +49,20 @@ class Facts:
     machine: dict[str, Any] = field(default_factory=dict)
     """Software and hardware on which bit-identity depends; empty where not known."""
     parent: str = ""
-    """A checksum of the weights it starts from; empty without a parent, if unknown, and in files of older versions."""
+    """A checksum of the weights it starts from; empty without a parent, or if unknown."""
     asked: str = ""
-    """``training_fingerprint`` of its recipe; empty in files of older versions."""
+    """``training_fingerprint`` of its recipe."""
 
     def inspected(self, answer: Mapping[str, Any]) -> Facts:
         """A copy with the results of the worker's inspection: size, cost, checks."""
         if "lost" in answer or answer["status"] != "finished":
-            raise RunError(f"The variant could not be inspected: {answer.get('lost') or answer['reason']}")
+            raise RunError(
+                f"The variant could not be inspected: {answer.get('lost') or answer['reason']}", reason="not-inspected"
+            )
         report = CheckReport.from_dict(answer["check"])
         leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
-        kept = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "check")
-        return replace(self, leak=leak or self.leak, machine=answer.get("machine", {}), **{key: answer[key] for key in kept})
+        keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
+        return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys})
 
     @property
     def adapted(self) -> dict[str, Any]:
@@ -90,11 +91,6 @@ class Facts:
         return self.step_flops * self.steps
 
 
-def planned_flops(trials: Iterable[Trial], facts: Mapping[str, Facts], gpus: int) -> float:
-    """Of all planned trials on one GPU; 0 where the number of GPUs is not known."""
-    return sum(float(facts[trial.variant].flops) for trial in trials) / gpus if gpus else 0.0
-
-
 @dataclass(frozen=True)
 class VariantBook:
     """All variants of a study, and the plugins they were made with (file and sha256)."""
@@ -114,11 +110,13 @@ class VariantBook:
         document = read_json(file)
         try:
             if document["schema"] != SCHEMA:
-                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.")
+                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
             facts = {name: Facts(**{**one, "notes": tuple(one["notes"])}) for name, one in document["variants"].items()}
             return cls(facts, tuple(document["plugins"]))
         except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.") from error
+            raise RunError(
+                f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.", reason="damaged"
+            ) from error
 
     def require_same_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
         """Raises if a plugin changed since the study began: the same names could mean other models."""
@@ -126,7 +124,8 @@ class VariantBook:
             names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
             raise ConfigError(
                 f"{file}: the plugins are not those the study began with ({names}), or import other files of yours; give the "
-                "same files, unchanged, or begin a new study with another --out."
+                "same files, unchanged, or begin a new study with another --out.",
+                reason="plugins-changed",
             )
 
     def require_same_data(self, name: str, facts: Facts, file: Path) -> None:
@@ -134,10 +133,12 @@ class VariantBook:
         if before is not None and before.data != facts.data:
             raise ConfigError(
                 f"{file}: the data of {name!r} changed since the study began; put the old files back, "
-                "or begin a new study with another --out."
+                "or begin a new study with another --out.",
+                reason="data-changed",
             )
         if before is not None and before.parent and before.parent != facts.parent:
             raise ConfigError(
                 f"{file}: the run that {name!r} starts from (init_from) has other weights than when the study began; "
-                "put the old run back, or begin a new study with another --out."
+                "put the old run back, or begin a new study with another --out.",
+                reason="parent-changed",
             )

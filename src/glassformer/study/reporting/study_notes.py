@@ -31,7 +31,7 @@ def notes_of(study: Study) -> list[str]:
             notes.append(f"{one.variant} of {plan.confirms} is {word}, on new seeds and on the {plan.split} text.")
     notes += [note for facts in book.values() for note in facts.notes]
     notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
-    notes += notes_of_trials(study) if study.kept is None else study.kept.notes
+    notes += study.values.notes
     if plan.tune is not None and plan.tune.seeds < FEW_TUNING_SEEDS:
         seeds = "1 seed" if plan.tune.seeds == 1 else f"{plan.tune.seeds} seeds"
         notes.append(
@@ -74,10 +74,8 @@ def _pretraining_note(study: Study, variant: str) -> str:
     return f" after {who} trained on {sum(tokens):,} tokens"
 
 
-def remarks_of(study: Study) -> tuple[str, ...]:
-    """Caveats for every verdict: train/evaluation overlap, and runs of different lengths."""
-    if study.kept is not None:
-        return study.kept.remarks
+def remarks_of_trials(study: Study) -> tuple[str, ...]:
+    """Caveats for every verdict that need the trials' folders: train/evaluation overlap, and runs of different lengths."""
     remarks = []
     for note in data_notes(study):
         other_split = study.plan.split != VALIDATION_SPLIT and f" of {VALIDATION_SPLIT} " in note  # not that of the verdicts
@@ -105,8 +103,6 @@ def steps_of(study: Study, variant: str) -> list[int]:
 
 def share_spent(study: Study, variant: str) -> float:
     """The mean fraction of the planned steps that a variant's runs took: 1 without early stopping."""
-    if study.kept is not None:
-        return study.kept.spent.get(variant, 1.0)
     facts, steps = study.book.variants.get(variant), steps_of(study, variant)
     return float(np.mean(steps)) / facts.steps if facts and facts.steps and steps else 1.0
 

@@ -6,10 +6,7 @@ Points of a grid, and variants that differ only in fine-tuning, share a parent f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 
 from glassformer.assembly import prepare_data
 from glassformer.experiment import train
@@ -20,49 +17,35 @@ from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.recipe import Recipe, is_run, parent_recipe
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.running.trial_store import Origin, TrialStore, machine_of
+from glassformer.study.running.trial_store import TrialStore, machine_of, trial_key
 
 
-def provide_parent(
-    recipe: Recipe, directory: RunDirectory, *, plugins: Sequence[Path | str] = (), allow_leaks: bool = False
-) -> None:
+def provide_parent(recipe: Recipe, directory: RunDirectory, *, allow_leaks: bool = False) -> None:
     """Copies the parent from the store to RUN/parent, or trains it there and stores it; other processes wait meanwhile.
 
     Does nothing if the parent is a run, or was already started in this folder (then it is resumed).
     """
     if recipe.init_from is None or is_run(recipe.init_from) or directory.parent.exists():
         return
-    wanted = parent_recipe(recipe)
-    origin, store = _origin(wanted), TrialStore()
-    if origin is None:
+    parent = parent_recipe(recipe)
+    runtime = choose_runtime(device=parent.training.device, precision=parent.training.precision, threads=1)
+    key = trial_key(
+        parent.to_dict(),
+        data=str(prepare_data(parent).record["sha256"]),
+        plugins=loaded_plugins(),
+        machine=machine_of(environment(runtime)),
+        parent=True,
+    )
+    if key is None:  # its own parent is a recipe
         return
-    place = store.path(origin, wanted.seed)
+    store = TrialStore()
+    place = store.path(key, parent.seed)
     place.parent.mkdir(parents=True, exist_ok=True)
     # not the lock of the store itself, which ``store.save`` takes
     with locked(place.with_name(f".training-{place.name}"), wait=True):
         with suppress(RunError):  # a damaged one was removed
-            if store.copy_to(origin, wanted.seed, directory.parent):
+            if store.copy_to(key, parent.seed, directory.parent):
                 return
-        run = train(
-            wanted,
-            out=directory.parent,
-            resume="or begin",
-            plugins=plugins,
-            threads=1,
-            allow_leaks=allow_leaks,
-            watch=SILENT,
-        )
+        run = train(parent, out=directory.parent, resume="or begin", threads=1, allow_leaks=allow_leaks, watch=SILENT)
         if run.tainted is None:
-            store.save(origin, wanted.seed, directory.parent)
-
-
-def _origin(wanted: Recipe) -> Origin | None:
-    """The parent's cache key, distinct from that of a trial of the same recipe. None where its own parent is a recipe."""
-    runtime = choose_runtime(device=wanted.training.device, precision=wanted.training.precision, threads=1)
-    origin = Origin.of(
-        wanted.to_dict(),
-        data=str(prepare_data(wanted).record["sha256"]),
-        plugins=loaded_plugins(),
-        machine=machine_of(environment(runtime)),
-    )
-    return None if origin is None else replace(origin, recipe=f"parent {origin.recipe}")
+            store.save(key, parent.seed, directory.parent)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Protocol, final, runtime_checkable
 
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.runs.directory import RunDirectory
@@ -44,12 +44,8 @@ class StudyProgress:
 
 
 @runtime_checkable
-class StudyWatcher(Protocol):
+class StudyWatcher(Watcher, Protocol):
     """A watcher that also shows the table of all variants."""
-
-    def say(self, sentence: str) -> None: ...
-
-    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None: ...
 
     def study_progress(self, progress: StudyProgress) -> None: ...
 

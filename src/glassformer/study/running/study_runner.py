@@ -15,25 +15,24 @@ from typing import Any, final
 
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
-from glassformer.foundation.progress import Watcher
-from glassformer.study.directory import StudyDirectory
+from glassformer.foundation.progress import Watcher, duration
+from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, refuse_same_runs, withdraw_attempts
 from glassformer.study.history.baseline_bank import choose_design
 from glassformer.study.inference.evidence import Problem
-from glassformer.study.inference.tuning import affects_cost, best_setting
+from glassformer.study.inference.tuning import affects_cost, best_setting, makes_another_model
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
 from glassformer.study.planning.variant_data import differing_key, prepared_facts
-from glassformer.study.planning.variants import Facts, VariantBook, planned_flops
+from glassformer.study.planning.variants import Facts, VariantBook
 from glassformer.study.reporting.wording import STEP_DIFFERS, leak_found
-from glassformer.study.running.budget import Budget, seconds_of
 from glassformer.study.running.executors.base import Ended, Executor, Started, Task, refusal
 from glassformer.study.running.progress import ProgressTracker
-from glassformer.study.running.study_store import StudyStore
 from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
-from glassformer.study.running.trial_store import TrialStore
-from glassformer.study.running.tuned_settings import TunedSettings
+from glassformer.study.running.trial_store import StudyStore, TrialStore
 from glassformer.study.study import Study
 from glassformer.training.signals import StopSignal
+
+LARGER_BUDGET = "A larger budget_hours continues from here."
 
 
 @final
@@ -57,16 +56,17 @@ class StudyRunner:
         finished trials. ``baseline``: the design of a new study (auto, paired, bank)."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
-        self.named, self.store, self.baseline = named, store, baseline
+        self.named, self.baseline = named, baseline
         self.facts: dict[str, Facts] = {}
-        self._settings = TunedSettings()
+        self._point_facts: dict[tuple[str, int], Facts] = {}
+        """Of tuning points that make another model than their variant's, by variant and number of the point."""
         self.failures: dict[tuple[str, int], str] = {}
         self._make_executor = executor
         self._executor: Executor | None = None
-        self._study_store: StudyStore | None = None
+        self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
         self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}
-        self._budget = Budget(plan.budget_hours)
+        self._seconds_spent = 0.0
 
     def run(self) -> Study:
         """Runs every planned look, or until all changes are decided, or until the budget is used up."""
@@ -78,23 +78,27 @@ class StudyRunner:
                 if self._tune():
                     self._run_looks()
             except GlassformerError:
-                if self._in_ledger:
+                if self._in_ledger:  # changes without any result do not count as attempts
                     done = {trial.variant for trial in self.plan.trials(adapted=self._adapted()) if self._read(trial).done}
-                    self._withdraw_from_ledger([name for name in self.facts if name not in done])
+                    withdraw_attempts(self.plan, self._book(), self.directory, self.facts.keys() - done)
                 raise
             finally:
                 if self._executor is not None:
                     self._executor.close()
         study = self.study()
         study.write()
-        self._withdraw_from_ledger([name for name in self.facts if not self._is_trainable(name)])
+        leaking = [name for name in self.facts if not self._is_trainable(name)]
+        withdraw_attempts(self.plan, self._book(), self.directory, leaking)
         return study
 
     def _run_looks(self) -> None:
         search_only = not self.plan.changes  # the tuned setting is then measured at every look
         for number, seeds in enumerate(self.plan.all_looks):
-            undecided = self._undecided_changes(number)
-            if not (undecided or search_only) or not self._look(seeds, undecided):
+            names = [change.name for change in self.plan.changes if self._is_trainable(change.name)]
+            if number > 0:
+                undecided = {verdict.variant for verdict in self.study().verdicts if verdict.verdict == "not decided"}
+                names = [name for name in names if name in undecided]
+            if not (names or search_only) or not self._look(seeds, names):
                 break
 
     def study(self) -> Study:
@@ -106,7 +110,7 @@ class StudyRunner:
         """Data, cost, checks and matched sizes of every variant; results of an earlier session are reused where still valid."""
         book = VariantBook.read(self.directory.variants_file)
         book.require_same_plugins(loaded_plugins(), self.directory.variants_file)
-        self.facts = prepared_facts(self.plan, self.resolve, watch=self.watch)
+        self.facts.update(prepared_facts(self.plan, self.resolve, watch=self.watch))
         for name, facts in self.facts.items():
             book.require_same_data(name, facts, self.directory.variants_file)
             before = book.variants.get(name)
@@ -116,7 +120,7 @@ class StudyRunner:
         if unknown:  # worker processes start up while these are inspected
             self._get_executor().warm_up(len(self.plan.tuning_trials()) or len(self.plan.trials()))
         self._run_inspection(unknown)
-        self._write_book()
+        self._book().write(self.directory.variants_file)
         for facts in self.facts.values():
             for note in facts.notes:
                 self.watch.say(note)
@@ -139,16 +143,18 @@ class StudyRunner:
 
     def _choose_design(self) -> None:
         """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
-        self._study_store = StudyStore(self.store, self.plan, self.directory, self.facts, self._recipe_of, self.watch)
+        store, recipe = self._store, self._recipe(BASE)
         if not self.directory.begun():
-            kept = self._study_store.seeds(BASE, self._recipe(BASE))
-            self.plan, why = choose_design(self.plan, kept, self.baseline, self._study_store.unusable(kept, self._recipe(BASE)))
-            self._study_store.plan = self.plan
+            stored = store.seeds(BASE, recipe) if store else []
+            unusable = store.unusable(stored, recipe) if store else []
+            self.plan, why = choose_design(self.plan, stored, self.baseline, unusable)
             self.directory.write_design(self.plan)
             self.watch.say(why)
-        expected_power = self._study_store.expected_power(self.plan, self._recipe(BASE))
-        if expected_power:
-            self.watch.say(expected_power)
+        if store is not None:
+            store.plan = self.plan
+            expected_power = store.expected_power(recipe)
+            if expected_power:
+                self.watch.say(expected_power)
 
     def _register_in_ledger(self) -> None:
         """Enters the study in the ledger, and reports earlier studies of the same changes, before anything is trained."""
@@ -160,18 +166,11 @@ class StudyRunner:
             for remark in one.remarks(self.plan.same_within):
                 self.watch.say(f"{name}: {remark}")
 
-    def _withdraw_from_ledger(self, unseen: Sequence[str]) -> None:
-        """Changes without any result do not count as attempts: the study ended before one of their runs, or they leak."""
-        withdraw_attempts(self.plan, self._book(), self.directory, unseen)
-
     def _book(self) -> VariantBook:
         return VariantBook(self.facts, tuple(loaded_plugins()))
 
-    def _write_book(self) -> None:
-        self._book().write(self.directory.variants_file)
-
     def _task_context(self) -> dict[str, Any]:
-        return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self.store is None}
+        return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self._store is None}
 
     def _recipe(self, variant: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The resolved recipe of a variant as it is trained, with the settings from matching and tuning."""
@@ -189,41 +188,51 @@ class StudyRunner:
         trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._is_trainable(trial.variant)]
         self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
         self._inspect_settings(trials)
-        results = self._complete([trial for trial in trials if not self._settings.leaks(trial, self.facts)])
-        if self._budget.used_up and any(one.status == "pending" and self._is_trainable(one.trial.variant) for one in results):
+        results = self._complete([trial for trial in trials if not self._point_leaks(trial)])
+        if self._budget_used_up() and any(one.status == "pending" and self._is_trainable(one.trial.variant) for one in results):
             return False
         chosen = [name for name in self.plan.variants if self._is_trainable(name) and not self.facts[name].tuned]
         for name in chosen:
             point, note = best_setting(name, self.plan, [one for one in results if one.trial.variant == name])
             self.facts[name] = replace(self.facts[name], tuned=point, notes=(*self.facts[name].notes, note))
             self.watch.say(note)
-        self._settings = TunedSettings()  # what is trained from here on is inspected as a variant
+        self._point_facts.clear()  # what is trained from here on is inspected as a variant
         changed = [name for name in chosen if affects_cost(self.facts[name].tuned)]
         self._run_inspection(changed)
-        self._write_book()
+        self._book().write(self.directory.variants_file)
         self._report_leaks(changed)
         return True
 
     def _inspect_settings(self, trials: Sequence[Trial]) -> None:
-        """Checks what a variant's own check is not about: settings of its grid that make another model."""
-        left, asked = (trial for trial in trials if not self._read(trial).done), self._task_context()
-        for task, answer in self._run_tasks(self._settings.tasks(self.plan, left, self._recipe_of, asked)):
-            for told in self._settings.note(task.label, answer, self.plan, self.facts):
-                self.watch.say(told)
+        """Checks the tuning points that make another model than their variant's; one that fails its check is not tried."""
+        first: dict[str, Trial] = {}
+        for trial in trials:
+            if makes_another_model(self.plan.tuning_points(trial.variant)[trial.point]) and not self._read(trial).done:
+                first.setdefault(f"{trial.variant} (setting {trial.point + 1} of its grid)", trial)
+        recipes = {label: self._recipe_of(trial) for label, trial in first.items()}
+        tasks = [Task("inspect", label, {**self._task_context(), "recipe": recipe}) for label, recipe in recipes.items()]
+        for task, answer in self._run_tasks(tasks):
+            trial = first[task.label]
+            facts = self._point_facts[trial.variant, trial.point] = self.facts[trial.variant].inspected(answer)
+            if self._point_leaks(trial):
+                point = self.plan.tuning_points(trial.variant)[trial.point]
+                setting = ", ".join(f"{key}={value}" for key, value in point.items())
+                self.watch.say(f"{trial.variant} with {setting} is not tried: {facts.leak}")
+
+    def _facts_of(self, trial: Trial) -> Facts:
+        """What is known of the model that a trial trains: of its tuning point, or of its variant."""
+        own = self._point_facts.get((trial.variant, trial.point)) if trial.area == "tuning" else None
+        return own or self.facts[trial.variant]
+
+    def _point_leaks(self, trial: Trial) -> bool:
+        """Whether a tuning point fails its check though its variant passes."""
+        return self.facts[trial.variant].leak is None and self._facts_of(trial).leak is not None
 
     def _adapted(self) -> dict[str, dict[str, Any]]:
         return {name: facts.adapted for name, facts in self.facts.items()}
 
     def _is_trainable(self, variant: str) -> bool:
         return self.facts[variant].leak is None or self.plan.allow_leaks
-
-    def _undecided_changes(self, look: int) -> list[str]:
-        """The changes to run at this look: at the first all that may be trained, later those not yet decided."""
-        names = [change.name for change in self.plan.changes if self._is_trainable(change.name)]
-        if look == 0:
-            return names
-        undecided = {verdict.variant for verdict in self.study().verdicts if verdict.verdict == "not decided"}
-        return [name for name in names if name in undecided]
 
     def _look(self, seeds: int, undecided: Sequence[str]) -> bool:
         """Runs the missing trials of this look. False when the study has to end after it."""
@@ -241,23 +250,36 @@ class StudyRunner:
             return True
         results = [self._read(trial) for trial in trials]
         done = [self._seconds(result) for result in results if result.done]
-        stored = self._study_store
-        to_train = [one.trial for one in results if not one.done and not (stored and stored.contains(one.trial))]
-        self._budget.spent = self._spent_before()
-        incompatibility = self._budget.incompatibility(seeds, len(to_train), done)
-        if incompatibility:
-            self.watch.say(incompatibility)
-        return incompatibility is None
+        to_train = [one for one in results if not one.done and not (self._store and self._store.contains(one.trial))]
+        cost = len(to_train) * sum(done) / max(1, len(done))
+        left = 3600.0 * self.plan.budget_hours - self._spent_before()
+        if cost > left:
+            self.watch.say(
+                f"The look at {seeds} seeds would take about {duration(cost)} of computing, and {duration(max(0.0, left))} of "
+                f"the budget are left: not started. {LARGER_BUDGET}"
+            )
+        return cost <= left
+
+    def _budget_used_up(self) -> bool:
+        return self.plan.budget_hours is not None and self._seconds_spent > 3600.0 * self.plan.budget_hours
 
     def _spent_before(self) -> float:
         """Seconds spent on the trials trained in this study, tuning included. 0 without a budget, where nobody needs it."""
         if self.plan.budget_hours is None:
             return 0.0
-        trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
-        return sum(self._seconds(self._read(trial)) for trial in trials if not self.directory.was_reused(trial))
+        trained_here = [one for one in self._all_trials() if not (self.directory.trial(one) / REUSED).is_file()]
+        return sum(self._seconds(self._read(one)) for one in trained_here)
+
+    def _all_trials(self) -> list[Trial]:
+        return [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
 
     def _seconds(self, result: TrialResult) -> float:
-        return seconds_of(result, self._recipe_of(result.trial))
+        """How long a trial took, from its own step count and batch size, which may be tuned."""
+        if not result.tokens_per_second or result.evaluation is None or result.evaluation.step is None:
+            return 0.0
+        recipe = self._recipe_of(result.trial)
+        tokens = result.evaluation.step * recipe["training"]["batch_size"] * recipe["model"]["context"]
+        return float(tokens / result.tokens_per_second)
 
     def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
         """The trial's result from its folder; with ``repair`` a damaged folder is moved aside, so that the trial runs again."""
@@ -284,44 +306,47 @@ class StudyRunner:
         """Results of all ``trials``: those not done are copied from the store or run."""
         results = {trial.label: self._read(trial, repair=True) for trial in trials}
         left = [trial for trial in trials if not results[trial.label].done]
-        reused = self._study_store.reuse(left) if self._study_store else []
+        reused = self._store.reuse(left) if self._store else []
         results.update({trial.label: self._read(trial, repair=True) for trial in reused})
-        missing = [trial for trial in left if not results[trial.label].done]
-        left = self._skip_if_baseline_failed(missing, list(results.values()))
-        if left:
-            self._budget.spent = self._spent_before()
-            self._run_trials(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
-        return [self._with_failure(self._read(trial)) for trial in trials]
-
-    def _skip_if_baseline_failed(self, left: list[Trial], results: Sequence[TrialResult]) -> list[Trial]:
-        """Without the trials of changes, if a finished run of the baseline cannot be used (compare ``_cancel_changes``)."""
-        unusable = (one.trial for one in results if one.done and one.problem is not None)
+        left = [trial for trial in left if not results[trial.label].done]
+        unusable = (one.trial for one in results.values() if one.done and one.problem is not None)
         failed = next((trial for trial in unusable if trial.variant == BASE and trial.area == "trials"), None)
-        kept = left if failed is None else [trial for trial in left if trial.variant == BASE or trial.area != "trials"]
-        if failed is not None and len(kept) < len(left):
-            self._say_changes_skipped(failed, len(left) - len(kept))
-        return kept
+        if failed is not None:  # compare ``_cancel_changes``
+            of_changes = [trial for trial in left if trial.variant != BASE and trial.area == "trials"]
+            left = [trial for trial in left if trial not in of_changes]
+            self._say_changes_skipped(failed, len(of_changes))
+        if left:
+            self._seconds_spent = self._spent_before()
+            self._run_trials(trials, left, {label: one.problem is None for label, one in results.items() if one.done})
+        final = [self._read(trial) for trial in trials]
+        reasons = [self.failures.get((trial.variant, trial.seed)) for trial in trials]
+        return [
+            replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
+            for result, reason in zip(final, reasons)
+        ]
 
     def _say_changes_skipped(self, failed: Trial, count: int) -> None:
-        self.watch.say(f"The baseline cannot be used ({failed.label}), so {count} trials of changes are not started.")
-
-    def _with_failure(self, result: TrialResult) -> TrialResult:
-        reason = self.failures.get((result.trial.variant, result.trial.seed))
-        return replace(result, status="failed", reason=reason) if result.status == "pending" and reason else result
+        if count:
+            self.watch.say(f"The baseline cannot be used ({failed.label}), so {count} trials of changes are not started.")
 
     def _run_trials(self, trials: Sequence[Trial], left: Sequence[Trial], done: Mapping[str, bool]) -> None:
         progress = ProgressTracker(self.watch, self.facts, self.directory.trial, self._mean_metric)
         progress.begin(trials, done)
         by_label = {trial.label: trial for trial in left}
-        planned = planned_flops([*self.plan.tuning_trials(), *self.plan.trials()], self.facts, self._get_executor().gpus)
+        gpus = self._get_executor().gpus
+        # of all planned trials on one GPU, so that compiling can pay; 0 where the number of GPUs is not known
+        planned = sum(float(self.facts[trial.variant].flops) for trial in self._all_trials()) / gpus if gpus else 0.0
         tasks = [self._task(trial, planned) for trial in left]
         for task, answer in self._run_tasks(tasks, progress, by_label):
-            trial = by_label[task.label]
+            trial, seconds = by_label[task.label], float(answer.get("seconds", 0.0))
             usable = self._record_outcome(trial, answer)
-            if self._study_store is not None and self._read(trial).done:
-                self._study_store.save(trial, self._read(trial))
-            progress.end(trial, usable=usable, seconds=float(answer.get("seconds", 0.0)))
-            self._charge_budget(float(answer.get("seconds", 0.0)))
+            if self._store is not None and self._read(trial).done:
+                self._store.save(trial, self._read(trial))
+            progress.end(trial, usable=usable, seconds=seconds)
+            self._seconds_spent += seconds
+            if self._budget_used_up() and (cancelled := self._get_executor().withdraw(unless=lambda task: False)):
+                hours, count = self.plan.budget_hours, len(cancelled)
+                self.watch.say(f"The budget of {hours:g} hours is used up: {count} trials are not started. {LARGER_BUDGET}")
             if not usable and trial.variant == BASE and trial.area == "trials":
                 self._cancel_changes(trial)
 
@@ -333,7 +358,7 @@ class StudyRunner:
         return sum(values) / len(values) if values else None
 
     def _task(self, trial: Trial, planned: float) -> Task:
-        facts = self._settings.facts(trial, self.facts)
+        facts = self._facts_of(trial)
         values = {
             **self._task_context(),
             "study": str(self.directory.root.resolve()),
@@ -343,7 +368,7 @@ class StudyRunner:
             "split": self.plan.split_of(trial),
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
-            "store": self.store is not None,
+            "store": self._store is not None,
             "planned_flops": planned,
         }
         return Task("trial", trial.label, values)
@@ -376,11 +401,10 @@ class StudyRunner:
         in_step, differs = answer.get("before_training", False), answer.get("only_differs", False)
         facts = replace(self.facts[variant], leak=reason, leaks_in_step=in_step, step_differs=differs)
         self.facts[variant] = facts
-        self._write_book()
-        trials = [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
-        own = [trial for trial in trials if trial.variant == variant]
-        if self._study_store is not None:
-            self._study_store.evict(own)
+        self._book().write(self.directory.variants_file)
+        own = [trial for trial in self._all_trials() if trial.variant == variant]
+        if self._store is not None:
+            self._store.evict(own)
         if not self.plan.allow_leaks:
             labels = {trial.label for trial in own}
             cancelled = self._executor.withdraw(unless=lambda task: task.label not in labels)
@@ -393,16 +417,7 @@ class StudyRunner:
         """A failed run of the baseline makes every verdict invalid: only the baseline's other seeds run, for a failure rate."""
         assert self._executor is not None
         labels = {one.label for one in self.plan.trials() if one.variant == BASE}
-        cancelled = self._executor.withdraw(unless=lambda task: task.label in labels)
-        if cancelled:
-            self._say_changes_skipped(trial, len(cancelled))
-
-    def _charge_budget(self, seconds: float) -> None:
-        self._budget.spent += seconds
-        if self._budget.used_up and self._executor is not None:
-            cancelled = self._executor.withdraw(unless=lambda task: False)
-            if cancelled:
-                self.watch.say(self._budget.used_up_message(len(cancelled)))
+        self._say_changes_skipped(trial, len(self._executor.withdraw(unless=lambda task: task.label in labels)))
 
     # -- the executor ----------------------------------------------------------------------------------------------------
 
@@ -410,7 +425,7 @@ class StudyRunner:
         """The executor, created when first needed, with as many processes as fit into memory."""
         if self._executor is None:
             self._executor = self._make_executor()
-        self._executor.fit(max([*(facts.memory_bytes for facts in self.facts.values()), *self._settings.memory()]))
+        self._executor.fit(max(facts.memory_bytes for facts in (*self.facts.values(), *self._point_facts.values())))
         return self._executor
 
     def _run_tasks(
@@ -426,9 +441,13 @@ class StudyRunner:
                 self.watch.say("Stopping: running trials finish their step and save. A second Ctrl-C ends at once.")
                 executor.stop()
             if isinstance(event, Ended):
-                if self._was_stopped(event.answer):
-                    continue
-                yield event.task, event.answer
+                status = event.answer.get("status")
+                if status == "refused":  # an error that the user has to fix
+                    raise refusal(event.answer)
+                if status == "stopped":
+                    self._stop.number = self._stop.number or int(event.answer.get("signal", 2))
+                elif not ("lost" in event.answer and self._stop.requested):
+                    yield event.task, event.answer
             elif progress is not None and trials is not None:
                 progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.report()
         if self._stop.requested:
@@ -436,12 +455,3 @@ class StudyRunner:
                 "Stopped; finished trials are kept, and the same command resumes from there.",
                 signal_number=self._stop.number or 2,
             )
-
-    def _was_stopped(self, answer: dict[str, Any]) -> bool:
-        """True for a task that ended because the study is being stopped; raises errors that the user has to fix."""
-        if answer.get("status") == "stopped":
-            self._stop.number = self._stop.number or int(answer.get("signal", 2))
-            return True
-        if answer.get("status") == "refused":
-            raise refusal(answer)
-        return "lost" in answer and self._stop.requested

@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.evaluation.outcomes import Units
-from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.results import Evaluation, Units
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
-from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
@@ -62,11 +61,8 @@ def read_trial(
     try:
         return _read(run, trial, metric, split, same_recipe)
     except (GlassformerError, KeyError, TypeError, ValueError, OSError, AttributeError, IndexError) as error:
-        raise RunError(f"{folder} is damaged: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, GlassformerError) else f"{type(error).__name__}: {error}"
+        raise RunError(f"{folder} is damaged: {reason}", reason="damaged") from error
 
 
 def _read(
@@ -78,7 +74,7 @@ def _read(
 ) -> TrialResult:
     differing = same_recipe(run.read_recipe()) if same_recipe is not None else None
     if differing is not None:
-        raise RunError(f"it holds the run of another recipe ({differing} differs).")
+        raise RunError(f"it holds the run of another recipe ({differing} differs).", reason="other-recipe")
     run.read_environment()["threads"]
     state = run.read_state()
     records = MetricsLog(run.metrics_file).read()
@@ -91,7 +87,7 @@ def _read(
     file = run.evaluation_file(split, steps[-1]) if steps else None
     if status != "finished" or file is None or not file.is_file():
         return TrialResult(trial, "pending")
-    evaluation = Evaluation.from_dict(read_json(file))
+    evaluation = Evaluation.read(file)
     _verify_consistent(evaluation, file)
     rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
     return TrialResult(
@@ -108,11 +104,11 @@ def _read(
 def _verify_consistent(evaluation: Evaluation, file: Path) -> None:
     """Raises if the metrics do not follow from the sums by unit in the same file, which detects edits."""
     if not evaluation.units:
-        raise RunError(f"{file.name} holds no sums by unit.")
+        raise RunError(f"{file.name} holds no sums by unit.", reason="no-sums")
     for name, units in evaluation.units.items():
         stated = evaluation.metrics[name].value
         if stated is None or not math.isclose(stated, units.value, rel_tol=1e-9, abs_tol=1e-12):
-            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.")
+            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.", reason="sums-disagree")
 
 
 def only_differs(run: RunDirectory) -> bool:
@@ -146,7 +142,8 @@ def units_of(units: Mapping[str, Units], metric: Metric) -> Units:
     if metric.name not in units:
         raise ConfigError(
             f"metric={metric.name} has no value for every unit of this set (a tokenizer may not say how many bytes a token "
-            f"stands for); use one of {', '.join(units)}."
+            f"stands for); use one of {', '.join(units)}.",
+            reason="metric-without-values",
         )
     return units[metric.name]
 
@@ -176,8 +173,11 @@ def gather_trials(
             values = np.full((leaks[name], len(weights)), np.nan)
             problems = dict.fromkeys(range(leaks[name]), Problem.LEAK)
         else:
-            ended = _until_pending(rows)
-            values = np.array([_row(result, metric, len(weights)) for result in ended]).reshape(len(ended), len(weights))
+            ended = list(takewhile(lambda result: result.status != "pending", rows))
+            values = np.full((len(ended), len(weights)), np.nan)
+            for row, result in zip(values, ended):
+                if result.units is not None:
+                    row[:] = units_of(result.units, metric).values
             problems = {at: result.problem for at, result in enumerate(ended) if result.problem is not None}
         gathered[name] = Trials(name, values, problems, name in exploratory)
     return gathered, weights
@@ -194,41 +194,32 @@ def _without_first_token(results: Mapping[str, Sequence[TrialResult]], metric: M
         return results
     if not all(np.array_equal(one[1:], sizes[0][1:]) for one in sizes):
         return results
-    return {name: [_without_first(result, metric) for result in rows] for name, rows in results.items()}
+    others = np.arange(len(sizes[0])) > 0
 
+    def without_first(result: TrialResult) -> TrialResult:
+        if result.units is None:
+            return result
+        own = units_of(result.units, metric)
+        return replace(result, units={**result.units, metric.name: Units(own.sums * others, own.weights * others)})
 
-def _without_first(result: TrialResult, metric: Metric) -> TrialResult:
-    if result.units is None:
-        return result
-    own = units_of(result.units, metric)
-    keep = np.arange(len(own.weights)) > 0
-    return replace(result, units={**result.units, metric.name: Units(own.sums * keep, own.weights * keep)})
-
-
-def _until_pending(rows: Sequence[TrialResult]) -> list[TrialResult]:
-    pending = next((at for at, result in enumerate(rows) if result.status == "pending"), len(rows))
-    return list(rows[:pending])
-
-
-def _row(result: TrialResult, metric: Metric, documents: int) -> Floats:
-    return np.full(documents, np.nan) if result.units is None else units_of(result.units, metric).values
+    return {name: [without_first(result) for result in rows] for name, rows in results.items()}
 
 
 def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Floats:
     """The documents' weights, which must be equal for all trials."""
-    first: tuple[TrialResult, Floats] | None = None
-    for rows in results.values():
-        for result in rows:
-            if result.units is None:
-                continue
-            sizes = units_of(result.units, metric).weights
-            if not sizes.sum() > 0.0:
-                raise ConfigError(f"{result.trial.label} was measured on nothing: all {len(sizes)} units weigh 0.")
-            if first is None:
-                first = result, sizes
-            elif not np.array_equal(sizes, first[1]):
-                raise ConfigError(
-                    f"{result.trial.label} and {first[0].trial.label} were not measured on the same documents; every variant "
-                    "must be evaluated on the same text (and, for metric=loss, in the same tokens)."
-                )
-    return np.ones(1) if first is None else first[1]
+    measured = [
+        (result.trial.label, units_of(result.units, metric).weights)
+        for rows in results.values()
+        for result in rows
+        if result.units is not None
+    ]
+    for label, weights in measured:
+        if not weights.sum() > 0.0:
+            raise ConfigError(f"{label} was measured on nothing: all {len(weights)} units weigh 0.", reason="nothing-measured")
+        if not np.array_equal(weights, measured[0][1]):
+            raise ConfigError(
+                f"{label} and {measured[0][0]} were not measured on the same documents; every variant "
+                "must be evaluated on the same text (and, for metric=loss, in the same tokens).",
+                reason="other-documents",
+            )
+    return measured[0][1] if measured else np.ones(1)

@@ -2,27 +2,34 @@
 
 The key is everything a trial depends on: recipe, seed, data, plugins, parent weights, code and machine; equal keys give
 bit-identical runs. Entries are in the cache folder under ``trials/``; files are copied (large ones hard-linked), and their
-sha256 checksums are verified on reuse. It can be emptied at any time.
+sha256 checksums are verified on reuse. It can be emptied at any time. ``StudyStore`` is one study's access to it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
+
+import numpy as np
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.build import code_sha256
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
-from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import plugin_checksums
+from glassformer.foundation.files import read_json, sha256_of_file, write_json
+from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
+from glassformer.foundation.progress import Watcher
+from glassformer.foundation.registry import unrecorded_parts
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.planning.plan import recipe_fingerprint
+from glassformer.study.directory import REUSED, StudyDirectory
+from glassformer.study.history.baseline_bank import bank_seeds, expected_power, run_noise
+from glassformer.study.inference.evidence import Problem
+from glassformer.study.planning.plan import BASE, StudyPlan, Trial, recipe_fingerprint
+from glassformer.study.planning.variants import Facts
+from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
 
 AREA = "trials"
 MANIFEST = "kept.json"
@@ -36,35 +43,25 @@ def machine_of(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {key: environment.get(key) for key in MACHINE}
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The cache key of a trial without its seed: equal origins give the same run for the same seed."""
+def trial_key(
+    recipe: Mapping[str, Any],
+    *,
+    data: str,
+    plugins: Sequence[Mapping[str, Any]],
+    machine: Mapping[str, Any],
+    parent: bool = False,
+) -> str | None:
+    """The cache key of a trial without its seed: equal keys give the same run for the same seed.
 
-    recipe: str
-    data: str
-    plugins: tuple[str, ...]
-    parent: str
-    machine: str
-
-    @classmethod
-    def of(
-        cls,
-        recipe: Mapping[str, Any],
-        *,
-        data: str,
-        plugins: Sequence[Mapping[str, Any]],
-        machine: Mapping[str, Any],
-    ) -> Origin | None:
-        """None where the weights of the parent are not known yet, so that there is no key."""
-        parent = parent_checksum(recipe.get("init_from"))
-        if parent is None or not machine:
-            return None
-        build = fingerprint([code_sha256(), dict(machine)])
-        return cls(recipe_fingerprint(recipe), data, tuple(plugin_checksums(plugins)), parent, build)
-
-    @property
-    def group(self) -> str:
-        return fingerprint([self.recipe, self.data, list(self.plugins), self.parent, self.machine])[:40]
+    None where the machine or the weights of its parent are not known yet. ``parent``: the run is a parent of trials, which is
+    not evaluated like a trial of the same recipe, so it has a key of its own.
+    """
+    weights = parent_checksum(recipe.get("init_from"))
+    if weights is None or not machine:
+        return None
+    own = f"{'parent ' if parent else ''}{recipe_fingerprint(recipe)}"
+    build = fingerprint([code_sha256(), dict(machine)])
+    return fingerprint([own, data, plugin_checksums(plugins), weights, build])[:40]
 
 
 def parent_checksum(init_from: Any) -> str | None:
@@ -80,12 +77,7 @@ def parent_checksum(init_from: Any) -> str | None:
 def _checksums(folder: Path) -> dict[str, str]:
     """sha256 by file, without hidden files (locks, drafts)."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): _sha256(path) for path in files if path.name != MANIFEST}
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return {str(path.relative_to(folder)): sha256_of_file(path) for path in files if path.name != MANIFEST}
 
 
 @final
@@ -96,15 +88,15 @@ class TrialStore:
     def root(self) -> Path:
         return cache_folder() / AREA
 
-    def path(self, origin: Origin, seed: int) -> Path:
-        return self.root / f"{origin.group}-{seed}"
+    def path(self, key: str, seed: int) -> Path:
+        return self.root / f"{key}-{seed}"
 
-    def seeds(self, origin: Origin) -> list[int]:
-        """The seeds with a stored trial of this origin."""
-        found = (path.name.rpartition("-")[2] for path in self.root.glob(f"{origin.group}-*") if (path / MANIFEST).is_file())
+    def seeds(self, key: str) -> list[int]:
+        """The seeds with a stored trial of this key."""
+        found = (path.name.rpartition("-")[2] for path in self.root.glob(f"{key}-*") if (path / MANIFEST).is_file())
         return sorted(int(seed) for seed in found if seed.isdigit())
 
-    def save(self, origin: Origin, seed: int, folder: Path, *, checked: bool = False) -> None:
+    def save(self, key: str, seed: int, folder: Path, *, checked: bool = False) -> None:
         """Stores a finished trial. On a full disk or without permission nothing is stored: it is only a cache.
 
         ``checked``: the trained model passed the checks, too.
@@ -112,47 +104,47 @@ class TrialStore:
 
         def make(draft: Path) -> None:
             _copy_or_link(folder, draft)
-            facts = {"schema": SCHEMA, "files": _checksums(draft), "seed": seed, "group": origin.group, "checked": checked}
+            facts = {"schema": SCHEMA, "files": _checksums(draft), "seed": seed, "group": key, "checked": checked}
             write_json(draft / MANIFEST, facts)
 
-        manifest = self.path(origin, seed) / MANIFEST
+        manifest = self.path(key, seed) / MANIFEST
         try:
-            cached_folder(AREA, self.path(origin, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
+            cached_folder(AREA, self.path(key, seed).name, make, whole=lambda place: (place / MANIFEST).is_file())
             known = read_json(manifest) if checked else {}
             if checked and not known.get("checked"):  # stored before by a study that checked another seed
                 write_json(manifest, {**known, "checked": True})
         except (OSError, GlassformerError):
             return
 
-    def contains(self, origin: Origin, seed: int) -> bool:
-        return (self.path(origin, seed) / MANIFEST).is_file()
+    def contains(self, key: str, seed: int) -> bool:
+        return (self.path(key, seed) / MANIFEST).is_file()
 
-    def checked(self, origin: Origin) -> bool:
-        """Whether the trained model of some seed of this origin passed the checks."""
-        return any(self._manifest(origin, seed).get("checked") is True for seed in self.seeds(origin))
+    def checked(self, key: str) -> bool:
+        """Whether the trained model of some seed of this key passed the checks."""
+        return any(self._manifest(key, seed).get("checked") is True for seed in self.seeds(key))
 
-    def _manifest(self, origin: Origin, seed: int) -> dict[str, Any]:
+    def _manifest(self, key: str, seed: int) -> dict[str, Any]:
         try:
-            return dict(read_json(self.path(origin, seed) / MANIFEST))
+            return dict(read_json(self.path(key, seed) / MANIFEST))
         except (RunError, TypeError, ValueError):
             return {}
 
-    def evict(self, origin: Origin) -> int:
-        """Removes all trials of an origin, because its model leaks; returns their number."""
-        seeds = self.seeds(origin)
+    def evict(self, key: str) -> int:
+        """Removes all trials of an key, because its model leaks; returns their number."""
+        seeds = self.seeds(key)
         for seed in seeds:
-            shutil.rmtree(self.path(origin, seed), ignore_errors=True)
+            shutil.rmtree(self.path(key, seed), ignore_errors=True)
         return len(seeds)
 
-    def copy_to(self, origin: Origin, seed: int, folder: Path) -> bool:
+    def copy_to(self, key: str, seed: int, folder: Path) -> bool:
         """Copies a stored trial to ``folder``; False if there is none. One with wrong checksums is removed, and raises."""
-        place = self.path(origin, seed)
-        if not self.contains(origin, seed) or folder.exists():
+        place = self.path(key, seed)
+        if not self.contains(key, seed) or folder.exists():
             return False
-        wanted = self._manifest(origin, seed).get("files")
-        if not wanted or _checksums(place) != wanted:
+        checksums = self._manifest(key, seed).get("files")
+        if not checksums or _checksums(place) != checksums:
             shutil.rmtree(place, ignore_errors=True)
-            raise RunError(f"The kept trial {place} is damaged and was removed.")
+            raise RunError(f"The kept trial {place} is damaged and was removed.", reason="damaged-stored-trial")
         draft = folder.with_name(f".{folder.name}.taken")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -176,9 +168,125 @@ class TrialStore:
         return count
 
 
+@final
+class StudyStore:
+    """The trial store as one study uses it: reuses stored trials, saves its own, estimates noise from stored baseline runs.
+
+    A check of one trained model holds for all its seeds: trials of a leaking variant are never stored, and the seed that a
+    study checks after training is reused only if some seed of it passed that check.
+    """
+
+    def __init__(
+        self,
+        store: TrialStore,
+        plan: StudyPlan,
+        directory: StudyDirectory,
+        facts: Mapping[str, Facts],
+        recipe_of: Callable[[Trial], Mapping[str, Any]],
+        watch: Watcher,
+    ) -> None:
+        self.store, self.plan, self.directory, self.facts = store, plan, directory, facts
+        self.recipe_of, self.watch = recipe_of, watch
+        self._unstorable: set[str] = set()
+
+    def key(self, variant: str, recipe: Mapping[str, Any]) -> str | None:
+        """The cache key of a variant's trials; None where code outside a plugin makes it unknowable."""
+        from glassformer.recipe import Recipe  # imports torch, which reading a study does not need
+
+        facts, parsed = self.facts[variant], Recipe.parse(dict(recipe))
+        unknown = unrecorded_parts(parsed)
+        if unknown:
+            if variant not in self._unstorable:
+                self._unstorable.add(variant)
+                self.watch.say(
+                    f"{', '.join(unknown)}: a class of this notebook or program, whose code has no checksum, so trials of "
+                    f"{variant} are neither stored nor reused. Code in a plugin file has one."
+                )
+            return None
+        weights = parsed.model.check_cache_inputs()  # of a pretrained encoder: its folder may hold others than it did
+        machine = {**facts.machine, "pretrained": dict(weights)} if facts.machine and weights else facts.machine
+        return trial_key(recipe, data=facts.data, plugins=loaded_plugins(), machine=machine)
+
+    def seeds(self, variant: str, recipe: Mapping[str, Any]) -> list[int]:
+        """The seeds with a stored trial of this recipe."""
+        key = self.key(variant, recipe)
+        return [] if key is None else self.store.seeds(key)
+
+    def unusable(self, seeds: Sequence[int], recipe: Mapping[str, Any]) -> list[int]:
+        """Of these seeds of the baseline those whose stored run cannot be used."""
+        key = self.key(BASE, recipe)
+        if key is None:
+            return []
+        return [seed for seed in bank_seeds(seeds) if self._stored(key, seed).problem is not None]
+
+    def _stored(self, key: str, seed: int) -> TrialResult:
+        """The result of a stored baseline run; one that cannot be read counts as pending."""
+        trial = Trial(BASE, seed, {}, "")
+        try:
+            return read_trial(self.store.path(key, seed), trial, self.plan.judged, self.plan.split)
+        except RunError:
+            return TrialResult(trial, "pending")
+
+    def reuse(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Copies stored trials into this study's folder; returns those of ``trials`` that were found."""
+        reused = []
+        for trial in trials:
+            key = self.key(trial.variant, self.recipe_of(trial))
+            if key is not None and self.plan.checks_trained(trial) and not self.store.checked(key):
+                continue
+            try:
+                if key is not None and self.store.copy_to(key, trial.seed, self.directory.trial(trial)):
+                    (self.directory.trial(trial) / REUSED).touch()
+                    reused.append(trial)
+            except RunError as error:
+                self.watch.say(f"{error} {trial.label} is trained.")
+        if reused:
+            self.watch.say(
+                f"{len(reused)} of {len(trials)} trials are reused from earlier studies: the same recipe, seed, data, code and "
+                f"machine, verified by checksum (kept in {self.store.root}; `glassformer runs --kept` lists them)."
+            )
+        return reused
+
+    def save(self, trial: Trial, result: TrialResult) -> None:
+        """Saves a finished trial for later studies, if its record confirms the plugins and the machine."""
+        if result.problem is Problem.LEAK or self.facts[trial.variant].leak is not None:
+            return
+        key, folder = self.key(trial.variant, self.recipe_of(trial)), self.directory.trial(trial)
+        environment = RunDirectory(folder).read_environment()
+        same_plugins = plugin_checksums(environment.get("plugins", ())) == plugin_checksums(loaded_plugins())
+        if key is not None and same_plugins and machine_of(environment) == self.facts[trial.variant].machine:
+            checked = self.plan.checks_trained(trial) and result.status == "finished"
+            self.store.save(key, trial.seed, folder, checked=checked)
+
+    def evict(self, trials: Sequence[Trial]) -> None:
+        """Removes a variant's trials from the store, tuning included, because a trained model of it leaks."""
+        for trial in trials:
+            key = self.key(trial.variant, self.recipe_of(trial))
+            if key is not None:
+                self.store.evict(key)
+
+    def contains(self, trial: Trial) -> bool:
+        """Whether a trial would be reused rather than trained."""
+        key = self.key(trial.variant, self.recipe_of(trial))
+        return key is not None and self.store.contains(key, trial.seed)
+
+    def expected_power(self, recipe: Mapping[str, Any]) -> str | None:
+        """The power of this study in the metric's unit, from the noise of stored baseline runs; None without enough."""
+        key = self.key(BASE, recipe)
+        if key is None:
+            return None
+        metric = self.plan.judged
+        every = [self._stored(key, seed).units for seed in bank_seeds(self.store.seeds(key))]
+        values = [metric_of(units, metric) for units in every if units is not None and metric.name in units]
+        noise = run_noise(np.array(values))
+        return None if noise is None else expected_power(self.plan, noise, len(values))
+
+
 def _copy_or_link(source: Path, target: Path) -> None:
-    """Copies the files of a finished run; large ones are hard-linked where the file system allows it. We never write into a
-    finished file, and the checksums detect if someone else did."""
+    """Copies the files of a finished run; large ones are hard-linked where the file system allows it.
+
+    We never write into a finished file, and the checksums detect if someone else did.
+    """
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         if file.name == MANIFEST or file.name.startswith("."):
             continue

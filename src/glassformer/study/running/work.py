@@ -1,7 +1,7 @@
-"""What a task of a study does, in whichever process it runs: inspect a variant, or run one trial. Answers are plain values.
+"""A task of a study -> its answer, in any process: inspect a variant, or run one trial. Both are plain values.
 
-A trial takes its folder in whatever state a killed process left it, goes on from the last checkpoint, and ends with the
-losses by document kept beside the weights. One thread, so that the numbers do not depend on how many run at once.
+A trial finds its folder as a killed process left it, resumes from the last checkpoint, and ends with an evaluation beside the
+weights. One thread, so that the numbers do not depend on how many run at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.running.executors.base import Task
-from glassformer.study.running.executors.worker import NEEDS_GPU
+from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.parents import provide_parent
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
@@ -55,9 +55,10 @@ STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFu
 
 
 def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
-    """Does one task. Never raises what a user can meet: the answer says how it ended.
+    """Does one task. Errors that a user can cause are not raised: the answer says how the task ended.
 
-    ``own_process``: nothing but tasks runs in it, so no other code can have changed a part: checks that passed before count.
+    ``own_process``: nothing but tasks runs in this process, so no other code can have changed a part, and checks that passed
+    before are reused.
     """
     begun = time.perf_counter()
     if own_process and os.environ.get(NEEDS_GPU) and not torch.cuda.is_available():
@@ -88,33 +89,28 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
 
 @contextmanager
 def _process_settings(values: dict[str, Any]) -> Iterator[None]:
-    """One thread, the driver's folder, its plugins; afterwards everything as it was, and nothing left in memory."""
-    threads, folder = torch.get_num_threads(), os.getcwd()
-    there = values["cwd"]
-    if not Path(there).is_dir():
-        raise ConfigError(f"{there} cannot be seen from {platform.node()}; start the study in a folder that all nodes share.")
+    """One thread, the driver's folder and its plugins; afterwards everything is restored, and nothing left in memory."""
+    threads, folder, cwd = torch.get_num_threads(), os.getcwd(), values["cwd"]
+    if not Path(cwd).is_dir():
+        raise ConfigError(
+            f"{cwd} cannot be seen from {platform.node()}; start the study in a folder that all nodes share.",
+            reason="folder-not-shared",
+        )
     try:
-        os.chdir(there)
+        os.chdir(cwd)
         torch.set_num_threads(1)
         load_plugins(values["plugins"])
         yield
     finally:
         torch.set_num_threads(threads)
         os.chdir(folder)
-        _forget()
-
-
-def _forget() -> None:
-    """A process runs many trials, and each must find torch as a fresh process would.
-
-    Compiled code is kept on disk by torch and found again by the next trial; what is kept in memory is limited to a few
-    shapes per process, after which torch would silently run uncompiled: other bits than a fresh process gives.
-    """
-    if "torch._dynamo" in sys.modules:
-        torch._dynamo.reset()
-    if torch.cuda.is_available():  # other processes wait for this memory; on a CPU Python frees it in its own time
-        gc.collect()
-        torch.cuda.empty_cache()
+        # Each trial must find torch as a fresh process would. torch caches compiled code on disk, for the next trial; in memory
+        # it keeps a few shapes only, after which it would silently run uncompiled: other bits than a fresh process gives.
+        if "torch._dynamo" in sys.modules:
+            torch._dynamo.reset()
+        if torch.cuda.is_available():  # other processes wait for this memory; on a CPU Python frees it in its own time
+            gc.collect()
+            torch.cuda.empty_cache()
 
 
 def _inspect(values: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +136,10 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
 def _trial(values: dict[str, Any]) -> dict[str, Any]:
     folder = Path(values["folder"])
     if not Path(values["study"]).is_dir():
-        raise ConfigError(f"{values['study']} cannot be seen from {platform.node()}; give --out a folder that all nodes share.")
+        raise ConfigError(
+            f"{values['study']} cannot be seen from {platform.node()}; give --out a folder that all nodes share.",
+            reason="folder-not-shared",
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     # A process whose driver was killed may still be ending its step: wait for it rather than write beside it.
     with locked(trial_lock(folder), wait=True):
@@ -149,8 +148,7 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
         except CheckFailed as error:  # the step, compiled or captured, is checked before the first one
             return {"status": "leak", "reason": str(error), "before_training": True, "only_differs": error.only_differs}
         try:
-            split = values.get("split", "validation")
-            run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+            run.evaluation(values["split"], allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
         except ValueError as error:
             if "JSON" not in str(error):
                 raise
@@ -162,7 +160,7 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list[str]]:
-    """The trained run, and what had to be said on the way: a folder that cannot go on is set aside and begun again."""
+    """The trained run, and notes for the user: a folder that cannot be resumed is set aside, and the trial begins again."""
     directory.clear_unfinished()
     begun = directory.root.exists() and any(directory.root.iterdir())
     try:
@@ -187,13 +185,13 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
         threads=1,
         allow_leaks=values["allow_leaks"],
         checked=_checked(values, trained=False),
-        planned_flops=values.get("planned_flops", 0.0),
+        planned_flops=values["planned_flops"],
         watch=SILENT,
     )
 
 
 def _checked(values: dict[str, Any], *, trained: bool) -> CheckReport | None:
-    """The variant's check, once it passed: every seed has the same architecture.
+    """The variant's report, if it passed: every seed has the same architecture. None where the model must be checked.
 
     A part can hide a leak behind weights that begin at zero, so the first seed's model is checked again after training.
     """

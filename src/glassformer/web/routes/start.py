@@ -37,7 +37,7 @@ async def recipes(request: Request) -> Response:
 
     def read() -> dict[str, Any]:
         from glassformer.recipe import list_recipes, list_variants
-        from glassformer.study.planning.library import list_studies
+        from glassformer.study.planning.plan import list_studies
 
         return {"recipes": list_recipes(), "studies": list_studies(), "variants": list_variants()}
 
@@ -88,9 +88,9 @@ async def check(request: Request) -> Response:
 
 
 def _plan(state: AppState, form: Form) -> Any:
-    from glassformer.study.planning.plan_source import find_plan
+    from glassformer.study.planning.planned_study import plan_studies
 
-    return find_plan(_source(state, form.base), form.vary, cross=False, set=form.set, seeds=form.seeds)[0]
+    return plan_studies(_source(state, form.base), form.vary, set=form.set, settings={"seeds": form.seeds})[0].plan
 
 
 async def cost(request: Request) -> Response:

@@ -1,11 +1,27 @@
-"""What all executors share: tasks as plain values, and taking back what has not begun."""
+"""What all executors share, and tasks in this process: in order, one at a time, withdrawn or stopped."""
 
 from __future__ import annotations
 
 import json
 
-from glassformer.study.running.executors.base import Ended, Started, Task
-from glassformer.study.running.executors.inline import InlineExecutor
+from glassformer.study.running.executors.base import Ended, InlineExecutor, Started, Task
+
+TASKS = [Task("trial", name) for name in "abc"]
+
+
+def test_in_order_each_with_its_answer() -> None:
+    executor = InlineExecutor(lambda task: {"it": task.label})
+    expected = [event for task in TASKS for event in (Started(task), Ended(task, {"it": task.label}))]
+    assert list(executor.run(TASKS)) == expected
+
+
+def test_none_is_begun_after_a_stop() -> None:
+    executor = InlineExecutor(lambda task: {})
+    labels = []
+    for event in executor.run(TASKS):
+        labels.append(event.task.label)
+        executor.stop()
+    assert labels == ["a", "a"]
 
 
 def test_a_task_survives_json() -> None:
@@ -26,8 +42,9 @@ def test_withdrawn_tasks_are_not_begun() -> None:
     assert seen == ["a", "keep"]
 
 
-def test_leaving_the_with_ends_everything() -> None:
-    with InlineExecutor(lambda task: {}) as executor:
-        events = executor.run([Task("trial", "a"), Task("trial", "b")])
-        next(events)
+def test_closing_begins_nothing_more() -> None:
+    executor = InlineExecutor(lambda task: {})
+    events = executor.run([Task("trial", "a"), Task("trial", "b")])
+    next(events)
+    executor.close()
     assert [type(event) for event in events] == [Ended]  # what was running ends; nothing else begins

@@ -1,6 +1,7 @@
-"""What an executor is: tasks in, events out, in whatever order they end. Knows no study; imports no torch.
+"""Executors: tasks in, events out, in the order in which they end; and the one that runs them in this process.
 
-A task is plain values, so that it can cross to another process or machine as JSON; its answer is plain values too.
+Tasks and answers are plain values, so that they can cross to another process or machine as JSON. Knows no study, and imports no
+torch.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, final
 
 from glassformer.foundation.errors import ConfigError, GlassformerError, RunError
 
@@ -55,16 +55,11 @@ ATTEMPTS = 3  # a task whose process or node is lost is tried this often
 
 
 class Executor(ABC):
-    """Runs tasks somewhere, several at once. Used in a ``with``, so that no process is left behind."""
+    """Runs tasks somewhere, several at once. ``close`` it, so that no process is left behind."""
 
     def __init__(self) -> None:
         self._waiting: deque[Task] = deque()
         self._stopping = False
-
-    @property
-    @abstractmethod
-    def slots(self) -> int:
-        """How many tasks run at once, for the time that is left."""
 
     @property
     def gpus(self) -> int:
@@ -72,25 +67,25 @@ class Executor(ABC):
         return 0
 
     def fit(self, needed_bytes: int) -> None:
-        """Told how much memory a task takes; an executor that shares a GPU runs fewer at once where it must."""
+        """Sets the memory that a task needs: where tasks share a GPU, no more of them run at once than fit."""
         return None
 
     def warm_up(self, count: int) -> None:
-        """Told that ``count`` tasks will come: an executor of processes starts them, and they import torch meanwhile."""
+        """Announces ``count`` tasks, so that worker processes can start and import torch before the first one."""
         return None
 
     @abstractmethod
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
-        """Starts tasks in the order given and tells what happens, until all have ended."""
+        """Starts the tasks in order and yields events until all have ended."""
 
     def withdraw(self, unless: Callable[[Task], bool]) -> list[Task]:
-        """Takes back the tasks that have not been started, but those that ``unless`` wants to keep."""
-        taken = [task for task in self._waiting if not unless(task)]
+        """Cancels the tasks that have not been started, except those for which ``unless`` is true; returns them."""
+        withdrawn = [task for task in self._waiting if not unless(task)]
         self._waiting = deque(task for task in self._waiting if unless(task))
-        return taken
+        return withdrawn
 
     def stop(self) -> None:
-        """No task is started any more; running ones are asked to save and end. ``run`` then comes to its end."""
+        """Starts no further task and asks running ones to save and end; then ``run`` ends."""
         self._stopping = True
         self._waiting.clear()
 
@@ -98,15 +93,32 @@ class Executor(ABC):
     def close(self) -> None:
         """Ends everything at once."""
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+@final
+class InlineExecutor(Executor):
+    """Runs tasks in this process, one by one: for debuggers, and for classes of a notebook, which no other process knows."""
+
+    def __init__(self, perform: Callable[[Task], dict[str, Any]]) -> None:
+        super().__init__()
+        self._perform = perform
+
+    @property
+    def gpus(self) -> int:
+        return 1  # the one that this process would use
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
+        self._waiting.extend(tasks)
+        while self._waiting:
+            task = self._waiting.popleft()
+            yield Started(task)
+            yield Ended(task, self._perform(task))
+
+    def close(self) -> None:
+        self._waiting.clear()
 
 
 def refusal(answer: Mapping[str, Any]) -> GlassformerError:
-    """What a worker said that refused a task. A setting that this process accepts and a worker does not is known here only."""
+    """The error of a task that a worker refused. A setting that only the worker refuses is a variant that it does not know."""
     if answer["exit_code"] != 2:
         return RunError(answer["reason"])
     return ConfigError(

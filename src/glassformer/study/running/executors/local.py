@@ -1,30 +1,67 @@
-"""Tasks on this machine: long-lived worker processes of one thread each, which share the GPUs where there are any.
+"""Worker processes on this machine: long-lived, one thread each, sharing the GPUs where there are any. Imports no torch.
 
-On two cores, two processes of one thread do more than one process of two threads (measured: 30,000 tokens a second
-against 17,000 to 25,000), and the numbers do not depend on how many run at once. Imports no torch.
+Two processes of one thread do more on two cores than one of two threads (30,000 tokens a second against 17,000 to 25,000), and
+the numbers do not depend on how many run at once. A worker reads tasks and writes answers as JSON lines. It lives for many
+tasks, because importing torch takes seconds, and ends when its driver is gone. It is started as ``python -c``, not through
+multiprocessing, so that a user's script needs no ``if __name__ == "__main__"``.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, final
+from typing import IO, Any, final
 
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
-from glassformer.study.running.executors.machine import cores, per_gpu
-from glassformer.study.running.executors.mps import SharedGPU
-from glassformer.study.running.executors.worker import NEEDS_GPU, START
 
-PATIENCE = 0.5  # seconds without news after which progress is looked at
+PER_GPU = 6  # with four, one in four is loading, compiling or saving at any time, and the GPU waits (LAB.md)
+PROCESS_BYTES = 600 << 20  # what one process of torch takes on a GPU before its first tensor
+SLACK = 1.5  # workspaces and fragments, beside what a plan counts
+POLL_SECONDS = 0.5  # without an answer; then progress is shown
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+NEEDS_GPU = "GLASSFORMER_WORKER_NEEDS_GPU"
+"""Set for workers that were given a GPU: one that does not see it ends, instead of training on the CPU."""
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from glassformer.study.running.executors.local import main; main()"
+)
+"""The program of a worker; its argument is the driver's ``sys.path``."""
+MPS_CONTROL = "nvidia-cuda-mps-control"
+MPS_SECONDS = 20.0  # that the service has to end
+MPS_DEFAULT_FOLDER = Path("/tmp/nvidia-mps")
+"""Where every process finds a service that was started without naming a folder."""
+MPS_GUARD = """
+nvidia-cuda-mps-control -d || { echo no; exit 1; }
+echo yes
+cat > /dev/null  # until the study is over, or dead
+echo quit | nvidia-cuda-mps-control
+rm -rf "$CUDA_MPS_PIPE_DIRECTORY"
+"""
+
+
+def cores(limit_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Cores this process may use: the machine's, less what affinity or a container's limit takes away."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no such file, or "max": no limit
+        quota, period = limit_file.read_text().split()
+        count = min(count, round(int(quota) / int(period)))
+    return max(1, count)
+
+
+def per_gpu(needed_bytes: int, free_bytes: int, most: int = PER_GPU) -> int:
+    """How many trials share one GPU: as many as fit into its free memory, ``most`` at most, one at least."""
+    return max(1, min(most, int(free_bytes // (SLACK * needed_bytes + PROCESS_BYTES))))
 
 
 @final
@@ -34,16 +71,12 @@ class LocalExecutor(Executor):
     No more processes share a GPU than its memory takes, whatever ``jobs`` says.
     """
 
-    def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0, compiling: bool = False) -> None:
+    def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0) -> None:
         super().__init__()
         self.jobs, self._logs, self._gpus, self._gpu_bytes = jobs, logs, list(gpus), gpu_bytes
         self._news: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
         self._workers: list[_Worker] = []
-        self._shared_gpu = SharedGPU()
-
-    @property
-    def slots(self) -> int:
-        return self.jobs
+        self._mps = MultiProcessService()
 
     @property
     def gpus(self) -> int:
@@ -51,12 +84,12 @@ class LocalExecutor(Executor):
 
     def fit(self, needed_bytes: int) -> None:
         if self._gpus and needed_bytes:
-            asked = -(-self.jobs // len(self._gpus))
-            self.jobs = min(self.jobs, len(self._gpus) * per_gpu(needed_bytes, self._gpu_bytes, asked))
+            most = -(-self.jobs // len(self._gpus))
+            self.jobs = min(self.jobs, len(self._gpus) * per_gpu(needed_bytes, self._gpu_bytes, most))
 
     def warm_up(self, count: int) -> None:
         if self.jobs > len(self._gpus) > 0:
-            self._shared_gpu.start()
+            self._mps.start()
         while len(self._workers) < min(count, self.jobs):
             number = len(self._workers)
             gpu = self._gpus[number % len(self._gpus)] if self._gpus else None
@@ -67,7 +100,7 @@ class LocalExecutor(Executor):
         if gpu is None:
             return {**os.environ, **ONE_THREAD}
         compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
-        own = {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._shared_gpu.environment}
+        own = {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._mps.environment}
         return {**compiling, **os.environ, **ONE_THREAD, **own}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
@@ -78,13 +111,15 @@ class LocalExecutor(Executor):
             if not any(worker.task for worker in self._workers):
                 return
             try:
-                worker, line = self._news.get(timeout=PATIENCE)
+                worker, line = self._news.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 yield Waiting()
                 continue
-            event = self._lost(worker) if line is None else self._answered(worker, json.loads(line))
-            if event is not None:
-                yield event
+            if line is None:
+                yield from self._lost(worker)
+            elif "ready" not in (answer := json.loads(line)) and worker.task is not None:
+                task, worker.task = worker.task, None
+                yield Ended(task, answer)
 
     def _hand_out(self) -> Iterator[Event]:
         for worker in self._workers[: self.jobs]:
@@ -93,33 +128,25 @@ class LocalExecutor(Executor):
                 assert worker.task is not None
                 yield Started(worker.task)
 
-    def _answered(self, worker: _Worker, answer: dict[str, Any]) -> Event | None:
-        if "ready" in answer:
-            return None
-        task, worker.task = worker.task, None
-        return None if task is None else Ended(task, answer)
-
-    def _lost(self, worker: _Worker) -> Event | None:
-        """A process that ended by itself is replaced, and its task goes to the new one, a few times."""
+    def _lost(self, worker: _Worker) -> Iterator[Event]:
+        """Replaces a process that ended by itself, and gives its task to the new one, up to ``ATTEMPTS`` times."""
         if worker not in self._workers:
-            return None
-        task, attempt, code = worker.task, worker.attempt, worker.process.wait()
-        at = self._workers.index(worker)
+            return
+        task, code, at = worker.task, worker.process.wait(), self._workers.index(worker)
+        worker.task = None
         worker.end()
-        self._shared_gpu.give_up()
+        self._mps.give_up()
         if self._stopping:
             del self._workers[at]
         else:
-            fresh = self._environment(worker.gpu)
-            self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu, fresh)
-        worker.task = None
+            self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu, self._environment(worker.gpu))
         if task is None:
-            return None
-        if attempt < ATTEMPTS and not self._stopping:
-            self._workers[at].give(task, attempt + 1)
-            return None
+            return
+        if worker.attempt < ATTEMPTS and not self._stopping:
+            self._workers[at].give(task, worker.attempt + 1)
+            return
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        return Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
+        yield Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
 
     def stop(self) -> None:
         super().stop()
@@ -131,7 +158,7 @@ class LocalExecutor(Executor):
         for worker in self._workers:
             worker.end()
         self._workers = []
-        self._shared_gpu.close()
+        self._mps.close()
 
 
 @final
@@ -183,3 +210,96 @@ class _Worker:
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
+
+
+# -- inside a worker process ---------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Serves standard input until it ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a plugin prints goes where logs go, not between the answers
+    tasks = listen(sys.stdin, lambda: os._exit(0))
+    from glassformer.study.running.work import perform
+
+    serve(tasks, answers, functools.partial(perform, own_process=True))
+
+
+def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
+    """A queue of the tasks that arrive. A thread reads them, so that the end of the stream (a dead driver) is seen at once."""
+    tasks: queue.Queue[Task] = queue.Queue()
+
+    def read() -> None:
+        for line in stream:
+            tasks.put(Task.from_dict(json.loads(line)))
+        at_the_end()
+
+    threading.Thread(target=read, daemon=True).start()
+    return tasks
+
+
+def serve(tasks: queue.Queue[Task], answers: IO[str], perform: Callable[[Task], dict[str, Any]]) -> None:
+    """Answers each task, until one was stopped by a signal."""
+    print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
+    while True:
+        answer = perform(tasks.get())
+        print(json.dumps(answer), file=answers, flush=True)
+        if answer.get("status") == "stopped":
+            return
+
+
+# -- several processes on one GPU ----------------------------------------------------------------------------------------
+
+
+@final
+class MultiProcessService:
+    """NVIDIA's Multi-Process Service for the workers of a study; where there is none, the processes take turns.
+
+    With it their kernels run side by side (shakespeare-char on one H200: four processes 4.54 ms for a step of one, three
+    without the service 5.47, one alone 5.03). It lives in a temporary folder, and a guardian process ends it with the
+    study, however that ends.
+    """
+
+    def __init__(self) -> None:
+        self.environment: dict[str, str] = {}
+        """Variables by which a process finds the service."""
+        self._guardian: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Starts it, once. Does nothing where one runs already, and on machines that have none or refuse it."""
+        running = "CUDA_MPS_PIPE_DIRECTORY" in os.environ or (MPS_DEFAULT_FOLDER / "control").exists()
+        if self._guardian is not None or running or shutil.which(MPS_CONTROL) is None:
+            return
+        folder = tempfile.mkdtemp(prefix="glassformer-mps-")
+        variables = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        # It numbers GPUs as its workers do only if it sees all of them.
+        inherited = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        self._guardian = subprocess.Popen(
+            ["sh", "-c", MPS_GUARD],
+            env={**inherited, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the driver
+        )
+        assert self._guardian.stdout is not None
+        if self._guardian.stdout.readline().strip() == "yes":
+            self.environment = variables
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def give_up(self) -> None:
+        """A fault of one process ends the work of all that share the service, so later processes do without."""
+        self.environment = {}
+
+    def close(self) -> None:
+        if self._guardian is None:
+            return
+        for stream in (self._guardian.stdin, self._guardian.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._guardian.wait(MPS_SECONDS)
+        self.environment, self._guardian = {}, None

@@ -13,10 +13,9 @@ from typing import Any, final
 
 from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
-from glassformer.study.running.executors.machine import PER_GPU
+from glassformer.study.running.executors.local import PER_GPU, POLL_SECONDS
 
-PATIENCE = 0.5  # seconds without news after which progress is looked at
-KNOCKING = 10.0  # seconds to wait for an answer at an address
+CONNECT_SECONDS = 10.0  # to wait for an answer at an address
 
 
 @final
@@ -33,8 +32,8 @@ class RayExecutor(Executor):
         self._jobs = jobs
         self._running: dict[Any, Task] = {}
 
-    @property
-    def slots(self) -> int:
+    def _slots(self) -> int:
+        """How many tasks run at once; a cluster may grow or shrink."""
         total = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return total if self._jobs is None else min(total, self._jobs)
 
@@ -42,11 +41,11 @@ class RayExecutor(Executor):
         self._waiting.extend(tasks)
         while self._waiting or self._running:
             # Not all at once: what was handed to Ray cannot be withdrawn, and a pair should finish before the next begins.
-            while self._waiting and len(self._running) < self.slots:
+            while self._waiting and len(self._running) < self._slots():
                 task = self._waiting.popleft()
                 self._running[self._perform.remote(task.to_dict())] = task
                 yield Started(task)
-            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=PATIENCE)
+            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_SECONDS)
             if not ready:
                 yield Waiting()
             for reference in ready:
@@ -76,14 +75,14 @@ class RayExecutor(Executor):
 
 
 def _perform(task: dict[str, Any]) -> dict[str, Any]:
-    """What a node does. Imports there, and only there."""
+    """Runs on the node, and imports torch only there."""
     from glassformer.study.running.work import perform
 
     return perform(Task.from_dict(task))
 
 
 def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
-    """Ray, and whether the connection is ours to end: a notebook may have made one before."""
+    """Ray, and whether we made the connection and so end it: a notebook may have made one before."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     try:
         import ray
@@ -91,21 +90,21 @@ def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
         raise MissingDependency("--on ray needs the package Ray: pip install 'glassformer[ray]'.") from error
     if ray.is_initialized():
         return ray, False
-    _refuse_if_silent(address)
+    _require_listener(address)
     own: dict[str, Any] = {"include_dashboard": False, "num_cpus": jobs} if address is None else {}
     try:
         ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).", reason="no-ray-cluster") from error
     return ray, True
 
 
-def _refuse_if_silent(address: str | None) -> None:
-    """Ray itself would knock for minutes at a ``host:port`` where nobody is."""
+def _require_listener(address: str | None) -> None:
+    """Raises if nothing listens at ``host:port``; Ray itself would try for minutes."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():  # "auto", or none
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCKING).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).") from error
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).", reason="no-ray-cluster") from error

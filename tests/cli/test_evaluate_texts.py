@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from glassformer.cli.evaluate import all_texts, texts_table
 from glassformer.data.reading.corpus import Document
 from glassformer.data.token_files import TokenSplit, split_of_documents
 from glassformer.data.tokenizers.byte import ByteTokenizerConfig
 from glassformer.evaluation.language_baselines import trivial_baselines
-from glassformer.evaluation.tools import EvaluationTools
+from glassformer.evaluation.results import EvaluationTools, Evaluator
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
-from glassformer.objectives.evaluator import Evaluator
 from glassformer.objectives.next_token import NextTokenConfig
-from glassformer.objectives.texts import all_texts, texts_table
 
 TOKENIZER = ByteTokenizerConfig().train(lambda: iter(()))
 CONFIG = ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 8})

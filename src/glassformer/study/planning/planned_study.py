@@ -1,0 +1,347 @@
+"""Whatever ``compare`` is given (a recipe with changes, a plan, a study's folder) -> planned studies, ready to run.
+
+The only way to a plan, for the command line, Python and the local page. Reads files and names; runs nothing, writes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.reading.own_text import is_text
+from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
+from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.planning.confirm import confirmation
+from glassformer.study.planning.plan import Resolve, StudyPlan, built_in_studies, parse_vary, recipe_fingerprint
+from glassformer.study.planning.variant_data import refuse_metric
+from glassformer.study.study import Study
+
+MOST_CHANGES = 200  # more is a mistake: a product of too many values
+
+Vary = Mapping[str, Sequence[Any]] | Sequence[str] | None
+"""The values of each varied key, as a mapping or as ``key=a,b`` texts."""
+
+
+@dataclass(frozen=True)
+class PlannedStudy:
+    """A validated plan with all that is needed to run it. ``notes``: sentences to print before.
+
+    ``named``: the user chose the folder, so the same runs may be judged again (and are marked).
+    """
+
+    plan: StudyPlan
+    resolve: Resolve
+    directory: StudyDirectory
+    notes: tuple[str, ...] = ()
+    named: bool = False
+
+
+def plan_studies(
+    source: Source | StudyPlan | None,
+    vary: Vary = None,
+    *,
+    also: Sequence[Source | StudyPlan] = (),
+    confirm: Path | str | None = None,
+    cross: bool = False,
+    set: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: Path | str | None = None,
+) -> list[PlannedStudy]:
+    """One study; several where a plan has ``bases`` or ``also`` adds recipes that get the same changes.
+
+    ``settings``: keys of the plan that replace the plan's own; None means as the plan says. ``set``: recipe keys of every
+    variant. ``confirm``: a finished study, whose winner is tested again.
+    """
+    recipe_keys, settings = dict(set or {}), {key: value for key, value in (settings or {}).items() if value is not None}
+    if confirm is not None:
+        if source is not None or vary:
+            raise UsageError(
+                "--confirm names the study; a recipe, a plan or --vary beside it has no meaning.",
+                reason="recipe-beside-confirm",
+            )
+        if settings or recipe_keys or out is not None:
+            raise UsageError(
+                "--confirm takes everything from the study that it confirms (seeds, margin, metric, folder), so that nothing "
+                "is chosen after it was seen; give it without other settings.",
+                reason="settings-beside-confirm",
+            )
+        source, out = confirmation(Study.load(confirm))
+    if source is None:
+        raise UsageError(
+            "Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.", reason="nothing-to-compare"
+        )
+    sources = [(one, _written_plans(one)) for one in (source, *also)]
+    written = [(one, plan, len(several)) for one, several in sources for plan in several]
+    plans = [_resolved_plan(one, plan, vary, cross=cross, set=recipe_keys, settings=settings) for one, plan, _ in written]
+    if len(plans) == 1:
+        ((plan, resolve, notes),) = plans
+        folder = _default_folder(source, plan, resolve) if out is None else StudyDirectory(Path(out))
+        return [PlannedStudy(plan, resolve, folder, notes, named=out is not None)]
+    names = [_set_name(one, plan, at, count) for at, (one, plan, count) in enumerate(written)]
+    if len({*names}) < len(names):
+        names = [f"{name}-{at + 1}" for at, name in enumerate(names)]
+    root = Path(out) if out is not None else Path("studies") / "-and-".join(names)
+    planned = {
+        name: PlannedStudy(plan, resolve, StudyDirectory(root / name), notes, named=True)
+        for name, (plan, resolve, notes) in zip(names, plans)
+    }
+    _require_same_question(planned)
+    return list(planned.values())
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------
+
+
+def _written_plans(source: Source | StudyPlan) -> Sequence[StudyPlan | None]:
+    """The plan that ``source`` is or names, or one for each of its ``bases``; a single None when it is a recipe."""
+    if isinstance(source, StudyPlan):
+        return [source]
+    if isinstance(source, Mapping):
+        return [StudyPlan.parse(source) if _is_plan(source) else None]
+    if not isinstance(source, str | Path):
+        return [None]
+    path = Path(source)
+    if path.is_dir() and (StudyDirectory(path).exists() or _built_in(str(source)) is None):
+        return [StudyDirectory(path).plan()]
+    if is_text(path):
+        return [None]
+    if not path.is_file():
+        if _built_in(str(source)) != "plan":
+            return [None]
+        path = built_in_studies()[str(source)]
+    try:
+        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text ({error}).", reason="not-utf-8") from error
+    if not isinstance(values, Mapping):
+        return [None]
+    if {"fingerprint", "plan"} <= {*values}:  # the plan.yaml of a study
+        return [StudyDirectory(path.parent).plan()]
+    if "bases" in values:
+        if "base" in values:
+            raise ConfigError(
+                f"{path}: base and bases both say what is changed; leave one of the two out.", reason="base-and-bases"
+            )
+        rest = {key: value for key, value in values.items() if key != "bases"}
+        return [StudyPlan.parse({**rest, "base": _base_beside(base, path)}) for base in values["bases"]]
+    if not _is_plan(values):
+        return [None]
+    return [StudyPlan.parse({**values, "base": _base_beside(values.get("base"), path)})]
+
+
+def _is_plan(values: Mapping[str, Any]) -> bool:
+    """A recipe has neither changes nor a base; a plan without changes has ``tune``."""
+    return "changes" in values or {"base", "tune"} <= {*values}
+
+
+def _base_beside(base: Any, plan_file: Path) -> Any:
+    """A base file is looked up relative to the plan and inlined, so that the plan is self-contained."""
+    if not isinstance(base, str):
+        return base
+    beside = plan_file.parent / base
+    return recipe_values(beside) if beside.is_file() else _base_of(base)
+
+
+def _base_of(source: Source, set: Mapping[str, Any] | None = None) -> str | dict[str, Any]:
+    """A built-in recipe by name; anything else by value, so that the study does not depend on a file path."""
+    built_in = built_in_recipes()
+    if isinstance(source, str) and source in built_in and not Path(source).is_file():
+        return source
+    if isinstance(source, str | Path) and Path(source) in built_in.values():
+        return Path(source).stem
+    values = recipe_values(source, set)
+    return {key: value for key, value in values.items() if key != "result"}
+
+
+def _resolver(base: str | Mapping[str, Any]) -> Resolve:
+    values = recipe_values(built_in_recipes().get(base, base) if isinstance(base, str) else base)
+
+    def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
+        return load_recipe(values, changes).to_dict()
+
+    return resolve
+
+
+def _built_in(name: str) -> str | None:
+    """Whether the package has a recipe or a plan of this name."""
+    return "recipe" if name in built_in_recipes() else "plan" if name in built_in_studies() else None
+
+
+def _display_name(source: Source | StudyPlan | None) -> str:
+    return str(source) if isinstance(source, str | Path) else "This"
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------------
+
+
+def _resolved_plan(
+    source: Source | StudyPlan,
+    written: StudyPlan | None,
+    vary: Vary,
+    *,
+    cross: bool,
+    set: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> tuple[StudyPlan, Resolve, tuple[str, ...]]:
+    """The plan with its settings, the function that resolves its recipes, and notes to print."""
+    values: dict[str, Any]
+    if written is not None:
+        if vary or cross:
+            raise UsageError(
+                f"{_display_name(source)} is a plan, which says what is varied; give --vary with a recipe.",
+                reason="vary-beside-plan",
+            )
+        values = _values_under(written, settings)
+    else:
+        assert not isinstance(source, StudyPlan)
+        _refuse_unknown(source)
+        if not vary:
+            raise UsageError(
+                f"{_display_name(source)} is a recipe, and nothing is varied; give --vary, for example "
+                "model.positions=sinusoidal,alibi.",
+                reason="nothing-varied",
+            )
+        values = {"base": _base_of(source, set), "set": {}, "changes": changes_from(vary, cross=cross)}
+    plan = StudyPlan.parse({**values, **settings, "set": {**values["set"], **set}})
+    resolve = _resolver(plan.base)
+    plan, repeats = without_repeats(plan, resolve)
+    objective = Recipe.parse(resolve(plan.set)).objective
+    plan = plan.with_metric(objective.metrics)
+    refuse_metric(plan.judged, objective, "the base recipe")
+    return plan, resolve, (*repeats, *_name_clashes(source, plan, resolve))
+
+
+def _values_under(written: StudyPlan, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a plan that ``settings`` go over: without those of its own that would contradict them."""
+    values = written.to_dict()
+    first_look = written.all_looks[0]
+    if not {"looks", "max_seeds"} & settings.keys() and settings.get("seeds", first_look) != first_look:
+        values |= {"looks": [], "max_seeds": None}  # other than the plan's first look: a single look
+    if settings.get("metric", written.metric) != written.metric:
+        values |= {"margin": None, "measured": None}  # margin and direction belong to the plan's metric
+    # In a new study all changes are planned; a resumed one has its exploratory marks in its folder.
+    return {**values, "changes": [{**change, "exploratory": False} for change in values["changes"]]}
+
+
+def changes_from(vary: Mapping[str, Sequence[Any]] | Sequence[str], *, cross: bool = False) -> list[dict[str, Any]]:
+    """``--vary`` arguments -> the plan's changes: each value alone, or with ``cross`` all combinations."""
+    values = dict(vary) if isinstance(vary, Mapping) else parse_vary(vary)
+    if cross:
+        products = itertools.islice(itertools.product(*values.values()), MOST_CHANGES + 1)
+        settings: list[dict[str, Any]] = [dict(zip(values, chosen)) for chosen in products]
+    else:
+        settings = [{key: value} for key, several in values.items() for value in several]
+    if len(settings) > MOST_CHANGES:
+        raise ConfigError(
+            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once.",
+            reason="too-many-changes",
+        )
+    named = {" ".join(f"{key}={_format_value(value)}" for key, value in one.items()): one for one in settings}
+    return [{"name": name, "set": one} for name, one in named.items()]
+
+
+def _format_value(value: Any) -> str:
+    """A value as part of a name: ``alibi``, ``64``, ``{kind: alibi}``."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_format_value(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_format_value(part) for part in value) + "]"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def without_repeats(plan: StudyPlan, resolve: Resolve) -> tuple[StudyPlan, list[str]]:
+    """The plan without changes that equal the baseline or each other, and a note about each.
+
+    Resolved recipes are compared, so a change to a default value is recognised as the baseline.
+    """
+    seen = {recipe_fingerprint(resolve(plan.set)): "the baseline"}
+    distinct, notes = [], []
+    for change in plan.changes:
+        same_as = seen.setdefault(recipe_fingerprint(resolve({**plan.set, **change.set})), change.name)
+        if same_as == change.name:
+            distinct.append(change)
+        else:
+            notes.append(f"{change.name} is left out: it is the same as {same_as}.")
+    if plan.changes and not distinct:
+        raise ConfigError(
+            f"No change is left to compare: {' '.join(notes)} Vary a key to another value.", reason="no-change-left"
+        )
+    return plan.model_copy(update={"changes": distinct}), notes
+
+
+def _name_clashes(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> list[str]:
+    """A sentence for each name that is both a folder here and a built-in recipe or plan, saying which is used."""
+    parents = (resolve(plan.settings(variant)).get("init_from") for variant in plan.variants)
+    notes = [run_taken(parent) for parent in dict.fromkeys(parents) if parent is not None]
+    if isinstance(source, str) and Path(source).is_dir() and (kind := _built_in(source)) is not None:
+        study = StudyDirectory(Path(source)).exists()
+        used, other = ("study in this folder", f"built-in {kind}") if study else (f"built-in {kind}", "folder")
+        notes.append(f"{source} is the {used}, not the {other} of that name.")
+    elif isinstance(plan.base, str) and is_run(plan.base):
+        notes.append(
+            f"base={plan.base} is the built-in recipe, not the run of that name in this folder; base={plan.base}/"
+            "recipe.yaml is the run's."
+        )
+    return [note for note in notes if note is not None]
+
+
+def _refuse_unknown(source: Source) -> None:
+    """Raises for a name that is neither a recipe nor a plan, suggesting the nearest of both."""
+    if not isinstance(source, str) or Path(source).exists():
+        return
+    known = {**built_in_recipes(), **built_in_studies()}
+    if source in known or Path(source).suffix:  # a file that is missing is named where it would be read
+        return
+    if "/" in source:
+        raise ConfigError(f"There is no study and no file {source}; check the path.", reason="no-such-file")
+    raise UnknownName(f"There is no file and no built-in recipe or plan {source!r}.", source, known, whole=True)
+
+
+# -- folders, and several sets -------------------------------------------------------------------------------------------
+
+
+def _default_folder(source: Source | StudyPlan, plan: StudyPlan, resolve: Resolve) -> StudyDirectory:
+    """The study's own folder, or studies/NAME: the first that is unused, or that holds this very plan."""
+    if isinstance(source, str | Path) and StudyDirectory(Path(source)).exists():
+        return StudyDirectory(Path(source))
+    name = Path(source).stem if isinstance(source, str | Path) else "study"
+    for number in range(1, 10_000):
+        directory = StudyDirectory(Path("studies") / (name if number == 1 else f"{name}-{number}"))
+        if not directory.root.exists() or directory.continues(plan, resolve):
+            return directory
+    raise UsageError("studies/ holds ten thousand studies of this name; name a folder with --out.", reason="no-folder-left")
+
+
+def _set_name(source: Source | StudyPlan, written: StudyPlan | None, at: int, count: int) -> str:
+    """The folder name of one of several sets: from the file or name, or from the base (of ``count`` in a plan), or a number."""
+    by_base = written is not None and (count > 1 or not isinstance(source, str | Path))
+    base = written.base if written is not None and by_base else source
+    return Path(base).stem if isinstance(base, str | Path) else f"set-{at + 1}"
+
+
+def _require_same_question(planned: Mapping[str, PlannedStudy]) -> None:
+    """Raises if changes, metric or margin differ between sets, or if a set is given twice."""
+    (first, study), *others = planned.items()
+    for name, other in others:
+        for what, own, its in (
+            ("changes", [one.name for one in study.plan.changes], [one.name for one in other.plan.changes]),
+            ("metric", study.plan.judged.name, other.plan.judged.name),
+            ("margin", study.plan.same_within, other.plan.same_within),
+        ):
+            if own != its:
+                raise ConfigError(
+                    f"{what} must be the same on every set: {first} has {own}, and {name} has {its}.", reason="sets-differ"
+                )
+    seen: dict[str, str] = {}
+    for name, one in planned.items():
+        twin = seen.setdefault(recipe_fingerprint(one.resolve(one.plan.set)), name)
+        if twin != name:
+            raise ConfigError(
+                f"{twin} and {name} are the same recipe on the same data, which is one set; give another one.",
+                reason="set-given-twice",
+            )

@@ -1,0 +1,7 @@
+"""The fixture ``prepared`` of the objectives."""
+
+from __future__ import annotations
+
+from tests.objectives.conftest import prepared
+
+__all__ = ["prepared"]
